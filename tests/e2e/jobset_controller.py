@@ -151,7 +151,7 @@ class JobSetController:
         for replicated in jobset["spec"]["replicatedJobs"]:
             told = {"name": replicated["name"], "active": 0, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
             for job in self.jobs(jobset["metadata"]["name"], replicated["name"]):
-                for word in _told_of(job):
+                for word in _counted_fields(job):
                     told[word] += 1
             states.append(told)
         return states
@@ -219,7 +219,7 @@ def _group(replicated: Manifest) -> str:
     return str(replicated.get("groupName", "default"))
 
 
-def _told_of(job: Manifest) -> list[str]:
+def _counted_fields(job: Manifest) -> list[str]:
     """The status fields that count a Job."""
     spec, status = job["spec"], job.get("status", {})
     for condition in status.get("conditions", ()):

@@ -81,7 +81,7 @@ def asked(plane: ControlPlane, case: Applied, manifest: Manifest) -> httpx.Respo
     return plane.http.patch(path_of(manifest), params={"dryRun": "All"}, json=patch, headers=MERGED)
 
 
-def said(answer: httpx.Response) -> tuple[bool, set[str]]:
+def verdict_of(answer: httpx.Response) -> tuple[bool, set[str]]:
     """Whether the object is accepted, and the rules with findings."""
     told = "".join(answer.headers.get_list("Warning")) + ("" if answer.is_success else answer.text)
     return answer.is_success, {rule for rule in EVERY_RULE if f"{rule} at " in told}
@@ -100,10 +100,10 @@ def test_without_rollcall_the_api_server_accepts_what_the_rules_refuse(
         if case.before is not None and own is not None:
             before.append(placed(case.before, namespace, own))
     with stored(plane, [*(placed(found, namespace) for found in (*KAI_WORLD, *VOLCANO_WORLD)), *before]):
-        without = {name: said(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
+        without = {name: verdict_of(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
         assert without == dict.fromkeys(CASES, (True, set()))
         rollcall(plane, CONFIG)
-        answers = {name: said(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
+        answers = {name: verdict_of(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
         assert answers == {name: (not case.refused, {*case.refused, *case.warned}) for name, case in CASES.items()}
 
 

@@ -71,7 +71,7 @@ def test_an_update_that_keeps_an_old_fault_is_accepted_with_a_warning(
         server.register()
     workload = nvlink("train", namespace, **{"rollcall.dev/scheduler": "koord-scheduler"})
     workload["spec"]["template"]["cliques"][0]["spec"]["replicas"] = 2
-    until_told(plane, workload)
+    until_webhook_answers(plane, workload)
 
 
 def until_stored(plane: ControlPlane, namespace: str) -> None:
@@ -80,7 +80,7 @@ def until_stored(plane: ControlPlane, namespace: str) -> None:
     eventually(lambda: plane.apply(faulty).code == 0, "the faulty set is stored without a webhook")
 
 
-def until_told(plane: ControlPlane, workload: dict[str, object]) -> None:
+def until_webhook_answers(plane: ControlPlane, workload: dict[str, object]) -> None:
     """Apply until the webhook is called again; each apply must be accepted."""
 
     def told() -> bool:

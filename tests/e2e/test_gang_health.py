@@ -143,7 +143,7 @@ def refusing(namespace: str) -> list[Manifest]:
     ]
 
 
-def somebody_elses(namespace: str, name: str) -> Manifest:
+def foreign_pod_group(namespace: str, name: str) -> Manifest:
     metadata = {"name": name, "namespace": namespace}
     api_version = "scheduling.sigs.k8s.io/v1alpha1"
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 7}}
@@ -260,7 +260,7 @@ def test_each_hold_reason_is_reported_for_its_cause(
         scheduler(plane, name)
     (node,) = nodes(1, cpu=16)
     gangs = Gangs(plane, server, namespace)
-    plane.apply(somebody_elses(namespace, "foreign-0-leader"), check=True)
+    plane.apply(foreign_pod_group(namespace, "foreign-0-leader"), check=True)
     expected = admitted_and_then_broken(gangs, node)
     server.unregister()
     expected |= bypassing_sets(gangs)

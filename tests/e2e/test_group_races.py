@@ -67,13 +67,13 @@ def test_eight_clients_can_create_a_tree_in_any_order(
     for one in objects:
         again = {**one, "metadata": {**one["metadata"], "name": f"{one['metadata']['name']}-x"}}
 
-        def nothing_is_said(again: Manifest = again) -> bool:
+        def no_warning(again: Manifest = again) -> bool:
             answer = send(plane, again, dry=True)
             assert answer.is_success, why(answer)
             assert "kube/" not in answer.headers.get("warning", "")
             return True
 
-        eventually(nothing_is_said, f"all that {one['metadata']['name']} needs is known")
+        eventually(no_warning, f"all that {one['metadata']['name']} needs is known")
 
 
 # Of so many pairs some are created in the same millisecond, and most are not.
@@ -118,7 +118,7 @@ def create_in_pairs(plane: ControlPlane, namespace: str) -> tuple[list[tuple[str
     return circles, refusals
 
 
-def told_of_circles(plane: ControlPlane, namespace: str) -> list[str]:
+def circle_events(plane: ControlPlane, namespace: str) -> list[str]:
     """The uids of the CompositePodGroups with an event about a circle, in order."""
     found = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     circled = [event for event in found if event["reason"] == "GroupCircle"]
@@ -143,12 +143,14 @@ def test_a_circle_that_two_clients_close_is_always_reported(
     stored = uids(plane, namespace)
     in_circles = sorted(stored[name] for circle in circles for name in circle)
 
-    def all_told() -> bool:
-        assert told_of_circles(plane, namespace) == in_circles
+    def all_have_events() -> bool:
+        assert circle_events(plane, namespace) == in_circles
         assert following.metric("rollcall_group_circles") == len(circles)
         return True
 
-    eventually(all_told, "both groups of each circle are told, no others are, and the circles counted", timeout=20)
+    eventually(
+        all_have_events, "both groups of each circle are told, no others are, and the circles counted", timeout=20
+    )
     for name, _ in circles:
         below = placed(pod_group(f"{name}-worker", name), plane, namespace, "demo")
 
@@ -182,7 +184,7 @@ def test_recreating_one_group_without_a_parent_ends_a_circle(
     both = sorted(uids(plane, namespace).values())
 
     def told() -> bool:
-        assert told_of_circles(plane, namespace) == both
+        assert circle_events(plane, namespace) == both
         return True
 
     eventually(told, "both are told")
@@ -199,7 +201,7 @@ def test_recreating_one_group_without_a_parent_ends_a_circle(
 
     eventually(allowed, "the root is recreated without a parent")
     eventually(lambda: following.metric("rollcall_group_circles") == 0, "no circle is counted any more")
-    assert told_of_circles(plane, namespace) == both
+    assert circle_events(plane, namespace) == both
 
 
 def test_the_creator_of_a_pod_below_an_undetected_circle_is_warned(

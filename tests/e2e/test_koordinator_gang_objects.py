@@ -41,7 +41,7 @@ def asked(plane: ControlPlane, case: Wrong, namespace: str) -> httpx.Response:
     return created(plane, wanted, dry=True) if case.old is None else applied(plane, wanted, dry=True)
 
 
-def is_told(plane: ControlPlane, case: Wrong, namespace: str) -> bool:
+def is_reported(plane: ControlPlane, case: Wrong, namespace: str) -> bool:
     """The object is refused by the expected rule, or accepted with its warning."""
     answer = asked(plane, case, namespace)
     warnings = " ".join(answer.headers.get_list("warning"))
@@ -74,7 +74,7 @@ def test_with_rollcall_the_object_is_refused_or_gets_a_warning(
     for needed in (*case.needs, *([case.old] if case.old else ())):
         stored(needed)
     # What was created a moment ago may not be known yet.
-    eventually(lambda: is_told(plane, case, namespace), f"rollcall says {case.rule}", timeout=10)
+    eventually(lambda: is_reported(plane, case, namespace), f"rollcall says {case.rule}", timeout=10)
 
 
 def test_kubectl_shows_the_reason_of_a_refusal(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:

@@ -77,7 +77,7 @@ def until_over(begun: float) -> float:
     return time.monotonic() - begun
 
 
-def well(reconciler: HostedReconciler, story: Story, objects: int = OBJECTS) -> None:
+def check_recovered(reconciler: HostedReconciler, story: Story, objects: int = OBJECTS) -> None:
     """No fault any more: everything is written, and nothing fails."""
     reconciler.network.meddle = lambda request, send: send(request)
 
@@ -110,7 +110,7 @@ def test_failed_writes_are_retried_with_growing_delays(story: Story, started: St
     assert GANGS * 2 <= len(sent) <= GANGS * attempts(lasted + SLACK_SECONDS, queue.BACKOFF_SECONDS)
     assert reconciler.metric("rollcall_retries_total", why=word) == pytest.approx(len(sent), abs=WORKERS)
     assert story.objects() == {}
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 @pytest.mark.soak
@@ -126,14 +126,14 @@ def test_the_reconciler_waits_as_long_as_an_overloaded_api_server_asks(story: St
     lasted = until_over(begun)
     # Each worker once a second at most, however many gangs wait.
     assert WORKERS <= len(changes(asked())) <= WORKERS * (math.floor(lasted) + 1)
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 @pytest.mark.soak
 def test_watches_with_an_expired_version_are_restarted_by_a_list_with_delays(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
     async def gone(request: httpx.Request, send: Send) -> httpx.Response:
         if "watch" in request.url.params:
@@ -154,7 +154,7 @@ def test_watches_with_an_expired_version_are_restarted_by_a_list_with_delays(sto
     # Two requests an attempt, and a few kinds are followed twice: as facts, and as what is worked on.
     most = 4 * attempts(lasted + SLACK_SECONDS + 10, watching.BACKOFF_SECONDS)
     assert max(by_path.values()) <= most, by_path
-    well(reconciler, story)
+    check_recovered(reconciler, story)
     eventually(lambda: reconciler.metric("rollcall_watches_interrupted") == 0, "everything is followed again")
 
 
@@ -176,7 +176,7 @@ def test_slow_answers_cause_no_repeated_writes(story: Story, started: Started) -
     sent = [found.path for found in changes(asked())]
     assert sorted(sent) == sorted(set(sent)), "each object is written once, however long the answer takes"
     assert len(sent) == OBJECTS
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 def test_a_late_answer_does_not_hide_the_deletion_of_its_object(story: Story, started: Started) -> None:
@@ -206,14 +206,14 @@ def test_a_late_answer_does_not_hide_the_deletion_of_its_object(story: Story, st
     story.plane.http.delete(path).raise_for_status()
     eventually(lambda: key not in store.objects, "the watch has told that it went")
     reconciler.loop.call_soon_threadsafe(held.set)
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 @pytest.mark.soak
 def test_a_restarted_api_server_causes_no_extra_writes(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")
-    well(reconciler, story)
+    check_recovered(reconciler, story)
     before = reconciler.metric("rollcall_writes_total")
     plane = story.plane
     begun = time.monotonic()
@@ -234,4 +234,4 @@ def test_a_restarted_api_server_causes_no_extra_writes(story: Story, started: St
     reconciler.until_idle()
     assert reconciler.metric("rollcall_writes_total") == before, "what is in step costs nothing, whatever happened"
     story.tell("scale")
-    well(reconciler, story)
+    check_recovered(reconciler, story)

@@ -93,7 +93,7 @@ def until_levels(plane: ControlPlane, name: str, *keys: str) -> Manifest:
     return eventually(has_them, f"Topology {name} has the levels {', '.join(keys)}")
 
 
-def told(plane: ControlPlane, name: str) -> list[tuple[str, str]]:
+def binding_events(plane: ControlPlane, name: str) -> list[tuple[str, str]]:
     """Reason and note of the events on a binding."""
     events = plane.items("/apis/events.k8s.io/v1/namespaces/default/events")
     of_it = [event for event in events if event["regarding"].get("kind") == "ClusterTopologyBinding"]
@@ -162,7 +162,7 @@ def test_changed_levels_recreate_the_topology_and_changed_aliases_do_not(
     assert third["metadata"]["uid"] != first["metadata"]["uid"]
     # Of what others put on the one before nothing is left: it is another object.
     assert third["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "rollcall"}
-    assert told(plane, "changing") == []
+    assert binding_events(plane, "changing") == []
 
 
 def test_a_foreign_topology_is_left_unchanged_and_the_binding_gets_an_event(
@@ -175,14 +175,14 @@ def test_a_foreign_topology_is_left_unchanged_and_the_binding_gets_an_event(
         f"Topology foreign has the levels {ROW}, and ClusterTopologyBinding foreign has {ZONE}, {RACK}; "
         "it belongs to another manager (me), so it is not changed"
     )
-    eventually(lambda: told(plane, "foreign") == [("TopologyDrift", note)], "the binding is told once")
+    eventually(lambda: binding_events(plane, "foreign") == [("TopologyDrift", note)], "the binding is told once")
     until_counted(leader, "TopologyDrift", 1)
     assert levels(plane, "foreign") == [ROW]
     assert leader.metric("rollcall_writes_total") == before
     plane.kubectl("delete", TOPOLOGIES, "foreign", check=True)
     until_levels(plane, "foreign", ZONE, RACK)
     until_counted(leader, "TopologyDrift", 0)
-    assert told(plane, "foreign") == [("TopologyDrift", note)]
+    assert binding_events(plane, "foreign") == [("TopologyDrift", note)]
 
 
 def test_an_externally_managed_topology_is_compared_until_it_agrees(
@@ -196,7 +196,7 @@ def test_an_externally_managed_topology_is_compared_until_it_agrees(
     until_counted(leader, "TopologyNotFound", 0)
     differs = f"Topology site has the levels {ROW}, and ClusterTopologyBinding compared has {ZONE}, {RACK}"
     expected = [("TopologyDrift", differs), ("TopologyNotFound", "there is no Topology site")]
-    eventually(lambda: sorted(told(plane, "compared")) == expected, "the binding is told of both")
+    eventually(lambda: sorted(binding_events(plane, "compared")) == expected, "the binding is told of both")
     plane.kubectl("delete", TOPOLOGIES, "site", check=True)
     plane.apply(topology("site", ZONE, RACK), check=True)
     until_counted(leader, "TopologyDrift", 0)

@@ -70,15 +70,15 @@ async def call_for(seconds: float, port: int, health_port: int, tls: ssl.SSLCont
             connection.close()
 
     await asyncio.gather(
-        _again_and_again(callers.kept, until, lambda: kept.ask(post)),
-        _again_and_again(callers.new, until, over_a_new_one),
-        _again_and_again(callers.health, until, about_health),
+        _repeat(callers.kept, until, lambda: kept.ask(post)),
+        _repeat(callers.new, until, over_a_new_one),
+        _repeat(callers.health, until, about_health),
     )
     kept.close()
     return callers
 
 
-async def _again_and_again(calls: Calls, until: float, call: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(calls: Calls, until: float, call: Callable[[], Awaitable[None]]) -> None:
     while (begun := perf_counter()) < until:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):

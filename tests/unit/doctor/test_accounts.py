@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.doctor.told import remedies, told, unknown
+from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.accounts import reconciler_accounts, trusted
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, thing
@@ -61,7 +61,7 @@ def test_write_rights_of_the_server_are_reported_and_leftover_rights_are_a_warni
     place: Reconciler, wanted: list[tuple[Level, str, str]]
 ) -> None:
     snapshot = running(place)
-    assert told(snapshot, "reconciler/apart") == wanted
+    assert reported(snapshot, "reconciler/apart") == wanted
     assert all("From a sidecar to a Deployment" in remedy for remedy in remedies(snapshot, "reconciler/apart"))
 
 
@@ -115,7 +115,7 @@ def test_gang_objects_of_the_running_reconciler_must_be_exempt(
     place: Reconciler, tenancy: dict[str, list[str]], wanted: list[str]
 ) -> None:
     snapshot = replace(running(place), settings=configured(tenancy=tenancy))
-    assert [found for _, _, found in told(snapshot, "reconciler/exempt")] == wanted
+    assert [found for _, _, found in reported(snapshot, "reconciler/exempt")] == wanted
 
 
 KOORD = "system:serviceaccount:koordinator-system:koord-scheduler"
@@ -127,7 +127,7 @@ def test_each_trusted_account_that_does_not_exist_is_reported_with_its_field() -
     tenancy = {"exemptUsers": [ARGO, "alice"], "groveOperators": [GROVE, "system:serviceaccount:*:grove-operator"]}
     settings = configured({"name": "koord-scheduler"}, {"name": "default-scheduler"}, tenancy=tenancy)
     absent = dict.fromkeys((KOORD, ARGO, GROVE), False)
-    assert told(installed(settings=settings, accounts=absent), "accounts/there") == [
+    assert reported(installed(settings=settings, accounts=absent), "accounts/there") == [
         (
             Level.WARNING,
             "scheduler.profiles[koord-scheduler].controllers",
@@ -136,7 +136,7 @@ def test_each_trusted_account_that_does_not_exist_is_reported_with_its_field() -
         (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} does not exist"),
         (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} does not exist"),
     ]
-    assert told(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
+    assert reported(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
 
 
 def test_an_unreadable_account_is_unknown() -> None:

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tests.unit.doctor.told import remedies, told, unknown
+from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST, bundled, certified, signed
 from webhook.doctor.examples import configured, installed, thing
@@ -23,12 +23,14 @@ SECRET = "Secret rollcall-system/rollcall-tls"
 SHOWN = "https://10.0.0.0:8443"
 
 
-def said(snapshot: Snapshot, check: str) -> list[str]:
-    return [found for _, _, found in told(snapshot, check)]
+def texts(snapshot: Snapshot, check: str) -> list[str]:
+    return [found for _, _, found in reported(snapshot, check)]
 
 
 def test_all_webhooks_without_a_ca_bundle_are_reported_in_one_finding() -> None:
-    assert told(installed(), "webhooks/ca-bundle") == [(Level.ERROR, f"{FIRST} and 11 more", "there is no caBundle")]
+    assert reported(installed(), "webhooks/ca-bundle") == [
+        (Level.ERROR, f"{FIRST} and 11 more", "there is no caBundle")
+    ]
 
 
 def test_an_invalid_ca_bundle_is_reported_once() -> None:
@@ -36,17 +38,17 @@ def test_an_invalid_ca_bundle_is_reported_once() -> None:
         for hook in raw.get("webhooks", ()):
             hook["clientConfig"]["caBundle"] = b64encode(b"nonsense").decode()
 
-    found = told(installed(changed=spoil), "webhooks/ca-bundle")
+    found = reported(installed(changed=spoil), "webhooks/ca-bundle")
     assert found == [(Level.ERROR, FIRST, "its caBundle is not a certificate in PEM form")]
 
 
 def test_an_old_and_a_new_authority_together_are_accepted() -> None:
-    assert told(bundled(signed(days=-1).authority, signed().authority), "webhooks/ca-bundle") == []
+    assert reported(bundled(signed(days=-1).authority, signed().authority), "webhooks/ca-bundle") == []
 
 
 def test_an_authority_that_expires_soon_causes_a_warning() -> None:
     # Ten days old, and a tenth of its life is more than a day.
-    found = told(bundled(signed(days=1).authority), "webhooks/ca-bundle")
+    found = reported(bundled(signed(days=1).authority), "webhooks/ca-bundle")
     assert found == [(Level.WARNING, FIRST, "the authority in its caBundle expires at 2026-09-02 12:00 UTC")]
 
 
@@ -54,13 +56,13 @@ def test_webhooks_with_different_authorities_cause_a_warning() -> None:
     one, other = (bundled(signed().authority) for _ in range(2))
     mixed = {part: one.parts[part] if index else other.parts[part] for index, part in enumerate(one.parts)}
     snapshot = bundled(signed().authority)
-    (found,) = told(replace(snapshot, parts=mixed), "webhooks/ca-bundle")
+    (found,) = reported(replace(snapshot, parts=mixed), "webhooks/ca-bundle")
     assert found[0] is Level.WARNING
     assert found[2].startswith("there are 2 different caBundles")
 
 
 def test_an_expired_certificate_is_reported_even_if_others_are_valid() -> None:
-    found = told(certified(signed(days=-1)), "server/certificate")
+    found = reported(certified(signed(days=-1)), "server/certificate")
     assert found == [(Level.ERROR, SHOWN, "the certificate that is served expired at 2026-08-31 12:00 UTC")]
 
 
@@ -74,17 +76,17 @@ def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> S
 
 def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
     pair, other = signed(), signed()
-    assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
-    assert said(stored(pair.leaf, other.authority, pair.authority), "server/certificate") == []
-    assert told(stored(pair.leaf, other.authority), "server/certificate") == [
+    assert texts(stored(pair.leaf, pair.authority), "server/certificate") == []
+    assert texts(stored(pair.leaf, other.authority, pair.authority), "server/certificate") == []
+    assert reported(stored(pair.leaf, other.authority), "server/certificate") == [
         (Level.ERROR, SECRET, "no authority of a webhook's caBundle signed its certificate")
     ]
     elsewhere = signed(host="rollcall.default.svc")
-    assert said(stored(elsewhere.leaf, elsewhere.authority), "server/certificate") == [
+    assert texts(stored(elsewhere.leaf, elsewhere.authority), "server/certificate") == [
         f"its certificate is not for {HOST}"
     ]
     old = signed(days=-1)
-    assert said(stored(old.leaf, old.authority), "server/certificate") == [
+    assert texts(stored(old.leaf, old.authority), "server/certificate") == [
         "the certificate that is served expired at 2026-08-31 12:00 UTC"
     ]
 
@@ -94,7 +96,7 @@ def test_a_malformed_stored_certificate_is_reported() -> None:
     snapshot = stored(pair.leaf, pair.authority)
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
     spoiled = replace(snapshot, parts={**snapshot.parts, PART: (secret,)})
-    assert said(spoiled, "server/certificate") == ["its tls.crt is not a certificate in PEM form"]
+    assert texts(spoiled, "server/certificate") == ["its tls.crt is not a certificate in PEM form"]
 
 
 def test_an_invalid_ca_bundle_causes_no_finding_about_the_stored_certificate() -> None:
@@ -106,20 +108,20 @@ def test_an_invalid_ca_bundle_causes_no_finding_about_the_stored_certificate() -
 
     snapshot = installed(changed=spoil)
     known = replace(snapshot, parts={**snapshot.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
-    assert said(known, "server/certificate") == []
-    assert said(known, "webhooks/ca-bundle") == ["its caBundle is not a certificate in PEM form"]
+    assert texts(known, "server/certificate") == []
+    assert texts(known, "webhooks/ca-bundle") == ["its caBundle is not a certificate in PEM form"]
 
 
 def test_a_self_signed_certificate_is_trusted() -> None:
     leaf = signed().leaf
-    assert said(stored(leaf, leaf), "server/certificate") == []
+    assert texts(stored(leaf, leaf), "server/certificate") == []
 
 
 def test_another_server_at_a_pod_s_address_is_not_rollcall() -> None:
     pair, proxy = signed(), signed(host="proxy.example.com")
     shown = certified(proxy, refused="certificate verify failed").presented
     snapshot = replace(stored(pair.leaf, pair.authority), presented=shown)
-    assert said(snapshot, "server/certificate") == []
+    assert texts(snapshot, "server/certificate") == []
     nothing = replace(bundled(pair.authority), presented=shown)
     assert unknown(nothing, "server/certificate") == [
         f"which certificate is served: {SHOWN}: another server answers, and {SECRET} is missing"
@@ -136,7 +138,7 @@ def test_missing_certificate_data_is_reported_as_unknown() -> None:
 @pytest.mark.parametrize("host", ["*.rollcall-system.svc", HOST])
 def test_a_wildcard_covers_one_label(host: str) -> None:
     pair = signed(host=host)
-    assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
+    assert texts(stored(pair.leaf, pair.authority), "server/certificate") == []
 
 
 def test_the_remedy_for_reconciler_managed_certificates_is_not_a_manual_write() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.doctor.told import remedies, told, unknown
+from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST
 from webhook.doctor.examples import configured, installed, snapshot, webhook_of
@@ -73,7 +73,7 @@ CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
 def test_differences_from_the_printed_webhooks_are_reported(
     change: Callable[[Manifest], None], wanted: list[tuple[str, str]]
 ) -> None:
-    found = told(installed(changed=of_pods(change)), "webhooks/as-printed")
+    found = reported(installed(changed=of_pods(change)), "webhooks/as-printed")
     assert found == [(Level.ERROR, *one) for one in wanted]
 
 
@@ -82,7 +82,7 @@ def test_a_change_of_many_webhooks_is_reported_once_per_configuration() -> None:
         for hook in raw.get("webhooks", ()):
             hook["failurePolicy"] = "Ignore"
 
-    found = told(installed(changed=ignoring), "webhooks/as-printed")
+    found = reported(installed(changed=ignoring), "webhooks/as-printed")
     assert [(where, said) for _, where, said in found] == [
         (f"{MUTATING}, owned-pods.mutate.rollcall.dev and 4 more", 'failurePolicy is "Ignore" and not "Fail"'),
         (f"{VALIDATING}, group-pods.validate.rollcall.dev and 6 more", 'failurePolicy is "Ignore" and not "Fail"'),
@@ -106,7 +106,7 @@ def test_webhooks_that_select_a_recovery_namespace_are_reported(
         hook["namespaceSelector"] = {"matchExpressions": [outside]}
         hook["failurePolicy"] = policy
 
-    found = told(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
+    found = reported(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
     asked = "the webhooks cover it: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
     assert found == [(Level.ERROR, where, asked) for where in wanted]
 
@@ -117,7 +117,7 @@ def test_webhooks_with_a_url_are_compared_with_that_url() -> None:
             path = "validate" if raw["kind"].startswith("Validating") else "mutate"
             hook["clientConfig"] = {"url": f"https://rollcall.example.com:8443/{path}"}
 
-    assert told(installed(changed=by_url), "webhooks/as-printed", "server/service", "server/endpoints") == []
+    assert reported(installed(changed=by_url), "webhooks/as-printed", "server/service", "server/endpoints") == []
 
 
 def test_without_the_right_to_read_webhooks_they_are_unknown() -> None:
@@ -160,7 +160,7 @@ def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(
     known = snapshot(asked=asked)
     assert unknown(known, "webhooks/answered") == not_known
     if not not_known:
-        assert [found for _, _, found in told(known, "webhooks/answered")] == wanted
+        assert [found for _, _, found in reported(known, "webhooks/answered")] == wanted
 
 
 ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
@@ -191,7 +191,7 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
 @pytest.mark.parametrize(("name", "hook", "wanted"), ORDER.values(), ids=ORDER)
 def test_the_order_of_other_mutating_webhooks(name: str, hook: str, wanted: list[tuple[Level, str]]) -> None:
     other = webhook_of("MutatingWebhookConfiguration", name, hook)
-    found = told(installed(other), "webhooks/order", "webhooks/unknown-neighbour")
+    found = reported(installed(other), "webhooks/order", "webhooks/unknown-neighbour")
     assert found == [(level, f"MutatingWebhookConfiguration {name}", said) for level, said in wanted]
 
 
@@ -200,7 +200,7 @@ def test_a_webhook_that_does_not_select_gang_pods_is_ignored() -> None:
     narrow = {"objectSelector": {"matchLabels": {"app": "web"}}}
     for fields in (other, narrow):
         hook = webhook_of("MutatingWebhookConfiguration", "zz", "a.example.com", **fields)
-        assert told(installed(hook), "webhooks/order", "webhooks/unknown-neighbour") == []
+        assert reported(installed(hook), "webhooks/order", "webhooks/unknown-neighbour") == []
 
 
 def changing(kind: str, **spec: Any) -> list[Manifest]:
@@ -249,7 +249,7 @@ NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
 def test_the_net_must_match_the_configuration(
     wanted: str, objects: list[Manifest], said: list[tuple[str, str]]
 ) -> None:
-    found = told(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
+    found = reported(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
     assert found == [(Level.WARNING, *one) for one in said]
 
 
@@ -267,7 +267,7 @@ def test_all_our_manifests_pass_the_registration_checks(name: str) -> None:
     settings = configured(registration={"net": "Deny"}, certificates=modes)
     snapshot = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
     checks = ("webhooks/registered", "webhooks/as-printed", "webhooks/out-of-the-way", "webhooks/registered-twice")
-    assert told(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
+    assert reported(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
     assert list(endpoints(snapshot)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.doctor.told import told, unknown
+from tests.unit.doctor.findings import reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, lease, served, snapshot, thing
 from webhook.doctor.kinds import OF_137
@@ -49,7 +49,7 @@ ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]]
 def test_the_endpoints_check_gives_the_expected_findings(
     changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]
 ) -> None:
-    found = told(installed(changed=changed), "server/endpoints")
+    found = reported(installed(changed=changed), "server/endpoints")
     assert found == [(level, SERVICE_IS, said) for level, said in wanted]
 
 
@@ -64,10 +64,12 @@ def test_endpoints_without_the_port_of_the_service_do_not_count() -> None:
         return changed
 
     others = {"name": "health", "port": 8081}, {"name": "next", "port": 8444}
-    assert told(installed(changed=leads_to("web", *others)), "server/endpoints") == [
+    assert reported(installed(changed=leads_to("web", *others)), "server/endpoints") == [
         (Level.ERROR, SERVICE_IS, "no ready endpoint has its port 443 (https)")
     ]
-    assert told(installed(changed=leads_to(9443, *others, {"name": "https", "port": 9443})), "server/endpoints") == []
+    assert (
+        reported(installed(changed=leads_to(9443, *others, {"name": "https", "port": 9443})), "server/endpoints") == []
+    )
 
 
 def test_a_port_without_a_name_must_be_the_only_one() -> None:
@@ -77,7 +79,7 @@ def test_a_port_without_a_name_must_be_the_only_one() -> None:
         if raw["kind"] == "EndpointSlice":
             raw["ports"][0]["name"] = ""
 
-    assert told(installed(changed=unnamed), "server/endpoints") == []
+    assert reported(installed(changed=unnamed), "server/endpoints") == []
     assert [str(one) for one in endpoints(installed(changed=unnamed))] == [
         "https://10.0.0.0:8443",
         "https://10.0.0.1:8443",
@@ -89,7 +91,7 @@ def test_a_service_without_the_port_that_webhooks_name_is_reported() -> None:
         if raw["kind"] == "Service":
             raw["spec"]["ports"] = [{"port": 8443}]
 
-    assert told(installed(changed=other), "server/service") == [
+    assert reported(installed(changed=other), "server/service") == [
         (Level.ERROR, SERVICE_IS, "it has no port 443, only [8443]")
     ]
 
@@ -99,13 +101,13 @@ def test_a_disruption_budget_for_other_pods_does_not_count() -> None:
         if raw["kind"] == "PodDisruptionBudget":
             raw["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] = "other"
 
-    assert told(installed(changed=other), "server/disruption-budget")
+    assert reported(installed(changed=other), "server/disruption-budget")
     # The pods may have more labels than the Service selects.
     pods = deployment("rollcall", "example.com/rollcall:1", "rollcall-system")
     pods["spec"]["template"]["metadata"] = {
         "labels": {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/component": "other"}
     }
-    assert told(installed(pods, changed=other), "server/disruption-budget") == []
+    assert reported(installed(pods, changed=other), "server/disruption-budget") == []
 
 
 LEASES: dict[str, tuple[list[Manifest], str]] = {
@@ -117,12 +119,12 @@ LEASES: dict[str, tuple[list[Manifest], str]] = {
 
 @pytest.mark.parametrize(("leases", "said"), LEASES.values(), ids=LEASES)
 def test_a_lease_without_a_live_holder_is_reported(leases: list[Manifest], said: str) -> None:
-    found = told(installed(*leases, without=("Lease",)), "reconciler/leader")
+    found = reported(installed(*leases, without=("Lease",)), "reconciler/leader")
     assert found == [(Level.ERROR, "Lease rollcall-system/rollcall-reconciler", said)]
 
 
 def test_without_gang_objects_a_missing_leader_is_not_reported() -> None:
-    assert told(snapshot(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
+    assert reported(snapshot(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
 
 
 def gated(name: str, created: str, *gates: str) -> Manifest:
@@ -137,11 +139,11 @@ OLD, FRESH = "2026-09-01T11:00:00Z", "2026-09-01T11:59:00Z"
 def test_pods_that_still_have_the_gate_are_reported() -> None:
     pods = [gated("a", OLD), gated("b", FRESH), gated("c", OLD, "grove.io/podgang-pending-creation")]
     waits = configured({"name": "koord-scheduler", "gate": True})
-    assert told(installed(gated("b", FRESH), settings=waits), "reconciler/gated-pods") == []
-    assert told(installed(*pods, settings=waits), "reconciler/gated-pods") == [
+    assert reported(installed(gated("b", FRESH), settings=waits), "reconciler/gated-pods") == []
+    assert reported(installed(*pods, settings=waits), "reconciler/gated-pods") == [
         (Level.WARNING, "Namespace team-a", f"1 pod has the gate {GATE}")
     ]
-    assert told(installed(*pods, settings=waits, without=("Lease",)), "reconciler/gated-pods") == [
+    assert reported(installed(*pods, settings=waits, without=("Lease",)), "reconciler/gated-pods") == [
         (Level.ERROR, "Namespace team-a", f"2 pods have the gate {GATE}")
     ]
 
@@ -156,20 +158,20 @@ CLOCKS: dict[str, tuple[float, Level | None]] = {
 
 @pytest.mark.parametrize(("ahead", "level"), CLOCKS.values(), ids=CLOCKS)
 def test_clocks_that_differ_are_reported(ahead: float, level: Level | None) -> None:
-    found = told(installed(clocks=(Clock("https://10.0.0.0:8443", ahead),)), "clocks/agree")
+    found = reported(installed(clocks=(Clock("https://10.0.0.0:8443", ahead),)), "clocks/agree")
     assert [(one, where) for one, where, _ in found] == (
         [] if level is None else [(level, "the clock of https://10.0.0.0:8443")]
     )
 
 
 def test_a_lease_from_the_future_shows_a_clock_that_is_ahead() -> None:
-    found = told(installed(lease(renewTime="2026-09-01T12:01:00.000000Z"), without=("Lease",)), "clocks/agree")
+    found = reported(installed(lease(renewTime="2026-09-01T12:01:00.000000Z"), without=("Lease",)), "clocks/agree")
     assert [said for _, _, said in found] == ["it is 60 s ahead of the clock here"]
 
 
 def test_kinds_that_are_served_in_another_version_are_reported() -> None:
     apis = served(Api("scheduling.volcano.sh", "v1beta2", "PodGroup"))
-    (found,) = told(installed(settings=configured({"name": "volcano"}), apis=apis), "kinds/served")
+    (found,) = reported(installed(settings=configured({"name": "volcano"}), apis=apis), "kinds/served")
     assert found[2] == "the cluster does not serve scheduling.volcano.sh/v1beta1 PodGroup, only v1beta2"
 
 
@@ -184,7 +186,7 @@ def test_with_unknown_discovery_nothing_is_reported() -> None:
 def test_a_failed_pod_probe_says_nothing_about_gates() -> None:
     tried = snapshot(settings=configured(GANGS), apis=served(*OF_137), grouped=Tried(None, "quota exceeded"))
     assert unknown(tried, "gates/pod-field") == ["the dry run of a pod with a group failed: quota exceeded"]
-    assert told(replace(tried, grouped=None), "gates/pod-field") == []
+    assert reported(replace(tried, grouped=None), "gates/pod-field") == []
 
 
 GATES: dict[str, tuple[dict[str, Any], list[tuple[Level, str]]]] = {
@@ -202,7 +204,7 @@ def test_the_feature_gates_of_the_scheduler_are_checked(
     config: dict[str, Any], wanted: list[tuple[Level, str]]
 ) -> None:
     gangs = {**GANGS, "config": {"gangScheduling": True, **config}}
-    found = told(snapshot(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
+    found = reported(snapshot(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
     assert [(level, said) for level, _, said in found] == wanted
 
 
@@ -224,14 +226,14 @@ IMAGES: dict[str, tuple[str, str, bool]] = {
 @pytest.mark.parametrize(("scheduler", "image", "is_it"), IMAGES.values(), ids=IMAGES)
 def test_a_scheduler_is_identified_by_its_image(scheduler: str, image: str, is_it: bool) -> None:
     settings = configured({"name": scheduler})
-    found = told(installed(deployment("it", image), settings=settings), "schedulers/running")
+    found = reported(installed(deployment("it", image), settings=settings), "schedulers/running")
     assert found == ([] if is_it else [(Level.WARNING, f"profile {scheduler}", "no Deployment runs its image")])
-    assert told(installed(deployment("it", image), settings=settings), "schedulers/version") == []
+    assert reported(installed(deployment("it", image), settings=settings), "schedulers/version") == []
 
 
 def test_a_scheduler_without_replicas_counts_as_not_running() -> None:
     idle = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.0", available=0)
-    (found,) = told(installed(idle), "schedulers/running")
+    (found,) = reported(installed(idle), "schedulers/running")
     assert found[2] == "Deployment kube-system/koord-scheduler has no available replica"
 
 
@@ -241,23 +243,23 @@ def kube_lease(renewed: str) -> Manifest:
 
 def test_kube_scheduler_is_identified_by_its_lease() -> None:
     settings = configured(GANGS)
-    assert told(snapshot(kube_lease("2026-09-01T11:59:58.000000Z"), settings=settings), "schedulers/running") == []
-    (stopped,) = told(snapshot(kube_lease("2026-09-01T11:00:00.000000Z"), settings=settings), "schedulers/running")
+    assert reported(snapshot(kube_lease("2026-09-01T11:59:58.000000Z"), settings=settings), "schedulers/running") == []
+    (stopped,) = reported(snapshot(kube_lease("2026-09-01T11:00:00.000000Z"), settings=settings), "schedulers/running")
     assert stopped[2] == "Lease kube-system/kube-scheduler was not renewed since 2026-09-01T11:00:00.000000Z"
-    (absent,) = told(snapshot(settings=settings), "schedulers/running")
+    (absent,) = reported(snapshot(settings=settings), "schedulers/running")
     assert absent[2] == "no process holds a Lease kube-system/kube-scheduler"
 
 
 def test_an_unsupported_version_is_reported_whatever_the_configuration_states() -> None:
     old = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.4.0")
-    (found,) = told(installed(old), "schedulers/version")
+    (found,) = reported(installed(old), "schedulers/version")
     assert found == (Level.ERROR, "Deployment kube-system/koord-scheduler", "it runs 1.4.0")
 
 
 def test_another_patch_release_of_the_stated_version_is_no_contradiction() -> None:
     settings = configured({"name": "koord-scheduler", "schedulerVersion": "1.8.0"})
     runs = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.3")
-    assert told(installed(runs, settings=settings), "schedulers/version") == []
+    assert reported(installed(runs, settings=settings), "schedulers/version") == []
 
 
 def colocation(**spec: Any) -> Manifest:
@@ -274,9 +276,9 @@ def test_a_colocation_profile_without_effect_on_gangs_is_ignored() -> None:
     of_others = {"matchLabels": {"app.kubernetes.io/managed-by": "Helm"}}
     of_some = {"matchLabels": {"team": "batch"}}
     for spec in ({"qosClass": "BE"}, {"schedulerName": "koord-scheduler", "selector": of_others}):
-        assert told(installed(colocation(**spec), settings=settings), "schedulers/colocation-profile") == []
+        assert reported(installed(colocation(**spec), settings=settings), "schedulers/colocation-profile") == []
     meant = colocation(schedulerName="koord-scheduler", selector=of_some)
-    assert told(installed(meant, settings=settings), "schedulers/colocation-profile")
+    assert reported(installed(meant, settings=settings), "schedulers/colocation-profile")
 
 
 def test_unreadable_objects_do_not_count_as_missing() -> None:

@@ -10,7 +10,7 @@ from tests.unit.model.group_worlds import Manifests, composite, gang, gang_pods,
 from webhook.explain.satisfiability import Fault, judge, walk
 
 
-def told(manifests: Manifests) -> dict[str, list[str]]:
+def verdicts(manifests: Manifests) -> dict[str, list[str]]:
     """Each tree by its top: the answer, then the causes."""
     found = {}
     for tree in trees_of(manifests):
@@ -130,8 +130,8 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
 
 @pytest.mark.parametrize(("manifests", "expected"), CASES.values(), ids=list(CASES))
 def test_a_tree_can_start_or_has_a_reason(manifests: Manifests, expected: dict[str, list[str]]) -> None:
-    assert told(manifests) == expected
-    assert told(manifests[::-1]).keys() == expected.keys()
+    assert verdicts(manifests) == expected
+    assert verdicts(manifests[::-1]).keys() == expected.keys()
 
 
 # The generations
@@ -215,7 +215,7 @@ GENERATIONS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
 
 @pytest.mark.parametrize(("manifests", "expected"), GENERATIONS.values(), ids=list(GENERATIONS))
 def test_every_version_of_the_workload_api_is_read(manifests: Manifests, expected: dict[str, list[str]]) -> None:
-    assert told(manifests) == expected
+    assert verdicts(manifests) == expected
 
 
 def test_the_templates_of_a_workload_are_drawn_nested() -> None:
@@ -328,7 +328,7 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
 def test_gangs_that_list_each_other_start_together_or_not_at_all(
     manifests: Manifests, expected: dict[str, list[str]]
 ) -> None:
-    assert told(manifests) == expected
+    assert verdicts(manifests) == expected
 
 
 def test_lists_that_differ_or_omit_their_own_gang_are_noted() -> None:

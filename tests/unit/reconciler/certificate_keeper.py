@@ -99,7 +99,7 @@ async def until(probe: Callable[[], bool]) -> None:
 
 
 def run(story: Callable[[CertificateApi], Any]) -> None:
-    async def told() -> None:
+    async def against_new_api() -> None:
         await story(CertificateApi())
 
-    asyncio.run(told())
+    asyncio.run(against_new_api())

@@ -105,7 +105,7 @@ async def settled(found: Reconciler) -> None:
     await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > before and found.idle)
 
 
-def told(story: Coroutine[Any, Any, None]) -> None:
+def run_story(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import SERVED, WritableWorld
-from tests.unit.reconciler.running_reconciler import running, sample, told, until
+from tests.unit.reconciler.running_reconciler import run_story, running, sample, until
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.cluster import facts as following
@@ -263,4 +263,4 @@ def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
             await looks(found)
             assert [name for _, (_, name) in asked] == ["b", "a", "root-0"]
 
-    told(asyncio.wait_for(story(), 60))
+    run_story(asyncio.wait_for(story(), 60))

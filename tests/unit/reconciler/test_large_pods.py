@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running_reconciler import podgang, running, settled, told, until, world
+from tests.unit.reconciler.running_reconciler import podgang, run_story, running, settled, until, world
 from tests.unit.worlds import settings_of
 from webhook.gangs.escapes import Escape, escaped
 from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_owned_pod
@@ -61,7 +61,7 @@ def test_a_pod_with_many_gates_blocks_its_gang_until_only_ours_is_left() -> None
                 opened.free("p", gate)
             await until(lambda: sorted(opened.order) == ["p", "q"])
 
-    told(story())
+    run_story(story())
     _, read = read_gang_pod(pod("p", *others, OURS))
     assert (read.gate, len(read.gates)) == (20, 8)
     assert read_gang_pod(pod("p", *others))[1].gate is None

@@ -97,7 +97,7 @@ async def until(probe: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def told(story: Coroutine[Any, Any, None]) -> None:
+def run_story(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 

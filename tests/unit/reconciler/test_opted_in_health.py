@@ -22,7 +22,7 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     opted_in_world,
 )
-from tests.unit.reconciler.running_reconciler import names, running, running_written, sample, told, until
+from tests.unit.reconciler.running_reconciler import names, run_story, running, running_written, sample, until
 from tests.unit.worlds import koordinator
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
@@ -64,7 +64,7 @@ def health_of(key: GangKey, *objects: tuple[str, dict[str, Any]], pods: tuple[di
             assert health is not None
             found.append(health)
 
-    told(story())
+    run_story(story())
     return found[0]
 
 

@@ -11,7 +11,7 @@ from webhook.reconciler import queue as queues
 from webhook.reconciler.queue import KeyQueue
 
 
-def told(story: Callable[[KeyQueue[str]], Awaitable[None]]) -> None:
+def run_story(story: Callable[[KeyQueue[str]], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(10):
             await story(KeyQueue())
@@ -27,7 +27,7 @@ def test_a_key_that_is_added_twice_is_processed_once() -> None:
         assert [await queue.take(), await queue.take()] == ["a", "b"]
         assert len(queue) == 0
 
-    told(story)
+    run_story(story)
 
 
 def test_a_key_that_changes_while_it_is_processed_is_processed_again() -> None:
@@ -42,7 +42,7 @@ def test_a_key_that_changes_while_it_is_processed_is_processed_again() -> None:
         queue.done("a")
         assert len(queue) == 0
 
-    told(story)
+    run_story(story)
 
 
 def test_a_delayed_key_is_processed_at_its_time_or_at_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_delayed_key_is_processed_at_its_time_or_at_an_event(monkeypatch: pyte
         queue.done("a")
         assert len(queue) == 0, "the later time is forgotten"
 
-    told(story)
+    run_story(story)
 
 
 def test_delaying_a_waiting_key_again_does_not_extend_its_wait() -> None:
@@ -66,7 +66,7 @@ def test_delaying_a_waiting_key_again_does_not_extend_its_wait() -> None:
         queue.add_later("a", 60)
         assert await queue.take() == "a"
 
-    told(story)
+    run_story(story)
 
 
 def test_failures_double_the_delay_up_to_a_limit_and_a_success_resets_it() -> None:
@@ -81,14 +81,14 @@ def test_failures_double_the_delay_up_to_a_limit_and_a_success_resets_it() -> No
         assert queue.failing == 0
         assert queue.failed("a") <= first
 
-    told(story)
+    run_story(story)
 
 
 def test_a_requested_delay_is_the_minimum_delay() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         assert queue.failed("a", 30) == 30
 
-    told(story)
+    run_story(story)
 
 
 def test_a_paused_queue_hands_out_no_key_and_loses_none() -> None:
@@ -103,4 +103,4 @@ def test_a_paused_queue_hands_out_no_key_and_loses_none() -> None:
         assert [await queue.take(), await queue.take()] == ["a", "b"]
         assert loop.time() - begun >= 0.3
 
-    told(story)
+    run_story(story)

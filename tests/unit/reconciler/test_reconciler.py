@@ -17,9 +17,9 @@ from tests.unit.reconciler.running_reconciler import (
     names,
     podgang,
     reconciler,
+    run_story,
     running,
     sample,
-    told,
     until,
     workload,
     world,
@@ -230,7 +230,7 @@ def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> None:
             await reconciler(cluster).once()
 
     with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
-        told(story())
+        run_story(story())
 
 
 def unreachable() -> WritableWorld:

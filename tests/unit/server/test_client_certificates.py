@@ -110,25 +110,25 @@ def test_a_subject_alternative_name_is_accepted(world: World, tmp_path: Path) ->
 def test_the_client_authority_is_reloaded(world: World, tmp_path: Path) -> None:
     ours, others = world.ours.issue("client"), world.others.issue("client")
 
-    def asked_anew(files: PairFiles) -> int:
+    def call_over_a_new_connection(files: PairFiles) -> int:
         with world.caller(files) as client:
             return status(client, server)
 
     with serving_process(tmp_path, world.files, "--client-ca", world.allowed) as server:
-        assert (asked_anew(ours), asked_anew(others)) == (200, REFUSED)
+        assert (call_over_a_new_connection(ours), call_over_a_new_connection(others)) == (200, REFUSED)
         # What cannot be read lets the same ones in as before.
         world.allowed.write_text("nothing")
         server.until_readiness(200, f"client-ca: not loaded: {world.allowed}: no certificate in PEM form")
         assert server.metric("rollcall_certificate_refused", certificate="client-ca") == 1
-        assert (asked_anew(ours), asked_anew(others)) == (200, REFUSED)
+        assert (call_over_a_new_connection(ours), call_over_a_new_connection(others)) == (200, REFUSED)
         # Also when the server's own certificate changes meanwhile.
         world.servers.issue("tls")
         loaded = {"certificate": "serving", "outcome": "loaded"}
         eventually(lambda: server.metric("rollcall_certificate_reloads_total", **loaded) == 2, "the new pair is loaded")
-        assert (asked_anew(ours), asked_anew(others)) == (200, REFUSED)
+        assert (call_over_a_new_connection(ours), call_over_a_new_connection(others)) == (200, REFUSED)
         world.allow(world.others)
-        eventually(lambda: asked_anew(others) == 200, "the other authority's clients are let in")
-        assert asked_anew(ours) == REFUSED
+        eventually(lambda: call_over_a_new_connection(others) == 200, "the other authority's clients are let in")
+        assert call_over_a_new_connection(ours) == REFUSED
         assert server.metric("rollcall_certificate_refused", certificate="client-ca") == 0
 
 

@@ -58,7 +58,7 @@ def value(counter: Counter) -> float:
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_upload_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every upload is old enough to be ended."""
     monkeypatch.setattr(intake_module, "YOUNG_SECONDS", -1.0)
 

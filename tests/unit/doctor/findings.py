@@ -7,7 +7,7 @@ from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.snapshot import Snapshot
 
 
-def told(snapshot: Snapshot, *ids: str) -> list[tuple[Level, str, str]]:
+def reported(snapshot: Snapshot, *ids: str) -> list[tuple[Level, str, str]]:
     """The level, place and text of the findings of these checks."""
     wanted = [check for check in EVERY_CHECK if check.id in ids]
     assert len(wanted) == len(ids), f"of {ids} there are {[check.id for check in wanted]}"
