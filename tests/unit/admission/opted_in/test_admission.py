@@ -213,7 +213,7 @@ def test_jobs_that_a_deleted_jobset_leaves_behind_can_be_updated(scheduler: str 
     assert validate(orphan, part, facts=known(there, default="koord-scheduler")).allowed == (scheduler is None)
 
 
-def test_a_job_of_an_unknown_controller_is_a_workload() -> None:
+def test_a_job_of_another_controller_is_a_workload() -> None:
     own = _made_by(job(scheduler=None), "batch/v1", "CronJob")
     assert mutate(own, facts=known(default="koord-scheduler"))[1].patch
 
