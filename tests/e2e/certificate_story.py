@@ -233,7 +233,7 @@ def admitted(http: httpx.Client) -> httpx.Response:
 
 
 class Asking:
-    """Asks for admissions all the while, some at once; what came of them."""
+    """Sends admissions continuously, several at once, and records the results."""
 
     def __init__(self, plane: ControlPlane, clients: int = 2) -> None:
         self.came: Counter[str] = Counter()

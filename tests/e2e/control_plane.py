@@ -48,7 +48,7 @@ _TOKENS = f"""\
 {LIMITED},system:serviceaccount:{ROLLCALL_NAMESPACE}:{LIMITED},4,system:serviceaccounts
 {RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
 """
-# What the reconciler asks is written down, and no more: who is given only what he needs must never be refused.
+# Only the reconciler's requests are audited: an account with exactly the needed rights must never be refused.
 _AUDIT = f"""\
 apiVersion: audit.k8s.io/v1
 kind: Policy

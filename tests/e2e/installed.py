@@ -50,7 +50,7 @@ def helm(*arguments: str | Path, stdin: str | None = None, kubeconfig: Path | No
 
 
 def template(values: Manifest, namespace: str = "rollcall-system", chart: Path = CHART) -> tuple[int, str, str]:
-    """Have Helm render the chart for a Kubernetes of these days."""
+    """Render the chart with Helm for a current Kubernetes."""
     # Hooks are for the end.
     arguments = (
         "template",

@@ -28,7 +28,7 @@ Meddle = Callable[[httpx.Request, Send], Awaitable[httpx.Response]]
 
 @dataclass
 class Exchange:
-    """One request: its moments by one clock, and what came of it."""
+    """One request: its times by one clock, and its result."""
 
     method: str
     path: str

@@ -184,6 +184,6 @@ class ServedPods:
         eventually(behind, f"{', '.join(sorted(wanted)) or 'no server'} is behind the Service", timeout=60)
 
     def close(self) -> None:
-        """End all, without waiting for who still asks."""
+        """End all without a drain."""
         for name in list(self.pods):
             self.pods.pop(name).end(kill=True)

@@ -110,7 +110,7 @@ def installation(
 
 @pytest.fixture
 def mended(installation: Installation) -> Iterator[Installation]:
-    """An installation whose webhook configurations a test may spoil."""
+    """An installation whose webhook configurations a test may change."""
     yield installation
     installation.mend()
 

@@ -189,7 +189,7 @@ def test_gang_pods_are_prepared_for_the_scheduler_of_their_set(
 
 @pytest.mark.soak
 def test_a_crd_of_an_older_volcano_is_refused_until_it_is_replaced(version: str) -> None:
-    """The same group and version: only the fields tell. The API server would drop them without a word."""
+    """The same group and version: only the fields differ. The API server would drop them silently."""
     plane = ControlPlane(version)
     try:
         crds = [f"--filename={path}" for path in sorted(STAND_INS.glob("*grove.io_*.yaml"))]

@@ -120,7 +120,7 @@ def quota(namespace: str) -> Manifest:
 
 
 def refusing(namespace: str) -> list[Manifest]:
-    """A policy of the cluster's that will not have some PodGroups."""
+    """An admission policy of the cluster that refuses some PodGroups."""
     name, api_version = f"{namespace}-refusing", "admissionregistration.k8s.io/v1"
     kind = {"apiGroups": ["scheduling.sigs.k8s.io"], "apiVersions": ["*"], "resources": ["podgroups"]}
     rule = {**kind, "operations": ["CREATE", "UPDATE"]}

@@ -180,7 +180,7 @@ def _short(pod: Manifest) -> Manifest:
 
 
 def compare(plane: ControlPlane, namespace: str, folder: Path, number: int, *, gangs: bool) -> Difference:
-    """Ask about so many pods, and print what came of it."""
+    """Send this many pods, and print the results."""
     config = configuration(gangs=gangs)
     found = Difference(plane, settings_from(config, "test"), namespace)
     cases = found.draw(20 + gangs, number)

@@ -53,7 +53,7 @@ def cluster(
     workload_kinds: Callable[..., None],
     nodes: Callable[..., list[str]],
 ) -> ControlPlane:
-    """With room for everybody."""
+    """With enough resources for all pods."""
     workload_kinds(plane, "jobset", "lws", "trainer")
     rollcall(plane, EVERY)
     nodes(2, cpu=16)

@@ -229,7 +229,7 @@ def doctored(installation: Installation, *, code: int = 1) -> list[dict[str, Any
 
 @pytest.fixture
 def mended(installation: Installation) -> Iterator[Installation]:
-    """An installation whose Service a test may spoil."""
+    """An installation whose Service a test may change."""
     before = installation.plane.http.get(SERVICE).json()["spec"]["ports"]
     yield installation
     installation.plane.http.patch(SERVICE, json={"spec": {"ports": before}}, headers=_MERGE).raise_for_status()

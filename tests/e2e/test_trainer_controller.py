@@ -41,7 +41,7 @@ def runtime(plane: ControlPlane, train_jobs: TrainJobController) -> Iterator[Cal
 
 
 def group(plane: ControlPlane, api_version: str, namespace: str, name: str) -> Manifest:
-    """The PodGroup of a TrainJob: its spec, and the kinds of those who own it."""
+    """The PodGroup of a TrainJob: its spec, and the kinds of its owners."""
     found = read(plane, api_version, "PodGroup", namespace, name)
     return {"owners": [one["kind"] for one in found["metadata"]["ownerReferences"]], **found["spec"]}
 

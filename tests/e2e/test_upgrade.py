@@ -28,7 +28,7 @@ URL_THEN = "https://127.0.0.1:8443"
 
 
 class Admissions:
-    """Sets that are created one after the other, as long as it lasts, and what came of each."""
+    """Creates sets one after the other until it is closed, and records each result."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._client = plane.new_client("admin-token")

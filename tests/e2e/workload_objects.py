@@ -84,7 +84,7 @@ def controller_reference(owner: Manifest) -> Manifest:
 
 
 def owner_chain(plane: ControlPlane, pod: Manifest) -> list[str]:
-    """Who controls a pod, who controls that, and so on: `["Job run-node-0", "JobSet run"]`."""
+    """The controllers of a pod, from the nearest up: `["Job run-node-0", "JobSet run"]`."""
     chain: list[str] = []
     current, namespace = pod, pod["metadata"]["namespace"]
     while references := [one for one in current["metadata"].get("ownerReferences", ()) if one.get("controller")]:

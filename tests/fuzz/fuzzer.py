@@ -53,7 +53,7 @@ class Found:
 
 
 class Fuzzer:
-    """All worlds, and who asks them. Only within `running`."""
+    """All worlds, and their clients. Only within `running`."""
 
     def __init__(self, random: Random, guide: Guide | None) -> None:
         self.worlds = worlds()

@@ -27,7 +27,7 @@ class Percentiles(NamedTuple):
 
 @dataclass(slots=True)
 class Calls:
-    """What became of one caller's calls: the milliseconds of each that was answered, and why others were not."""
+    """The results of one caller's calls: the milliseconds of each answered call, and the errors of the others."""
 
     milliseconds: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)

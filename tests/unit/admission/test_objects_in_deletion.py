@@ -39,7 +39,7 @@ def judged(rule: Rule, new: Manifest, old: Manifest) -> Verdict:
 
 
 def without_the_fault(rule: Rule) -> Manifest:
-    """The object as it may have been before: with nothing but its name, or as the rule passes it."""
+    """A possible old object: with only its name, or as the rule passes it."""
     wrong, passing = rule.fails.object, rule.passes.object
     named = {key: value for key, value in wrong["metadata"].items() if key in {"name", "namespace"}}
     as_passed = {**passing, "metadata": {**passing["metadata"], "name": wrong["metadata"]["name"]}}

@@ -82,7 +82,7 @@ def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path
         files = [tmp_path / name for name in STAND_INS]
         for path in files:
             path.write_text(STAND_INS[path.name])
-    # Settings as a server's: nothing is chosen for anybody.
+    # Settings like a server's: no scheduler is chosen by default.
     settings = load_settings(configuration)
     judged = 0
     for path in files:

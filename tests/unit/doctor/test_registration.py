@@ -262,7 +262,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_all_our_manifests_pass_the_registration_checks(name: str) -> None:
-    """Of the checks that are about what is applied, and not about who runs."""
+    """Only the checks of applied objects, not those of running components."""
     modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
     settings = configured(registration={"net": "Deny"}, certificates=modes)
     snapshot = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)

@@ -12,7 +12,7 @@ from typing import Any
 
 Place = tuple[str | int, ...]
 
-# Maps whose keys anybody chooses. The other maps are objects, whose fields a schema names.
+# Maps whose keys are free. The other maps are objects, whose fields are in a schema.
 MAPS = frozenset(
     {"labels", "annotations", "requests", "limits", "nodeSelector", "matchLabels", "overhead", "allocated"}
 )

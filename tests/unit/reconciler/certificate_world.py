@@ -157,7 +157,7 @@ class CertificateWorld:
         return new_leaf(signer, self.stored.hosts, self.now, leaf_end(signer, self.now, self.settings))
 
     def settle(self, most: int = 40) -> list[str]:
-        """Step until nothing is left to do, everybody hearing of everything at once; the writes."""
+        """Step until nothing is left to do, with every update delivered at once; the writes."""
         before = len(self.writes)
         for _ in range(most):
             if isinstance(self.step(), Idle):

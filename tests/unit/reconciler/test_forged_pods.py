@@ -51,7 +51,7 @@ def owned_by(kind: str, name: str, uid: str) -> Callable[..., dict[str, Any]]:
 
 
 def unowned(name: str, *gates: str) -> dict[str, Any]:
-    """Forges a pod that says nothing of who made it."""
+    """A forged pod without an owner reference."""
     found = pod(name, *gates)
     del found["metadata"]["ownerReferences"]
     return found
@@ -64,7 +64,7 @@ FORGERIES: dict[str, Callable[..., dict[str, Any]]] = {
     "of another uid": owned_by("PodClique", "demo-0-a", "invented"),
     "of a PodClique of another set": owned_by("PodClique", "other-0-a", "clique-other-0-a"),
     "of the set itself": owned_by("PodCliqueSet", "demo", "set-team-a"),
-    # The API server lets everybody write that reference, so Grove's operator has the word: it names what it made.
+    # Every user can write that reference, so the PodGang decides: Grove's operator lists the pods that it made.
     "of a PodClique of the set, and not named": pod,
 }
 

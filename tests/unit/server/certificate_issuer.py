@@ -20,7 +20,7 @@ HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0
 
 
 class Authority:
-    """Signs what it is asked to. `file` is its certificate, for those who trust it."""
+    """Signs any certificate. `file` is its own certificate, for clients that trust it."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)

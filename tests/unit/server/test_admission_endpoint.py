@@ -83,7 +83,7 @@ class Slow:
         return frozenset()
 
     async def learn(self, *_: object) -> ClusterFacts:
-        """Wait for ever."""
+        """Never return."""
         await asyncio.Event().wait()
         raise AssertionError
 

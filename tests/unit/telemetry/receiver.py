@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class Receiver:
-    """What came, whole (`raw`) and span by span; `answer` is the status that everybody gets."""
+    """The received data, complete (`raw`) and by span; `answer` is the status of every answer."""
 
     def __init__(self) -> None:
         self.answer = 200

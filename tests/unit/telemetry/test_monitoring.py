@@ -67,7 +67,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """What is asked of Prometheus, and by whom; and the labels that are shown of it."""
+    """The Prometheus queries with their sources, and the labels that are shown."""
     for rule in alerts():
         yield f"{rule['expr']} {' '.join(_shown(str(rule['annotations'])))}", rule["alert"]
     for panel in dashboard()["panels"]:

@@ -44,7 +44,7 @@ TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 @pytest.fixture(autouse=True)
 def direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The collector of these tests is not behind anybody's proxy, and what it is sent comes at once.
+    # The collector of these tests is not behind a proxy, and spans are sent at once.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(export, "DELAY_SECONDS", 0.01)
 
