@@ -1,4 +1,4 @@
-"""PodGroups and Queues of KAI and Volcano as people write them, each with what is to be said of it in a small world.
+"""PodGroups and Queues of KAI and Volcano as users write them, each with the expected findings in a small cluster.
 
 One table for the rules, which are told of the world by files, and for real API servers, which hold it.
 """
@@ -40,7 +40,7 @@ def warned(manifest: Manifest, *rules: str, before: Manifest | None = None) -> A
 
 
 def fine(manifest: Manifest, before: Manifest | None = None) -> Applied:
-    """An object of which nothing is said."""
+    """An object without findings."""
     return Applied(manifest, before=before)
 
 
@@ -101,7 +101,7 @@ KAI: dict[str, Applied] = {
     "a tree whose sets count all": fine(kai.pod_group(subgroup("serve", minSubGroup=2), *SERVE[1:], minSubGroup=1)),
     "a leaf that may stay empty": fine(kai.pod_group(subgroup("decode", 4), subgroup("helper", 0))),
     "a leaf that nothing is said of": fine(kai.pod_group(subgroup("decode", 4), subgroup("helper"))),
-    "a subgroup below nobody": refused(kai.pod_group(subgroup("decode", 4, "serve")), "kai/group-parent"),
+    "a subgroup below a missing parent": refused(kai.pod_group(subgroup("decode", 4, "serve")), "kai/group-parent"),
     "a subgroup below itself": refused(kai.pod_group(subgroup("router", parent="router"), *PAIR), "kai/group-parent"),
     "three in a cycle": refused(
         kai.pod_group(subgroup("a", parent="c"), subgroup("b", parent="a"), subgroup("c", parent="b")),
@@ -128,7 +128,7 @@ KAI: dict[str, Applied] = {
         kai.pod_group(subgroup("serve", 6), *SERVE[1:]), "kai/set-minimum", before=kai.pod_group(*SERVE)
     ),
     "pods for a set, at creation, is for KAI to refuse": fine(kai.pod_group(subgroup("serve", 6), *SERVE[1:])),
-    "a name that no label can bear": refused(kai.pod_group(subgroup("d" * 64, 4)), "kai/subgroup-name"),
+    "a name that does not fit a label": refused(kai.pod_group(subgroup("d" * 64, 4)), "kai/subgroup-name"),
     "a minimum that is raised while pods run": refused(
         kai.pod_group(subgroup("decode", 5)),
         "kai/group-raised",
@@ -158,7 +158,7 @@ KAI: dict[str, Applied] = {
     "a queue whose parent is not there": refused(kai.pod_group(queue="lost"), "kai/group-queue"),
     "a label that names another queue": warned(kai.pod_group(labels={LABEL_QUEUE: "busy"}), "kai/group-queue-label"),
     "a node pool and its queue": fine(kai.pod_group(queue="pooled", labels=POOLED)),
-    "a node pool that nobody serves": refused(
+    "a node pool that no shard serves": refused(
         kai.pod_group(labels={LABEL_NODE_POOL: "default"}), "kai/group-node-pool"
     ),
     "a queue of another node pool": refused(kai.pod_group(queue="pooled"), "kai/group-node-pool"),
@@ -273,7 +273,7 @@ VOLCANO: dict[str, Applied] = {
     "a hard topology without a tier": refused(
         volcano.pod_group(networkTopology={"mode": "hard"}), "volcano/group-tier"
     ),
-    "a tier that nobody is called": refused(
+    "a tier name that no HyperNode has": refused(
         volcano.pod_group(networkTopology={"mode": "hard", "highestTierName": "nope"}), "volcano/group-tier"
     ),
     "a name of two tiers": refused(

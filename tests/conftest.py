@@ -1,4 +1,4 @@
-"""How generated tests run: without a clock, and in CI with the same examples every time. And how logs look in all."""
+"""Settings for all tests: generated tests have no deadline and, in CI, fixed examples; logs have one format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-# A slow machine is no fault of the code, and a change should not fail in CI for an example that it did not touch; new
+# A slow machine is not a fault of the code, and a change must not fail in CI for an unrelated random example; new
 # examples are what runs elsewhere are for.
 settings.register_profile("rollcall", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)

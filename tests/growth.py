@@ -1,4 +1,4 @@
-"""How the time of a piece of work grows with its size: a ratio, which is the same on a slow machine."""
+"""How the time of some work grows with its size: a ratio, which does not depend on the speed of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Secret as a kubelet brings it into a Pod: what a server's files really are in a cluster."""
+"""A Secret as a kubelet mounts it into a Pod, with its symlinks."""
 
 from __future__ import annotations
 

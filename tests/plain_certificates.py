@@ -1,4 +1,4 @@
-"""Certificates as other tools make them: with the extensions that are asked for and no others."""
+"""Certificates as other tools create them: with exactly the requested extensions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def signed_plainly(
 
 
 def version_1(name: str) -> KeyPair:
-    """An authority of X.509 version 1, which knows no extensions. `cryptography` makes no such certificates."""
+    """An authority of X.509 version 1, which has no extensions. `cryptography` makes no such certificates."""
     made = signed_plainly(name, None)
     assert isinstance(made.key, ec.EllipticCurvePrivateKey)
     fields = made.certificate.tbs_certificate_bytes.partition(_VERSION_3)[2]

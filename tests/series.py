@@ -1,5 +1,5 @@
-"""Series of metrics: which there are, and that whatever a test drives brings no new ones. A rate over a series that
-begins with its first event misses that event, and a label that takes any value has no bound.
+"""Series of metrics: which exist, and that no test adds new ones. A rate over a series that begins with its first event
+misses that event, and a label with arbitrary values has no bound.
 """
 
 from __future__ import annotations

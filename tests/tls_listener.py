@@ -1,4 +1,4 @@
-"""A TLS server of a few lines, for those who look at what servers show: it reads once, answers, and hangs up."""
+"""A small TLS server for clients that inspect certificates: it reads once, answers, and closes the connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def tls_listener(context: ssl.SSLContext, answer: bytes = b"") -> Iterator[int]:
-    """The port where whoever comes is served with `context`, and given this answer."""
+    """The port where every client is served with `context`, and gets this answer."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=_serve, args=(listening, context, answer), daemon=True).start()
         try:

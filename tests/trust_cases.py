@@ -1,6 +1,6 @@
-"""Servers' certificates beside bundles of authorities, and whether a Kubernetes component trusts the one by the other.
+"""Certificates of servers with CA bundles, and whether a Kubernetes component trusts the certificate by the bundle.
 
-The verdicts are those of Go's crypto/x509. `tests/unit/cluster/test_as_go_does.py` asks Go itself.
+The verdicts are those of Go's crypto/x509. `tests/unit/cluster/test_same_as_go.py` asks Go itself.
 """
 
 from __future__ import annotations

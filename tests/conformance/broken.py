@@ -1,4 +1,4 @@
-"""Backends that are broken in one way each, made of the sound one."""
+"""Variants of the sound backend that are broken in one way each."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def mapped(**members: Any) -> type[SoundBackend]:
 
 
 def mapping_out(change: Callable[[list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
-    """One whose Maps are otherwise."""
+    """A backend that writes these Maps."""
     return mapped(topology_objects=lambda self, binding: change(MappedBackend.topology_objects(self, binding)))
 
 
 def preparing(change: Callable[[GangMember, PodChanges], PodChanges]) -> type[SoundBackend]:
-    """One whose pods are prepared otherwise."""
+    """A backend that prepares pods in this way."""
 
     def prepare_pod(self: SoundBackend, member: GangMember) -> PodChanges:
         return change(member, SoundBackend.prepare_pod(self, member))
@@ -40,7 +40,7 @@ def preparing(change: Callable[[GangMember, PodChanges], PodChanges]) -> type[So
 
 
 def translating(change: Callable[[PodGang, list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
-    """One whose objects are otherwise."""
+    """A backend that translates to these objects."""
 
     def gang_objects(self: SoundBackend, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return change(podgang, SoundBackend.gang_objects(self, podgang, record, facts))
@@ -49,22 +49,22 @@ def translating(change: Callable[[PodGang, list[Manifest]], list[Manifest]]) -> 
 
 
 def adopting(adopt: Callable[[Manifest, Any], Manifest]) -> type[SoundBackend]:
-    """One that adopts otherwise."""
+    """A backend that adopts in this way."""
     return broken(adopt=lambda self, desired, live: adopt(desired, live))
 
 
-def freezing(anew: Callable[[Any, Any], Any]) -> type[SoundBackend]:
+def freezing(recreated: Callable[[Any, Any], Any]) -> type[SoundBackend]:
     """One that lets no gang change but without pods; None is to say that it does not change."""
 
     def frozen(self: SoundBackend, desired: Any, live: Any) -> Frozen | None:
-        going = anew(desired, live)
+        going = recreated(desired, live)
         return None if going is None else Frozen("its members", "they are frozen", Stage.EMPTY, tuple(going))
 
     return broken(frozen=frozen)
 
 
 def judging(*findings: Finding, **fields: Any) -> type[SoundBackend]:
-    """One whose rule finds these in a workload with topology, whatever it says there."""
+    """A backend whose rule always has these findings about a workload with topology."""
     return broken(rules=(replace(topology, check=lambda workload, context: iter(findings), **fields),))
 
 
@@ -81,7 +81,7 @@ def named(objects: list[Manifest], name: Callable[[int, str], str]) -> list[Mani
 
 
 def referring(objects: list[Manifest]) -> list[Manifest]:
-    """The objects with their references said in the other way that Kubernetes has."""
+    """The objects with their references in the other form of Kubernetes."""
     gang, *parts = objects
     return [gang, *({**part, "spec": {"gangRef": {"name": part["spec"]["gangName"]}}} for part in parts)]
 

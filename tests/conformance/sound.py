@@ -1,4 +1,4 @@
-"""A backend in which nothing is wrong, as small as one can be that has something to get wrong everywhere.
+"""A small backend without faults that uses every part of the contract.
 
 Its gang is a Gang that has the queue, and a Part for each PodClique, which names the Gang.
 """

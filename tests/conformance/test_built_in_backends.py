@@ -1,4 +1,4 @@
-"""Every built-in backend passes the conformance kit. A new one gets a class here, and nothing else."""
+"""Every built-in backend passes the conformance kit. A new backend gets one class here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend under examples/, built and installed as a package of its own beside Rollcall."""
+"""The backend under examples/, built and installed as a separate package beside Rollcall."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def rollcall(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return lambda *arguments: python("-m", "webhook", *arguments, path=str(installed), cwd=folder)
 
 
-def test_the_wheel_holds_the_package_and_nothing_of_its_tests(installed: Path) -> None:
+def test_the_wheel_contains_the_package_without_its_tests(installed: Path) -> None:
     assert sorted(found.name for found in installed.iterdir()) == [
         "rollcall_scheduler_plugins",
         "rollcall_scheduler_plugins-0.1.0.dist-info",
     ]
 
 
-def test_a_profile_of_its_name_enables_it(rollcall: Run) -> None:
+def test_a_profile_with_the_backend_name_enables_it(rollcall: Run) -> None:
     checked = rollcall("config", "check", "rollcall.yaml")
     assert checked.returncode == 0, checked.stderr
     assert "profile batch-scheduler (default)\n  scheduleTimeoutSeconds: 300\n" in checked.stdout
@@ -94,7 +94,7 @@ def test_without_the_package_the_profile_is_refused(tmp_path: Path) -> None:
     assert "is not a scheduler with a backend" in checked.stderr
 
 
-def test_its_rules_are_listed_with_all_others(rollcall: Run) -> None:
+def test_the_rules_of_the_example_backend_are_listed(rollcall: Run) -> None:
     listed = [entry["id"] for entry in json.loads(rollcall("rules", "--output", "json").stdout)]
     assert [name for name in listed if name.startswith("scheduler-plugins/")] == [
         "scheduler-plugins/topology",
@@ -103,28 +103,28 @@ def test_its_rules_are_listed_with_all_others(rollcall: Run) -> None:
     ]
 
 
-def test_its_rules_judge_a_workload(rollcall: Run) -> None:
+def test_the_rules_of_the_example_backend_judge_a_workload(rollcall: Run) -> None:
     assert rollcall("check", "--config", "rollcall.yaml", "whole.yaml").returncode == 0
     refused = rollcall("check", "--config", "rollcall.yaml", "spare.yaml")
     assert refused.returncode == 1
     assert "error scheduler-plugins/spare-pods" in refused.stdout
 
 
-def test_its_objects_and_its_pods_are_rendered(rollcall: Run) -> None:
+def test_the_objects_and_pods_of_the_example_backend_are_rendered(rollcall: Run) -> None:
     rendered = rollcall("render", "--config", "rollcall.yaml", "whole.yaml")
     assert rendered.returncode == 0, rendered.stderr
     assert "minMember: 5" in rendered.stdout
     assert "scheduling.x-k8s.io/pod-group: demo-0" in rendered.stdout
 
 
-def test_it_passes_its_own_tests_and_the_conformance_kit(installed: Path) -> None:
+def test_the_example_backend_passes_its_own_tests_and_the_conformance_kit(installed: Path) -> None:
     tested = python("-m", "pytest", "-q", cwd=installed.parent / "source", path=str(installed))
     assert tested.returncode == 0, tested.stdout
     assert " passed" in tested.stdout
 
 
 @pytest.mark.skipif(CRDS is None, reason="ROLLCALL_CRDS names no folder of real CRDs")
-def test_the_fields_that_it_writes_are_those_of_the_real_crd() -> None:
+def test_the_real_crd_has_all_fields_that_the_example_backend_writes() -> None:
     import yaml
 
     manifest = Path(str(CRDS)) / "scheduler-plugins" / "scheduling.x-k8s.io_podgroups.yaml"

@@ -1,4 +1,4 @@
-"""The kit itself: a sound backend passes it, and for each of its checks there is a broken backend that it catches."""
+"""The conformance kit: a sound backend passes it, and each of its checks catches a broken backend."""
 
 from __future__ import annotations
 
@@ -333,12 +333,12 @@ def run(check: str, backend: type[SoundBackend]) -> None:
 
 
 @pytest.mark.parametrize(("check", "case"), CASES, ids=[check for check, _ in CASES])
-def test_a_broken_backend_is_caught_and_its_author_told_what_to_do(check: str, case: Case) -> None:
+def test_the_kit_catches_a_broken_backend_and_names_the_fix(check: str, case: Case) -> None:
     with pytest.raises(AssertionError) as failure:
         run(check, case.backend)
     assert case.told in str(failure.value)
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_each_check_has_a_backend_that_it_catches(check: str) -> None:
+def test_each_check_catches_a_broken_backend(check: str) -> None:
     assert BROKEN.get(check)

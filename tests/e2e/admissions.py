@@ -1,5 +1,5 @@
-"""A steady load of admissions through a real API server: so many a second, and each outcome is kept. Where the machine
-is too slow for that it is as many as can be, and not a growing pile of those that wait.
+"""A steady load of admissions through a real API server: a fixed rate, with each outcome recorded. On a machine that is
+too slow the rate drops; no queue builds up.
 
 An admission has failed if the API server refuses the object or does not answer, and as well if it admits what no
 webhook has seen.
@@ -29,7 +29,7 @@ _GLANCE_SECONDS = 0.1
 
 
 class Outcome(NamedTuple):
-    """What came of one admission: when it was asked for, how long it took, and what was wrong with it."""
+    """The result of one admission: its start, its duration, and what was wrong with it."""
 
     asked: float
     seconds: float
@@ -40,14 +40,14 @@ class Ask(NamedTuple):
     """One request whose answer a webhook has a part in."""
 
     request: bytes
-    # What an answer bears that a webhook has seen.
+    # The mark of an answer that a webhook has seen.
     seen: bytes
     # Where it is stored; nothing where it is only tried.
     stored: str = ""
 
 
 class Admissions:
-    """The load, on a loop of its own. It goes on until `wait` or `close`."""
+    """The load, on its own event loop. It runs until `wait` or `close`."""
 
     def __init__(self, plane: ControlPlane, played: Played, rate: float, background: Background) -> None:
         self.outcomes: list[Outcome] = []
@@ -106,7 +106,7 @@ class Admissions:
 
     @property
     def seconds(self) -> float:
-        """How long it has been going on."""
+        """The seconds since its start."""
         return time.monotonic() - self.begun
 
     def wait(self) -> None:

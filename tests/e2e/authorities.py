@@ -1,4 +1,4 @@
-"""Certificate authorities as somebody else keeps them."""
+"""Certificate authorities as another system maintains them."""
 
 from __future__ import annotations
 

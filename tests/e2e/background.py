@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for what must go on while a test waits."""
+"""An event loop in a separate thread, for work that must continue while a test waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Background:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` comes to on the loop, which this thread waits for."""
+        """The result of `work` on the loop; this thread waits for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SECONDS)
 
     def close(self) -> None:

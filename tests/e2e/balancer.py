@@ -1,5 +1,5 @@
-"""A TCP balancer that does to connections what a Service does: it follows each replica's /readyz, sends new connections
-to the ready ones in turn, and leaves those that are there as they are.
+"""A TCP balancer that treats connections like a Service: it polls each replica's /readyz, sends new connections to the
+ready replicas in turn, and keeps existing connections.
 
 It retries nothing. What is in TLS it cannot read either; but whether bytes have come that a replica has not answered
 it can see, so that what a killed one takes with it is counted, but for an answer or a handshake cut in the middle.
@@ -17,7 +17,7 @@ import httpx
 
 from tests.e2e.background import Background
 
-# As often as a kubelet is told to look by the manifests, and as long as it waits for an answer.
+# The period and the timeout of the readiness probe in the manifests.
 PROBE_SECONDS = 1.0
 _TIMEOUT_SECONDS = 1.0
 # As much as TLS needs to say that a connection ends, and less than any request.
@@ -50,7 +50,7 @@ class Replica:
     ready: bool = False
     taken: int = 0
     connections: set[_Outer] = field(default_factory=set)
-    # When it was first seen not to be ready; None while it is, or is no longer sent to.
+    # When it was first seen as not ready; None while it is ready or gets no connections.
     doubted: float | None = None
 
 
@@ -62,8 +62,8 @@ class Balancer:
     def __init__(self, background: Background, *, lag: float = 0.0, period: float = PROBE_SECONDS) -> None:
         self.lag = lag
         self.ended: list[Ended] = []
-        # When the API server found nobody to send a connection to.
-        self.nobody: list[float] = []
+        # When the API server found no server to send a connection to.
+        self.without_server: list[float] = []
         self._period = period
         self._background = background
         self._replicas: dict[str, Replica] = {}
@@ -139,7 +139,7 @@ class Balancer:
         """Whose turn it is."""
         ready = [replica for replica in self._replicas.values() if replica.ready]
         if not ready:
-            self.nobody.append(time.monotonic())
+            self.without_server.append(time.monotonic())
             return None
         self._turn += 1
         return ready[self._turn % len(ready)]
@@ -209,7 +209,7 @@ class _Outer(asyncio.Protocol):
 
     def left(self) -> None:
         """The replica has ended the connection. The API server is told, and read until it has understood: what it wrote
-        in the meantime nobody will answer.
+        in the meantime gets no answer.
         """
         if not self.transport.is_closing():
             self._left = time.monotonic()

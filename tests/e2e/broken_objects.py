@@ -1,5 +1,5 @@
-"""Objects of the Workload API as a naive translation would write them, by hand and by generation, with the workloads
-that lead there. The API server refuses each; what our own side says stands beside it.
+"""Workload API objects as a naive translation would write them, for each API version, with their workloads. The API
+server refuses each; the table also has the finding of our rules.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ OF_1_37: dict[str, Broken] = OF_BOTH_LATER | {
         "Duplicate value",
         gang=podgang("demo-0", member("root", 2)),
     ),
-    "a group that nobody is in": Broken(
+    "a group without pods": Broken(
         (
             tree(
                 2,
@@ -324,7 +324,7 @@ OF_1_37: dict[str, Broken] = OF_BOTH_LATER | {
             "demo-0", member("demo-0-worker", 2), topologyConstraintGroupConfigs=[group("demo-0-decode-0", RACK)]
         ),
     ),
-    "a gang that nobody is in": Broken(
+    "a gang without members": Broken(
         (tree(0),),
         "minGroupCount",
         gang=podgang("demo-0"),

@@ -1,4 +1,4 @@
-"""A server whose certificates the reconciler keeps: what a kubelet does for it, and who asks it all the while."""
+"""A server with certificates that the reconciler maintains: what a kubelet does for it, and steady admissions."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class SelfManaged:
         return found
 
     def given_up(self) -> bool:
-        """AssertionError where the caBundles are anybody's field: then a hook could not be dropped."""
+        """AssertionError if a manager owns the caBundle fields: a hook could then not be removed."""
         for name in CONFIGURATIONS:
             managers = {one["manager"] for one in self.configuration(name)["metadata"]["managedFields"]}
             assert "rollcall-certificates" not in managers, name
@@ -151,7 +151,9 @@ class SelfManaged:
             self.check()
             answer = admitted(self.plane.http)
             assert answer.is_success, answer.text
-            assert "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {}), "nobody is asked yet"
+            assert "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {}), (
+                "the webhook is not called yet"
+            )
             return True
 
         eventually(served, "the API server asks, and is answered", timeout=60)
@@ -226,12 +228,12 @@ class SelfManagedServer(SelfManaged):
 
 
 def admitted(http: httpx.Client) -> httpx.Response:
-    """A PodCliqueSet that is not stored: both configurations are asked about it, and must answer."""
+    """A PodCliqueSet that is not stored: both webhook configurations are called and must answer."""
     return http.post(WORKLOADS, params={"dryRun": "All"}, json=two_cliques("asked", "default"))
 
 
 class Asking:
-    """Asks for admissions all the while, some at once; what came of them."""
+    """Sends admissions continuously, several at once, and records the results."""
 
     def __init__(self, plane: ControlPlane, clients: int = 2) -> None:
         self.came: Counter[str] = Counter()

@@ -1,5 +1,5 @@
-"""Changes of living gangs, by generation: the set before and after, and the objects of both as they would be written,
-by hand. Whether the API server lets the objects change is written here, too; nobody else may say otherwise.
+"""Changes of existing gangs, by API version: the set before and after, and the objects for both, written by hand. The
+table also says whether the API server allows the change; a test verifies that.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def flat_1_36(minimum: int) -> Objects:
 
 
 def flat_1_37(minimum: int, **shared: object) -> Objects:
-    """A merged gang of 1.37, which nobody needs who has trees."""
+    """A merged gang of 1.37, which is not needed with trees."""
     group = pod_group(**of("gang"), schedulingPolicy=least(minimum), **shared)
     return workload(podGroupTemplates=[leaf("gang", minimum, **shared)]), group
 

@@ -1,4 +1,4 @@
-"""The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start, and says where.
+"""The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start and sets their paths.
 
 A test that asks for `version`, or for anything made from it, runs on the newest Kubernetes that is wanted; one marked
 `every_version` on all of them, and one marked `cases` with what its table has for each. Control planes live as long as
@@ -35,7 +35,7 @@ STAND_INS = Path(__file__).parent / "crds"
 SYSTEMS = ("grove", "koordinator", "volcano", "kai", "scheduler-plugins")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
-# Without the pod gate, which nobody takes off where a test plays the reconciler.
+# Without the pod gate, which nothing removes if a test plays the reconciler.
 KOORDINATOR: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",
     "kind": "RollcallConfiguration",
@@ -172,8 +172,8 @@ def _unestablished(plane: ControlPlane) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def owner_kinds() -> Callable[..., None]:
-    """Have the kinds of further systems served, once a control plane: `owner_kinds(plane, "jobset", "trainer")`.
+def workload_kinds() -> Callable[..., None]:
+    """Have the kinds of further systems served, once a control plane: `workload_kinds(plane, "jobset", "trainer")`.
 
     Their definitions are large and take a second or two each, so only who wants them pays. The garbage collector learns
     of them within half a minute: what they own goes as late, where a test deletes one.
@@ -235,7 +235,7 @@ def rollcall(control_plane: Callable[[str], ControlPlane]) -> Iterator[Callable[
 
 
 def until_asked(plane: ControlPlane) -> None:
-    """Wait until the API server has learned of both configurations, which takes it a moment each."""
+    """Wait until the API server calls the webhooks of both configurations."""
 
     def posted(workload: Manifest) -> httpx.Response:
         path = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
@@ -305,7 +305,7 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
 
 @pytest.fixture
 def background() -> Iterator[Background]:
-    """An event loop that goes on while the test waits."""
+    """An event loop that runs while the test waits."""
     found = Background()
     yield found
     found.close()

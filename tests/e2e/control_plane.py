@@ -1,6 +1,6 @@
-"""A control plane on loopback: etcd, kube-apiserver and kube-controller-manager, real ones, and kubectl to ask it.
+"""A control plane on loopback: real etcd, kube-apiserver and kube-controller-manager, and kubectl.
 
-Nothing runs on its nodes and nothing needs to: a scheduler binds pods to Node objects that nobody stands behind.
+Nothing runs on its nodes and nothing needs to: a scheduler binds pods to Node objects without machines.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TOKENS = f"""\
 {LIMITED},system:serviceaccount:{ROLLCALL_NAMESPACE}:{LIMITED},4,system:serviceaccounts
 {RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
 """
-# What the reconciler asks is written down, and no more: who is given only what he needs must never be refused.
+# Only the reconciler's requests are audited: an account with exactly the needed rights must never be refused.
 _AUDIT = f"""\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -174,7 +174,7 @@ class ControlPlane:
                 "--advertise-address=127.0.0.1",
                 # The Service of the API server wants an address that is not loopback.
                 "--endpoint-reconciler-type=none",
-                # Nobody forwards a Service's address here, so it calls a webhook's endpoints by their own.
+                # Nothing forwards a Service's address here, so it calls a webhook's endpoints by their own.
                 "--enable-aggregator-routing=true",
                 f"--secure-port={port}",
                 f"--cert-dir={self.folder / 'kube-apiserver'}",
@@ -257,12 +257,12 @@ class ControlPlane:
         return self._clients[token]
 
     def new_client(self, token: str) -> httpx.Client:
-        """The same over a connection of one's own."""
+        """The same over a separate connection."""
         headers = {"Authorization": f"Bearer {token}"}
         return httpx.Client(base_url=self.url, verify=self.tls, headers=headers, timeout=10, trust_env=False)
 
     def asked(self, since: int = 0) -> list[Asked]:
-        """What the reconciler asked, after so many of its requests."""
+        """The requests of the reconciler after the first so many."""
         if not self.audit.exists():
             return []
         lines = self.audit.read_text(encoding="utf-8").splitlines()[since:]

@@ -1,4 +1,4 @@
-"""Somebody who serves with a certificate that ran out yesterday, of an authority that is good."""
+"""A server with a certificate of a valid authority that expired yesterday."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The life of some gangs, step by step and the same in every namespace, so that what two reconcilers make of it can be
-compared: they are created, some go and others come, some change their shape, and half of them are deleted.
+"""The life of some gangs, step by step and the same in every namespace, so that the results of two reconcilers can be
+compared: gangs are created, deleted and changed, and in the end half of them are deleted.
 
 PodGangs and pods are made by hand here, as they are once Grove's operator and admission are done with them.
 """
@@ -168,7 +168,7 @@ class Story:
             self._delete_pods(gang)
 
     def lift_gates(self) -> None:
-        """What Grove's operator does when a gang is as it shall be: its gate comes off the pods."""
+        """Remove Grove's gate from the pods, as Grove's operator does for a complete gang."""
         for number, gang in self.gangs.items():
             self.gangs[number] = gang._replace(gated=False)
         _each(self._lift_gate, (pod for pod in self._stored_pods() if pod["spec"].get("schedulingGates")))
@@ -178,7 +178,7 @@ class Story:
         _answered(self.plane.http.patch(path, json={"spec": {"schedulingGates": None}}, headers=_MERGE))
 
     def replace_pods(self, names: Iterable[str]) -> None:
-        """Delete the pods of these gangs and create them anew, without gates: what a user does in despair."""
+        """Delete the pods of these gangs and recreate them without gates, as a desperate user does."""
         for number, gang in self.gangs.items():
             if gang.name in names:
                 self._delete_pods(gang)

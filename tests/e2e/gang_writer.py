@@ -1,4 +1,4 @@
-"""Writes gang objects as a reconciler does: by server-side apply, in the order of creation, over what is there.
+"""Writes gang objects like a reconciler: by server-side apply, in the order of creation, over existing objects.
 
 Strictly: a field that the API server does not know is a failure here, and so is a second apply that changes anything.
 """
@@ -46,7 +46,7 @@ def posted(plane: ControlPlane, manifest: Manifest, *, dry: bool = False) -> htt
 
 
 def live(plane: ControlPlane, manifest: Manifest) -> Manifest | None:
-    """The object as it is stored, or None where there is none."""
+    """The stored object, or None if it does not exist."""
     answer = plane.http.get(path_of(manifest))
     if answer.status_code == httpx.codes.NOT_FOUND:
         return None

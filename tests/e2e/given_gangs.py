@@ -1,5 +1,5 @@
-"""Where the gangs come from whose objects are held against real API servers: published workloads, what Grove's operator
-was recorded to write, and hard cases of our own.
+"""The gangs whose objects are tried on real API servers: published workloads, recordings of Grove's operator, and our
+own hard cases.
 """
 
 from __future__ import annotations

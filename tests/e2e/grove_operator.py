@@ -1,4 +1,4 @@
-"""Plays Grove's operator: makes of a stored PodCliqueSet what the operator would make of it, as the operator would.
+"""Plays Grove's operator: creates the objects of a stored PodCliqueSet as the operator would.
 
 Written from what the operator was seen to send (the recorded AdmissionReviews; a test compares), and not from our own
 translation, which is under test. Names are those of Grove up to v0.1.0-alpha.11. Hashes and resource sharing are left
@@ -38,7 +38,7 @@ class Clique(NamedTuple):
 
     @property
     def minimum(self) -> int:
-        """How many of them the gang needs: as many as it has, unless the template says otherwise."""
+        """How many of them the gang needs: all, unless the template has a smaller number."""
         return int(self.template["spec"].get("minAvailable", self.replicas))
 
 
@@ -72,7 +72,7 @@ def cliques_of(workload: Manifest) -> list[Clique]:
 
 def defaulted(workload: Manifest) -> Manifest:
     """A set as Grove's defaulting webhook leaves it, as far as the API server's schema needs that: the webhook writes
-    the object anew from its Go type, and so the role names that people leave out.
+    the object again from its Go type, and so the role names that people leave out.
     """
     found = deepcopy(workload)
     for clique in found["spec"]["template"]["cliques"]:
@@ -165,7 +165,7 @@ class Played:
                 _answered(self._http.patch(path, json={"spec": {"schedulingGates": kept or None}}, headers=headers))
 
     def replace_unbound(self) -> None:
-        """Delete the pods that are on no node and create them anew, without gates: what a user does in despair."""
+        """Delete the pods that are on no node and recreate them without gates, as a desperate user does."""
         by_name = {clique.name: clique for clique in self.cliques}
         for pod in self.pods():
             if pod["spec"].get("nodeName"):
@@ -339,7 +339,7 @@ def _answered(response: httpx.Response) -> Manifest:
 
 
 class Refused(Exception):
-    """The API server refused what the operator asked for; the operator would log it and try again."""
+    """The API server refused a request of the operator, which would log it and retry."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.code = response.status_code

@@ -1,4 +1,4 @@
-"""A reconciler in this process, on an event loop in a thread of its own, over a network that can be meddled with."""
+"""A reconciler in this process, on an event loop in a separate thread, over a network that tests can disturb."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.e2e.programs import eventually
 from webhook.config.file import settings_from
 from webhook.reconciler.run import Reconciler
 
-# After so long a reconciler that was told to stop has not done so: what is being written may take five seconds.
+# A reconciler that takes longer to stop has failed to: a running write may take five seconds.
 _STOP_SECONDS = 20.0
 
 

@@ -1,4 +1,4 @@
-"""Manifests of an installation, as each of its ways makes them: the command, the kustomizations, and the chart."""
+"""The manifests of an installation, from each source: the command, the kustomizations, and the chart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 
 
 def helm(*arguments: str | Path, stdin: str | None = None, kubeconfig: Path | None = None) -> tuple[int, str, str]:
-    """Run Helm: its exit code and what it printed. The test is skipped where there is none."""
+    """Run Helm: its exit code and what it printed. The test is skipped if Helm is missing."""
     found = program("helm", "helm-3")
     if found is None:
         pytest.skip("there is no Helm; scripts/test-cluster builds it where its modules can be had")
@@ -50,7 +50,7 @@ def helm(*arguments: str | Path, stdin: str | None = None, kubeconfig: Path | No
 
 
 def template(values: Manifest, namespace: str = "rollcall-system", chart: Path = CHART) -> tuple[int, str, str]:
-    """Have Helm render the chart for a Kubernetes of these days."""
+    """Render the chart with Helm for a current Kubernetes."""
     # Hooks are for the end.
     arguments = (
         "template",
@@ -75,7 +75,7 @@ def rendered(values: Manifest, namespace: str = "rollcall-system", chart: Path =
 
 
 def removed(plane: ControlPlane, *namespaces: str) -> None:
-    """Remove what there is of Rollcall, and wait until it is gone."""
+    """Remove all objects of Rollcall, and wait until they are deleted."""
     plane.kubectl("delete", "namespace", *namespaces, "--ignore-not-found", check=True)
     for kind in CLUSTER_WIDE:
         plane.kubectl("delete", kind, "-l", "app.kubernetes.io/part-of=rollcall", check=True)

@@ -1,4 +1,4 @@
-"""Plays JobSet's controller: makes of a stored JobSet the Jobs that it would make, and tells their state.
+"""Plays JobSet's controller: creates the Jobs of a stored JobSet and reports their state.
 
 The pods are made by the real Job controller. Keys and order are those of JobSet v0.12; of its webhooks only the
 defaults are played, and neither headless Services nor failure and success policies.
@@ -11,16 +11,16 @@ from copy import deepcopy
 from typing import NamedTuple
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owners import controller_reference, created, deleted, listed, patched, read, sha1, until_pods
 from tests.e2e.pod_life import let_go
 from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import controller_reference, created, deleted, listed, patched, read, sha1, until_pods
 
 API = "jobset.x-k8s.io/v1alpha2"
 PREFIX = "jobset.sigs.k8s.io"
 # A user writes them on the JobSet or on the template of a Job, and they go down to the pods as annotations only.
 _HANDED_DOWN = ("alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector")
 _CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
-# What is merged into the pod template of a suspended Job when the JobSet goes on.
+# The fields that are merged into the pod template of a suspended Job when the JobSet is resumed.
 _MUTABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -80,7 +80,7 @@ class JobSetController:
         return made
 
     def sync_until(self, name: str, replicated_job: str) -> list[Manifest]:
-        """Do what is due until a replicatedJob has its Jobs: the Job controller tells of ready pods a second late."""
+        """Do what is due until a replicatedJob has its Jobs: the Job controller reports ready pods a second late."""
 
         def started() -> list[Manifest]:
             self.sync(name)
@@ -146,12 +146,12 @@ class JobSetController:
         patched(self.plane, job, body)
 
     def _states(self, jobset: Manifest) -> list[Manifest]:
-        """How far each replicatedJob is, as its status tells."""
+        """The state of each replicatedJob, from its status."""
         states = []
         for replicated in jobset["spec"]["replicatedJobs"]:
             told = {"name": replicated["name"], "active": 0, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
             for job in self.jobs(jobset["metadata"]["name"], replicated["name"]):
-                for word in _told_of(job):
+                for word in _counted_fields(job):
                     told[word] += 1
             states.append(told)
         return states
@@ -191,7 +191,7 @@ def job_of(jobset: Manifest, child: Child) -> Manifest:
 
 
 def _keys(jobset: Manifest, child: Child) -> dict[str, str]:
-    """What stands on a Job and on its pods, as labels and as annotations."""
+    """The labels and annotations of a Job and of its pods."""
     metadata, every = jobset["metadata"], children(jobset)
     group = _group(child.replicated)
     keys = {
@@ -219,8 +219,8 @@ def _group(replicated: Manifest) -> str:
     return str(replicated.get("groupName", "default"))
 
 
-def _told_of(job: Manifest) -> list[str]:
-    """The words of the status under which a Job counts."""
+def _counted_fields(job: Manifest) -> list[str]:
+    """The status fields that count a Job."""
     spec, status = job["spec"], job.get("status", {})
     for condition in status.get("conditions", ()):
         if condition["status"] == "True" and condition["type"] in {"Complete", "Failed"}:

@@ -1,4 +1,4 @@
-"""The given gangs, written with real API servers: what was accepted, and which rules forbade the rest."""
+"""The given gangs, written to real API servers: which were accepted, and which rules refused the others."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Samples(NamedTuple):
 
 
 def write_samples(plane: ControlPlane, namespace: str, settings: Settings) -> Samples:
-    """Write what can be written of the samples. Whoever refuses a gang's objects must have refused the workload."""
+    """Write what can be written of the samples. A backend that refuses gang objects must have refused the workload."""
     facts = known(plane)
     writer, unwritten, refused = gangs_on(plane, namespace, settings, facts), Counter[str](), {}
     own = {declared.id for declared in writer.profile.backend.rules}

@@ -1,5 +1,5 @@
-"""Gang objects that the API server takes one by one, and that no scheduler can follow: by version of Kubernetes, with
-what must be there before, and the rule that refuses or warns of each. Every name of an object begins with `demo`.
+"""Gang objects that the API server accepts one by one and that no scheduler can run: by Kubernetes version, with the
+objects that must exist before, and the rule that refuses or warns of each. Every object name begins with `demo`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificates of replicas: as files that somebody else keeps, with a bundle that is applied by hand; and as the
+"""Certificates of replicas: as files that another system maintains, with a bundle that is applied by hand; and as the
 reconciler keeps them, asked for by the command.
 """
 
@@ -68,7 +68,7 @@ class KeptCertificates:
 
     def _register(self, replicas: Replicas, bundle: bytes) -> None:
         replicas.register(bundle)
-        # It opens connections anew while the second configuration is still on its way.
+        # It reopens connections while the second configuration is still on its way.
         when, balancer = replicas.registered, self._balancer
         eventually(lambda: balancer.oldest_in_use(SETTLED_SECONDS) > when, "the API server uses the new bundle")
 

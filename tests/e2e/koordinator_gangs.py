@@ -1,4 +1,4 @@
-"""Gang objects of Koordinator's as people write them wrongly, rule by rule: the API server takes each, because nobody
+"""Faulty Koordinator gang objects, rule by rule: the API server accepts each, because nothing
 validates them. Everything stands in the namespace `default`; the tests move it to their own.
 """
 
@@ -73,7 +73,7 @@ WRONG: dict[str, Wrong] = {
     "a member that lists only itself": Wrong(
         "gang-groups-differ", pod_group("leader", "leader", "worker"), (pod_group("worker", "worker"),)
     ),
-    "a member that lists nobody": Wrong(
+    "a member with an empty list": Wrong(
         "gang-groups-differ", pod_group("leader", "leader", "worker"), (pod_group("worker"),)
     ),
     "a PodGroup that another one lists": Wrong("gang-groups-differ", pod_group("leader"), (BOTH,)),
@@ -85,7 +85,7 @@ WRONG: dict[str, Wrong] = {
     "a mode on a pod that there is not": Wrong("gang-mode", annotated_pod(mode="Loose")),
     "a match policy that there is not": Wrong("gang-match-policy", setting("match-policy", "WaitingAndRunning")),
     "two match policies": Wrong("gang-match-policy-alias", alias()),
-    "a policy under which nobody is replaced": Wrong(
+    "a policy that forbids replacements": Wrong(
         "gang-only-waiting", setting("match-policy", "only-waiting"), refused=False
     ),
     "a minimum of 0": Wrong("gang-minimum", setting("mode", "Strict", minMember=0)),

@@ -1,5 +1,5 @@
-"""The ledger of a load of admissions: what happened when, how many there had been and how many had failed, how long
-they took since the line before, and how many connections each replica had.
+"""The ledger of a load of admissions: the event, the numbers of admissions and failures so far, the latencies since the
+line before, and the connections of each replica.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Ledger:
         )
 
     def until(self, seconds: float) -> None:
-        """Wait until the load has been going on for so long."""
+        """Wait until the load has run for so long."""
         left = seconds - self.load.seconds
         eventually(lambda: self.load.seconds >= seconds, f"the load is {seconds:g} s old", timeout=max(left, 0) + 10)
 
@@ -77,7 +77,7 @@ def kept(
     balancer: Balancer,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Ledger]:
-    """A ledger of so many admissions a second. At the end all are answered, and it is printed, whatever came of it."""
+    """A ledger of so many admissions a second. At the end all are answered, and it is always printed."""
     load = Admissions(plane, played, rate, background)
     ledger = Ledger(load, balancer)
     try:

@@ -12,9 +12,9 @@ from copy import deepcopy
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.lws_webhook import PREFIX
-from tests.e2e.owners import applied, controller_reference, created, deleted, found, listed, read, until_pods
 from tests.e2e.pod_life import let_go
 from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import applied, controller_reference, created, deleted, found, listed, read, until_pods
 
 API = "leaderworkerset.x-k8s.io/v1"
 # On the LeaderWorkerSet; they go down to its pods.

@@ -1,4 +1,4 @@
-"""Plays the Pod webhook of LeaderWorkerSet: it writes the keys on leaders and workers that their templates cannot have.
+"""Plays the Pod webhook of LeaderWorkerSet: it writes the keys of leaders and workers that their templates cannot have.
 
 As LWS registers it: asked about each pod with LWS's label, never asked again, and no pod without it.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owners import path_of, sha1
 from tests.e2e.programs import eventually
 from tests.e2e.second_webhook import PlayedWebhook
+from tests.e2e.workload_objects import path_of, sha1
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
 CONFIGURATION = "lws-mutating-webhook-configuration"
@@ -64,13 +64,13 @@ class LwsWebhook(PlayedWebhook):
         eventually(asked, "the API server asks LWS's webhook")
 
     def _unregister(self) -> None:
-        """Tell the API server that nobody is here any more, and stop answering."""
+        """Unregister from the API server, and stop answering."""
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         self._plane.http.delete(f"{path}/{self.name}").raise_for_status()
         self.close()
 
     def mutate(self, pod: Manifest) -> None:
-        """Fill in what only the pod's own name tells."""
+        """Fill in the keys that depend on the pod's own name."""
         metadata = pod["metadata"]
         labels, annotations, name = metadata["labels"], metadata["annotations"], metadata["name"]
         ordinal = name.rpartition("-")[2]

@@ -1,6 +1,5 @@
-"""Pods of gangs as they may come to be, and changes of them, drawn at random for the net: with each mark, without it,
-with an odd one, held by gates or free, of Grove's and of other owners, half of them as somebody prepared them who then
-forgot a part.
+"""Random pods of gangs, and random changes of them, for the net: with, without and with wrong keys; gated or free; of
+Grove and of other owners; half of them prepared by a user who forgot a part.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ANNOTATIONS = (
 STAMP = "rollcall.dev/stamp"
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
-# What each scheduler's pods of Grove bear, as docs/explanation/net.md says.
+# The keys of Grove's pods for each scheduler, as docs/explanation/net.md says.
 _MARKS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "koord-scheduler": (("labels", "pod-group.scheduling.sigs.k8s.io", "demo-0-worker"),),
     "default-scheduler": (),

@@ -1,4 +1,5 @@
-"""What is between a reconciler and a real API server: it counts what is sent, can answer in its place, and dies.
+"""The network between a reconciler and a real API server: it counts requests, can answer in place of the server, and
+can be cut.
 
 Death is that of the process behind it: from then on nothing is sent, and no answer is seen, be it on its way already.
 """
@@ -27,7 +28,7 @@ Meddle = Callable[[httpx.Request, Send], Awaitable[httpx.Response]]
 
 @dataclass
 class Exchange:
-    """One request: its moments by one clock, and what came of it."""
+    """One request: its times by one clock, and its result."""
 
     method: str
     path: str
@@ -76,7 +77,7 @@ class _Cuttable(httpx.AsyncByteStream):
 
 
 class Network(httpx.AsyncBaseTransport):
-    """The network of one reconciler. `exchanges` are what it asked for; `meddle` is asked before anything is sent."""
+    """The network of one reconciler. `exchanges` are its requests; `meddle` is called before each is sent."""
 
     def __init__(self, plane: ControlPlane) -> None:
         tls = ssl.create_default_context(cafile=str(plane.ca))
@@ -117,7 +118,7 @@ class Network(httpx.AsyncBaseTransport):
         return [found for found in self.exchanges if found.changes_gangs and found.sent is not None]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The API server's answer, or whatever comes in its place."""
+        """The API server's answer, or a substitute."""
         self._check()
         exchange = Exchange(
             request.method, request.url.path, request.url.params.get("watch") == "true", time.monotonic()
@@ -182,6 +183,6 @@ class Network(httpx.AsyncBaseTransport):
 
 
 def refusal(code: int, why: str, **headers: str) -> httpx.Response:
-    """An answer as an API server gives it that does not do what it is asked."""
+    """The answer of an API server that refuses a request."""
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": why, "code": code}
     return httpx.Response(code, json=body, headers={name.replace("_", "-"): value for name, value in headers.items()})

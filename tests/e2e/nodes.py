@@ -1,4 +1,4 @@
-"""Node objects that nobody stands behind: schedulers bind pods to them for real, and nothing runs."""
+"""Node objects without machines: schedulers really bind pods to them, and nothing runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _add(plane: ControlPlane, name: str, cpu: int, gpu: int, labels: Mapping[str
     room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
     if gpu:
         room["nvidia.com/gpu"] = str(gpu)
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "nobody is here"}
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no machine"}
     status = {"capacity": room, "allocatable": room, "conditions": [ready]}
     path = f"/api/v1/nodes/{name}"
     plane.http.patch(f"{path}/status", json={"status": status}, headers=_MERGE).raise_for_status()

@@ -1,12 +1,12 @@
-"""What a kubelet would do with pods: nobody runs them here, so somebody must say that they run, end, and are gone."""
+"""What a kubelet would do with pods: nothing runs them here, so the test reports that they run, end, and are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owners import listed, patched, path_of
 from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import listed, patched, path_of
 
 
 def let_run(plane: ControlPlane, pods: Iterable[Manifest]) -> None:

@@ -1,4 +1,4 @@
-"""Programs of a control plane: where they are, starting them, and being sure that they are gone afterwards."""
+"""The programs of a control plane: their paths, their start, and their certain end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def eventually(probe: Callable[[], T | None], what: str, timeout: float = 30, pa
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on now."""
+    """A port without a listener."""
     with socket.create_server((host, 0)) as probe:
         return int(probe.getsockname()[1])
 
@@ -75,7 +75,7 @@ def own_address() -> str | None:
     """An address of this machine by which others could call it, as an endpoint of a Service must have; or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            # Of a network that is nobody's: nothing is sent, but an address is chosen from which it would be.
+            # An address of an unused network: nothing is sent, but the local address is chosen.
             probe.connect(("203.0.113.1", 9))
         except OSError:
             return None

@@ -1,5 +1,5 @@
-"""A client of an API server for steady loads: requests as bytes over kept connections. A comfortable one would take
-more of the machine than what is under test.
+"""A client of an API server for steady loads: requests as bytes over kept connections. A full client would need more
+CPU than the server under test.
 """
 
 from __future__ import annotations

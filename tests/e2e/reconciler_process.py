@@ -1,4 +1,4 @@
-"""The installed `rollcall reconcile` as a process, with the rights that `manifests rbac` prints and no more."""
+"""The installed `rollcall reconcile` as a process with exactly the rights that `manifests rbac` prints."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class ReconcilerProcess:
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
     def asked(self) -> list[Asked]:
-        """What it asked of the API server, and others of its account beside it."""
+        """The requests to the API server of all processes with its account."""
         return self.plane.asked(self._before)
 
     def uses_all_but(self, *hidden: tuple[str, str]) -> None:

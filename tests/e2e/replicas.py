@@ -1,4 +1,4 @@
-"""Replicas of `rollcall serve` behind a balancer, as a Deployment has them behind its Service."""
+"""Replicas of `rollcall serve` behind a balancer, like those of a Deployment behind its Service."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Replicas:
         eventually(presents, f"{name} presents its new certificate")
 
     def register(self, authorities: bytes = b"") -> None:
-        """Tell the API server where they are, and by which authorities to know them if somebody else keeps these."""
+        """Tell the API server where they are, and which authorities to trust if another system maintains these."""
         options: list[str | Path] = [f"--url=https://127.0.0.1:{self.balancer.port}"]
         if self._shown is not None:
             options.append(f"--next-url=https://127.0.0.1:{self._shown.port}")

@@ -1,4 +1,4 @@
-"""The installed `rollcall serve` as a process, registered with a control plane as its own `manifests` say."""
+"""The installed `rollcall serve` as a process, registered with a control plane by its own `manifests`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RollcallServer:
                 f"--key={self.folder / KEY_FILE}",
                 "--host=127.0.0.1",
                 f"--port={self.port}",
-                # Nobody balances here, and each test would wait for the end of the drain.
+                # There is no load balancer here, and each test would wait for the end of the drain.
                 "--drain=0",
                 *options,
             ],
@@ -111,7 +111,7 @@ class RollcallServer:
         return rollcall("manifests", "webhooks", "--config", self.config, "--url", self.url, "--ca", bundle)
 
     def unregister(self) -> None:
-        """Tell the API server that nobody is here any more."""
+        """Unregister from the API server."""
         self.plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=self.manifests(), check=True)
 
     def series(self, name: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What the runtimePatches of a TrainJob make of its runtime: the metadata and the few fields that Trainer lets them."""
+"""Applies the runtimePatches of a TrainJob to its runtime: the metadata and the few fields that Trainer allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from copy import deepcopy
 
 from tests.e2e.control_plane import Manifest
 
-# Lists in a pod's spec whose entries are told apart by name; those of the other fields are added.
+# Lists in a pod's spec whose entries are merged by name; those of the other fields are added.
 _BY_NAME = frozenset({"containers", "initContainers", "volumes", "imagePullSecrets", "schedulingGates"})
 
 

@@ -1,4 +1,4 @@
-"""Real schedulers beside a control plane. Only what gangs need is switched on."""
+"""Real schedulers beside a control plane, with only the plugins that gangs need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutating webhooks of others: they run in a thread of the test, and the API server asks them about pods."""
+"""Other mutating webhooks: they run in a thread of the test, and the API server calls them for pods."""
 
 from __future__ import annotations
 

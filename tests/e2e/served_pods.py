@@ -48,7 +48,7 @@ class ServedPod:
         self.kubelet = Kubelet(plane, TLS_SECRET, plane.folder / name / "tls")
         self.program = self._run(container, config)
         self._shown = ""
-        # What is told of it is what it says of itself, unless a test says otherwise.
+        # Its reported readiness is its own, unless a test overrides it.
         self.said_unready = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -76,7 +76,7 @@ class ServedPod:
 
     @property
     def health(self) -> str:
-        """Where it tells health and metrics."""
+        """The URL of its health and metrics."""
         return f"http://{self._address}:{self.ports['health']}"
 
     def answered(self) -> float:
@@ -119,7 +119,7 @@ class ServedPod:
             self._shown = ready
 
     def end(self, *, kill: bool = False) -> int | None:
-        """Have it deleted; the exit code of its process. From now on it is behind no Service, and is told to stop."""
+        """Delete it; the exit code of its process. It leaves the Service and gets SIGTERM."""
         self._plane.http.delete(f"{_PODS}/{self.name}").raise_for_status()
         code = self.program.stop(kill=kill, timeout=self._grace)
         self._ended.set()
@@ -181,9 +181,9 @@ class ServedPods:
             assert found == wanted, f"ready are {sorted(found)}"
             return True
 
-        eventually(behind, f"{', '.join(sorted(wanted)) or 'nobody'} is behind the Service", timeout=60)
+        eventually(behind, f"{', '.join(sorted(wanted)) or 'no server'} is behind the Service", timeout=60)
 
     def close(self) -> None:
-        """End all, without waiting for who still asks."""
+        """End all without a drain."""
         for name in list(self.pods):
             self.pods.pop(name).end(kill=True)

@@ -1,6 +1,6 @@
-"""Every gang object that Rollcall writes is one that the scheduler's own API takes: strictly, in the order of creation,
-over what is there, and a second time without a change. What cannot be written is refused by a rule, and by which one
-stands here.
+"""The scheduler's own API accepts every gang object that Rollcall writes: with strict validation, in the order of
+creation, over existing objects, and a second time without a change. A rule refuses each gang that cannot be written;
+the table names the rule.
 """
 
 from __future__ import annotations
@@ -108,35 +108,47 @@ def judge_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> No
 
 @pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
-def test_default_scheduler_is_given_the_samples(plane: ControlPlane, namespace: str, mode: str) -> None:
+def test_the_api_server_accepts_default_scheduler_objects_of_the_samples(
+    plane: ControlPlane, namespace: str, mode: str
+) -> None:
     judge_samples(plane, namespace, mode)
 
 
 @recordings
 @pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
-def test_default_scheduler_is_given_what_was_recorded(plane: ControlPlane, namespace: str, mode: str) -> None:
+def test_the_api_server_accepts_default_scheduler_objects_of_recordings(
+    plane: ControlPlane, namespace: str, mode: str
+) -> None:
     judge_recordings(plane, namespace, mode)
 
 
 @pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
-def test_default_scheduler_is_given_a_hard_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> None:
+def test_the_api_server_accepts_default_scheduler_objects_of_a_hard_case(
+    plane: ControlPlane, namespace: str, mode: str, case: Hard
+) -> None:
     judge_case(plane, namespace, mode, case)
 
 
-def test_default_scheduler_without_trees_is_given_the_samples(plane: ControlPlane, namespace: str) -> None:
+def test_the_api_server_accepts_flat_default_scheduler_objects_of_the_samples(
+    plane: ControlPlane, namespace: str
+) -> None:
     judge_samples(plane, namespace, "merged")
 
 
 @recordings
-def test_default_scheduler_without_trees_is_given_what_was_recorded(plane: ControlPlane, namespace: str) -> None:
+def test_the_api_server_accepts_flat_default_scheduler_objects_of_recordings(
+    plane: ControlPlane, namespace: str
+) -> None:
     judge_recordings(plane, namespace, "merged")
 
 
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
-def test_default_scheduler_without_trees_is_given_a_hard_case(plane: ControlPlane, namespace: str, case: Hard) -> None:
+def test_the_api_server_accepts_flat_default_scheduler_objects_of_a_hard_case(
+    plane: ControlPlane, namespace: str, case: Hard
+) -> None:
     judge_case(plane, namespace, "merged", case)
 
 
@@ -161,7 +173,7 @@ def minimums(found: object) -> list[int]:
 
 
 @pytest.mark.every_version(since=WORKLOAD_API)
-def test_a_priority_class_is_taken_where_groups_have_one(plane: ControlPlane, namespace: str) -> None:
+def test_a_priority_class_is_accepted_where_groups_have_one(plane: ControlPlane, namespace: str) -> None:
     name = f"high-{namespace}"
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
     assert posted(plane, {**head, "value": 1_000_000_000}).is_success
@@ -227,19 +239,23 @@ def judge_case_of(plane: ControlPlane, namespace: str, scheduler: str, case: Har
 
 
 @pytest.mark.parametrize("scheduler", OTHERS)
-def test_another_scheduler_is_given_the_samples(plane: ControlPlane, namespace: str, scheduler: str) -> None:
+def test_the_api_server_accepts_objects_of_other_schedulers_for_the_samples(
+    plane: ControlPlane, namespace: str, scheduler: str
+) -> None:
     judge_samples_of(plane, namespace, scheduler)
 
 
 @recordings
 @pytest.mark.parametrize("scheduler", OTHERS)
-def test_another_scheduler_is_given_what_was_recorded(plane: ControlPlane, namespace: str, scheduler: str) -> None:
+def test_the_api_server_accepts_objects_of_other_schedulers_for_recordings(
+    plane: ControlPlane, namespace: str, scheduler: str
+) -> None:
     judge_recordings_of(plane, namespace, scheduler)
 
 
 @pytest.mark.parametrize("scheduler", OTHERS)
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
-def test_another_scheduler_is_given_a_hard_case(
+def test_the_api_server_accepts_objects_of_other_schedulers_for_a_hard_case(
     plane: ControlPlane, namespace: str, scheduler: str, case: Hard
 ) -> None:
     judge_case_of(plane, namespace, scheduler, case)
@@ -268,7 +284,7 @@ def judge_topologies(plane: ControlPlane) -> None:
         assert answer.is_success, f"{name}: {why(answer)}"
 
 
-def test_kai_is_given_the_topology_of_a_binding(plane: ControlPlane) -> None:
+def test_the_api_server_accepts_the_kai_topology_of_a_binding(plane: ControlPlane) -> None:
     judge_topologies(plane)
 
 
@@ -289,7 +305,7 @@ def older_kai(plane: ControlPlane) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("older_kai")
-def test_kai_0_15_2_is_given_them_all(plane: ControlPlane, namespace: str) -> None:
+def test_the_api_server_with_kai_0_15_2_accepts_all_objects(plane: ControlPlane, namespace: str) -> None:
     judge_topologies(plane)
     judge_samples_of(plane, namespace, "kai-scheduler")
     if RECORDINGS:

@@ -1,8 +1,8 @@
-"""PodGroups and Queues of KAI and Volcano that somebody applies, on real API servers: each that our rules refuse or
-warn of is accepted without us, and without a word.
+"""PodGroups and Queues of KAI and Volcano that users apply, on real API servers: without Rollcall each object that our
+rules refuse or warn of is accepted without a message.
 
 The systems' own webhooks do not run here. What they refuse is named in the rules, and is not in the table but where it
-is of use to whoever has no cluster.
+is of use to users without a cluster.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def asked(plane: ControlPlane, case: Applied, manifest: Manifest) -> httpx.Respo
     return plane.http.patch(path_of(manifest), params={"dryRun": "All"}, json=patch, headers=MERGED)
 
 
-def said(answer: httpx.Response) -> tuple[bool, set[str]]:
-    """Whether the object may be stored, and which of the rules speak."""
+def verdict_of(answer: httpx.Response) -> tuple[bool, set[str]]:
+    """Whether the object is accepted, and the rules with findings."""
     told = "".join(answer.headers.get_list("Warning")) + ("" if answer.is_success else answer.text)
     return answer.is_success, {rule for rule in EVERY_RULE if f"{rule} at " in told}
 
 
 @pytest.mark.beside
-def test_what_our_rules_refuse_is_accepted_without_us(
+def test_without_rollcall_the_api_server_accepts_what_the_rules_refuse(
     plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
 ) -> None:
     manifests: dict[str, Manifest] = {}
@@ -100,10 +100,10 @@ def test_what_our_rules_refuse_is_accepted_without_us(
         if case.before is not None and own is not None:
             before.append(placed(case.before, namespace, own))
     with stored(plane, [*(placed(found, namespace) for found in (*KAI_WORLD, *VOLCANO_WORLD)), *before]):
-        without = {name: said(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
+        without = {name: verdict_of(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
         assert without == dict.fromkeys(CASES, (True, set()))
         rollcall(plane, CONFIG)
-        answers = {name: said(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
+        answers = {name: verdict_of(asked(plane, CASES[name], manifest)) for name, manifest in manifests.items()}
         assert answers == {name: (not case.refused, {*case.refused, *case.warned}) for name, case in CASES.items()}
 
 
@@ -135,12 +135,12 @@ def test_kubectl_shows_why_a_pod_group_is_refused(
 
 
 def calls(server: RollcallServer) -> float:
-    """How often it was asked to validate something, and let it pass."""
+    """The number of allowed validation calls."""
     return server.metric("rollcall_admission_requests_total", endpoint="validate", outcome="allowed")
 
 
 @pytest.mark.beside
-def test_what_a_scheduler_writes_into_a_pod_group_is_not_asked_about(
+def test_writes_of_the_scheduler_to_a_pod_group_do_not_call_the_webhook(
     plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
 ) -> None:
     """Volcano's PodGroup has no status subresource: its scheduler writes the object itself, at every turn."""

@@ -1,4 +1,4 @@
-"""kubectl apply, from the terminal's point of view: what is refused, with which words, and what is stored."""
+"""kubectl apply as a user sees it: what is refused, with which message, and what is stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_workload_that_the_scheduler_cannot_honour_is_refused_and_not_stored(
     assert "NotFound" in plane.kubectl("get", "podcliqueset", "train", "-n", namespace).err
 
 
-def test_the_corrected_one_is_stored_with_the_record_of_its_scheduler(
+def test_the_corrected_workload_is_stored_with_its_scheduler_recorded(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     assert plane.apply(nvlink("train", namespace)).code == 1
@@ -40,7 +40,7 @@ def test_the_corrected_one_is_stored_with_the_record_of_its_scheduler(
     assert found.out == "podcliqueset.grove.io/train\n"
 
 
-def test_a_dry_run_answers_the_same(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
+def test_a_dry_run_gets_the_same_answer(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
     dry = ("--dry-run=server",)
     refused, told = plane.apply(nvlink("train", namespace), options=dry), plane.apply(nvlink("train", namespace))
     assert (refused.code, refused.err) == (told.code, told.err)
@@ -49,7 +49,7 @@ def test_a_dry_run_answers_the_same(plane: ControlPlane, server: RollcallServer,
     assert plane.items(f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets") == []
 
 
-def test_an_update_that_makes_it_worse_is_refused(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
+def test_an_update_that_adds_a_fault_is_refused(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
     before = nvlink("train", namespace)
     before["spec"]["template"]["cliques"][1]["annotations"] = {"grove.io/mnnvl-group": "none"}
     plane.apply(before, check=True)
@@ -60,10 +60,10 @@ def test_an_update_that_makes_it_worse_is_refused(plane: ControlPlane, server: R
     assert stored["spec"]["template"]["cliques"][1]["annotations"] == {"grove.io/mnnvl-group": "none"}
 
 
-def test_an_update_that_leaves_an_old_fault_is_accepted_with_a_warning(
+def test_an_update_that_keeps_an_old_fault_is_accepted_with_a_warning(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
-    # Stored while nobody looked, but recorded: as when a rule is newer than the workload.
+    # Stored without a webhook, but recorded: as when a rule is newer than the workload.
     server.unregister()
     try:
         until_stored(plane, namespace)
@@ -71,17 +71,17 @@ def test_an_update_that_leaves_an_old_fault_is_accepted_with_a_warning(
         server.register()
     workload = nvlink("train", namespace, **{"rollcall.dev/scheduler": "koord-scheduler"})
     workload["spec"]["template"]["cliques"][0]["spec"]["replicas"] = 2
-    until_told(plane, workload)
+    until_webhook_answers(plane, workload)
 
 
 def until_stored(plane: ControlPlane, namespace: str) -> None:
     """Apply a faulty set until the API server has forgotten the webhook."""
     faulty = nvlink("train", namespace, **{"rollcall.dev/scheduler": "koord-scheduler"})
-    eventually(lambda: plane.apply(faulty).code == 0, "the faulty set is stored while nobody is asked")
+    eventually(lambda: plane.apply(faulty).code == 0, "the faulty set is stored without a webhook")
 
 
-def until_told(plane: ControlPlane, workload: dict[str, object]) -> None:
-    """Apply until the webhook is asked again; each time it must be accepted."""
+def until_webhook_answers(plane: ControlPlane, workload: dict[str, object]) -> None:
+    """Apply until the webhook is called again; each apply must be accepted."""
 
     def told() -> bool:
         ran = plane.apply(workload, check=True)
@@ -92,7 +92,7 @@ def until_told(plane: ControlPlane, workload: dict[str, object]) -> None:
     eventually(told, "kubectl prints the warning")
 
 
-def test_every_fault_is_told_at_once(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
+def test_one_refusal_reports_every_fault(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
     worker = clique("worker", gpu=8, annotations={"grove.io/mnnvl-group": "train"})
     worker["labels"] = {"koordinator.sh/qosClass": "ls"}
     workload = pod_clique_set("train", namespace, worker)
@@ -102,7 +102,7 @@ def test_every_fault_is_told_at_once(plane: ControlPlane, server: RollcallServer
     assert "koordinator/qos-class" in refused.err
 
 
-def test_an_unknown_scheduler_is_refused_with_those_that_there_are(
+def test_the_refusal_of_an_unknown_scheduler_lists_the_known_ones(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     refused = plane.apply(two_cliques("train", namespace, labels={"rollcall.dev/scheduler": "koordinator"}))

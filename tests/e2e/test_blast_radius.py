@@ -1,4 +1,6 @@
-"""What never waits for Rollcall: while no replica answers and failurePolicy is Fail, gangs are all that is held up."""
+"""The requests that never wait for Rollcall: while no replica answers and failurePolicy is Fail, only gangs are held
+up.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def gang_pod(plane: ControlPlane, namespace: str) -> str:
 
 
 @pytest.mark.every_version
-def test_only_gangs_wait_for_rollcall(plane: ControlPlane, dead: RollcallServer, namespace: str) -> None:
+def test_only_gangs_are_refused_while_rollcall_is_down(
+    plane: ControlPlane, dead: RollcallServer, namespace: str
+) -> None:
     def named(kind: str, api: str = "v1", space: str | None = namespace, **fields: object) -> Manifest:
         metadata = {"name": "other"} if space is None else {"name": "other", "namespace": space}
         return {"apiVersion": api, "kind": kind, "metadata": metadata, **fields}
@@ -76,7 +80,7 @@ def test_only_gangs_wait_for_rollcall(plane: ControlPlane, dead: RollcallServer,
     assert refused in posted(plane, sets, two_cliques("demo", namespace))
     group = named("PodGroup", "scheduling.volcano.sh/v1beta1", spec={"minMember": 2})
     assert refused in posted(plane, f"/apis/scheduling.volcano.sh/v1beta1/{here}/podgroups", group)
-    # Nobody else: what a cluster is kept alive by, and what people have in it beside gangs.
+    # No other requests: those that keep the cluster alive, and workloads beside gangs.
     for space in ("kube-system", "kube-node-lease", ROLLCALL_NAMESPACE):
         assert gang_pod(plane, space) == ""
         sets = f"/apis/grove.io/v1alpha1/namespaces/{space}/podcliquesets"
@@ -101,7 +105,9 @@ def test_only_gangs_wait_for_rollcall(plane: ControlPlane, dead: RollcallServer,
 
 
 @pytest.mark.every_version
-def test_what_lives_already_goes_on(plane: ControlPlane, rollcall: Started, namespace: str, grove: Grove) -> None:
+def test_running_workloads_continue_while_rollcall_is_down(
+    plane: ControlPlane, rollcall: Started, namespace: str, grove: Grove
+) -> None:
     """Pods of gangs are bound, tell how they are, and end; nodes beat; a scheduler writes what became of a group."""
     server = rollcall(plane, EVERYBODY)
     played = grove(two_cliques("demo", namespace)).create()
@@ -151,8 +157,10 @@ def by_hand(plane: ControlPlane) -> None:
 
 
 @pytest.mark.every_version
-def test_the_ways_out_of_an_emergency(plane: ControlPlane, dead: RollcallServer, namespace: str) -> None:
-    """As docs/how-to/emergency.md has them: one namespace exempted, and nobody asked for certain."""
+def test_the_emergency_steps_of_the_documentation_work(
+    plane: ControlPlane, dead: RollcallServer, namespace: str
+) -> None:
+    """As docs/how-to/emergency.md has them: one namespace exempted, and the webhooks removed."""
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt=", check=True)
     eventually(lambda: gang_pod(plane, namespace) == "", "the namespace is exempt")
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt-", check=True)

@@ -1,5 +1,5 @@
-"""Self-managed certificates on a real API server: whatever is rotated, lost, spoilt or cut off in the middle, whoever
-creates objects does not notice.
+"""Self-managed certificates on a real API server: rotations, losses, damage and interruptions are not visible to users
+who create objects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WRITES = 12
 
 Started = Callable[[], HostedReconciler]
 
-# Whoever is killed closes no connection.
+# A killed process closes no connection.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
@@ -41,7 +41,7 @@ def started(plane: ControlPlane) -> Iterator[Started]:
     running: list[HostedReconciler] = []
 
     def start() -> HostedReconciler:
-        # Whoever was there is dead, and will not come back.
+        # The earlier process is dead and will not come back.
         forget_lease(plane)
         running[:] = [HostedReconciler(Network(plane), SELF_MANAGED, lease_namespace=ROLLCALL_NAMESPACE)]
         return running[0]
@@ -53,8 +53,8 @@ def started(plane: ControlPlane) -> Iterator[Started]:
 
 
 @pytest.fixture
-def asked_all_the_while(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
-    """Begin to ask for admissions; it ends with the test."""
+def steady_admissions(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
+    """Start sending admissions; it ends with the test."""
     begun: list[Asking] = []
 
     def begin() -> Asking:
@@ -68,7 +68,7 @@ def asked_all_the_while(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
 
 @pytest.fixture
 def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
-    """A server that is registered, and whose certificates nobody keeps yet."""
+    """A server that is registered, and whose certificates no reconciler maintains yet."""
     found = SelfManagedServer(plane)
     try:
         found.register()
@@ -79,12 +79,12 @@ def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_certificates_are_kept_and_rotated_while_admissions_go_on(
-    plane: ControlPlane, served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
+def test_certificates_are_rotated_without_a_failed_admission(
+    plane: ControlPlane, served: SelfManagedServer, started: Started, steady_admissions: Callable[[], Asking]
 ) -> None:
     reconciler = started()
     served.until_served()
-    before, asking = served.authority(), asked_all_the_while()
+    before, asking = served.authority(), steady_admissions()
     access = f"--kubeconfig={plane.kubeconfig}"
     assert rollcall("certs", "rotate", "--ca", access) == "asked for\n"
     served.until_rotated(before)
@@ -105,12 +105,12 @@ def test_certificates_are_kept_and_rotated_while_admissions_go_on(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_leader_that_is_cut_off_at_any_write_breaks_nothing_and_another_completes_the_rotation(
-    served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
+def test_another_leader_completes_a_rotation_that_was_cut_off_at_any_write(
+    served: SelfManagedServer, started: Started, steady_admissions: Callable[[], Asking]
 ) -> None:
     leader = started()
     served.until_served()
-    asking = asked_all_the_while()
+    asking = steady_admissions()
     for change in range(1, WRITES + 1):
         for sent in (False, True):
             before = served.authority()
@@ -139,16 +139,16 @@ LOSSES = {
 @pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
-def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
+def test_deleted_secrets_are_recreated_without_a_failed_admission(
     plane: ControlPlane,
     served: SelfManagedServer,
     started: Started,
-    asked_all_the_while: Callable[[], Asking],
+    steady_admissions: Callable[[], Asking],
     lost: tuple[str, ...],
 ) -> None:
     reconciler = started()
     served.until_served()
-    before, asking = served.authority(), asked_all_the_while()
+    before, asking = served.authority(), steady_admissions()
     for name in lost:
         plane.http.delete(f"{SECRETS}/{name}").raise_for_status()
     if "rollcall-ca" in lost:
@@ -162,7 +162,7 @@ def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
+def test_a_reapplied_configuration_gets_its_caBundle_at_once(
     plane: ControlPlane, served: SelfManagedServer, started: Started
 ) -> None:
     reconciler = started()
@@ -182,7 +182,7 @@ def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_meets_no_conflict(
+def test_a_tool_that_keeps_emptying_the_caBundle_is_overwritten_without_a_conflict(
     plane: ControlPlane, served: SelfManagedServer, started: Started
 ) -> None:
     reconciler = started()
@@ -192,9 +192,9 @@ def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_me
     for hook in (hook for one in emptied for hook in one["webhooks"]):
         hook["clientConfig"]["caBundle"] = ""
     options = ("--server-side", "--field-manager=gitops")
-    # Once by force, for it takes over from whoever registered; from then on nobody is to be in its way.
+    # Once by force, because it takes the fields over from the registering user; no conflict may follow.
     for force in (("--force-conflicts",), (), ()):
-        eventually(served.given_up, "the caBundles are nobody's")
+        eventually(served.given_up, "no manager owns the caBundles")
         plane.apply(*emptied, options=(*options, *force), check=True)
         eventually(lambda: served.bundles() == [[authority]], "both have the authority again", timeout=30)
     served.until_served()
@@ -208,7 +208,7 @@ def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_me
 @pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_an_upgrade_may_drop_a_hook(
+def test_an_upgrade_can_remove_a_webhook(
     plane: ControlPlane, served: SelfManagedServer, started: Started, options: tuple[str, ...]
 ) -> None:
     for name, path in CONFIGURATIONS.items():
@@ -217,7 +217,7 @@ def test_an_upgrade_may_drop_a_hook(
     reconciler = started()
     served.until_served()
 
-    eventually(served.given_up, "the caBundles are nobody's")
+    eventually(served.given_up, "no manager owns the caBundles")
     fewer = served.manifests()
     dropped = [one["webhooks"].pop(0)["name"] for one in fewer]
     plane.apply(*fewer, options=options, check=True)
@@ -243,7 +243,7 @@ RIGHTS = {
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_the_rights_that_are_printed_are_enough_and_are_used(
+def test_the_printed_rights_are_sufficient_and_all_used(
     plane: ControlPlane, served: SelfManagedServer, reconciler: Callable[..., ReconcilerProcess]
 ) -> None:
     forget_lease(plane)
@@ -258,13 +258,13 @@ def test_the_rights_that_are_printed_are_enough_and_are_used(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_when_the_namespace_goes_the_configurations_go_with_it(plane: ControlPlane, tmp_path: Path) -> None:
+def test_deleting_the_namespace_deletes_the_webhook_configurations(plane: ControlPlane, tmp_path: Path) -> None:
     if not plane.collects_garbage:
         pytest.skip("there is no kube-controller-manager")
     namespace = "rollcall-leaving"
     plane.kubectl("create", "namespace", namespace, check=True)
     config = tmp_path / "rollcall.yaml"
-    # Nobody answers, and nobody is kept waiting for it.
+    # No server answers, and no request waits for it.
     config.write_text(yaml.safe_dump({**SELF_MANAGED, "registration": {"failurePolicy": "Ignore"}}))
     urls = "--url=https://127.0.0.1:1", "--next-url=https://127.0.0.1:2"
     printed = rollcall("manifests", "webhooks", "--config", config, *urls)

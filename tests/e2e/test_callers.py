@@ -1,4 +1,4 @@
-"""Asking the API server for a client certificate, as docs/explanation/serving.md says it."""
+"""The client certificate of the API server, set up as docs/explanation/serving.md says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def registered(plane: ControlPlane) -> Iterator[list[RollcallServer]]:
         server.close()
 
 
-def test_an_api_server_that_shows_the_certificate_is_answered_and_nobody_without_one_is(
+def test_only_an_api_server_with_the_client_certificate_is_answered(
     plane: ControlPlane, registered: list[RollcallServer]
 ) -> None:
     asking = (f"--client-ca={plane.client.authority}", f"--client-name={NAME}")
@@ -40,7 +40,7 @@ def test_an_api_server_that_shows_the_certificate_is_answered_and_nobody_without
         stranger.post(f"{server.url}/validate", json={}).raise_for_status()
 
 
-def test_an_authority_that_did_not_sign_it_has_every_call_refused(
+def test_every_call_with_a_certificate_of_another_authority_is_refused(
     plane: ControlPlane, registered: list[RollcallServer], namespace: str
 ) -> None:
     another = plane.folder / "another-authority.crt"
@@ -52,7 +52,7 @@ def test_an_authority_that_did_not_sign_it_has_every_call_refused(
 
     def refused() -> str | None:
         answer = plane.http.post(path, params={"dryRun": "All"}, json=two_cliques("probe", namespace))
-        # How the end of the handshake is told depends on how far it had come.
+        # The error depends on how far the handshake had come.
         assert "EOF" in answer.text or "remote error: tls:" in answer.text, answer.text
         return answer.text
 

@@ -1,4 +1,4 @@
-"""A real API server goes on being answered while the files of the serving certificate go bad, and good again."""
+"""A real API server is answered while the files of the serving certificate become invalid and valid again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.control_plane import ADMIN, ControlPlane
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import nvlink, two_cliques
-from tests.unit.server.serving_process import shown_to
+from tests.unit.server.server_process import shown_to
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, load_pair, make_development_certificates
 
 # So that the API server opens connections, and sees what is shown now: one that is kept would see nothing of it.
@@ -26,7 +26,7 @@ CONFIG = {**KOORDINATOR, "serving": {"connectionSeconds": 1}}
 
 
 class Ledger:
-    """Admissions without a pause, and what the API server said to each."""
+    """Continuous admissions, and the API server's answer to each."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
@@ -48,7 +48,7 @@ class Ledger:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep it while the test goes on."""
+        """Keep the ledger during the test."""
         thread = threading.Thread(target=self.post)
         thread.start()
         try:
@@ -58,7 +58,7 @@ class Ledger:
             thread.join(30)
 
     def until_more(self) -> None:
-        """Wait until both kinds were answered anew, and that rightly."""
+        """Wait until both kinds were answered again, and correctly."""
         before = self.counted.copy()
         eventually(lambda: min(self.counted[status] - before[status] for status in (201, 422)) > 2, "both are answered")
         assert self.wrong == []
@@ -100,7 +100,7 @@ def spoil(folder: Path, what: str) -> None:
         key.unlink()
 
 
-def test_the_api_server_is_answered_whatever_the_files_hold(
+def test_the_api_server_is_answered_whatever_the_certificate_files_contain(
     plane: ControlPlane, server: RollcallServer, namespace: str, tmp_path: Path
 ) -> None:
     folder, ledger = server.folder, Ledger(plane, namespace)

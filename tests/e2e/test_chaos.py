@@ -1,5 +1,5 @@
-"""The reconciler dies at any point of the life of twenty gangs, again and again: what is left in the end is what an
-undisturbed one makes of it, nothing has lost its owner, and at no time has a gang started in part.
+"""The reconciler is killed at any point of the life of twenty gangs, repeatedly: the final objects are those of an
+undisturbed reconciler, every object has its owner reference, and no gang ever starts in part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.test_kube_gangs import configuration
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/rollcall-reconciler"
-# Whoever is killed closes no connection.
+# A killed process closes no connection.
 pytestmark = [pytest.mark.chaos, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 CONFIGURATIONS = {KOORD: KOORDINATOR, KUBE: configuration()}
@@ -40,7 +40,7 @@ QUIET_SECONDS = 0.3
 # A step that writes nothing is over within this time.
 STEP_SECONDS = 0.6
 # Who has not started after so long is forgotten, for there is room for all. koord-scheduler 1.8 binds a gang within a
-# tenth of a second, or after a second where it has to try again. But of PodGroups that were created anew, as for
+# tenth of a second, or after a second where it has to try again. But of PodGroups that were recreated, as for
 # another shape, it knows no pod before that pod changes; where it judges the last one too early, nothing calls it back.
 FORGOTTEN_SECONDS = {KOORD: 2.0, KUBE: 25.0}
 
@@ -48,15 +48,15 @@ Objects = dict[tuple[str, str], Manifest]
 
 
 class Undisturbed(NamedTuple):
-    """What one reconciler makes of the story that nobody kills: the objects after each step, and how many writes."""
+    """The result of an undisturbed reconciler: the objects after each step, and the number of writes."""
 
     objects: dict[str, Objects]
     writes: dict[str, int]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _only_what_dies_is_garbage() -> Iterator[None]:
-    """Who is killed is collected at once, which is much quicker where nothing older is looked through each time."""
+def _collect_killed_reconcilers_only() -> Iterator[None]:
+    """Collect killed reconcilers at once, which is much faster if older objects are not searched each time."""
     gc.collect()
     gc.freeze()
     yield
@@ -110,7 +110,7 @@ def in_step(story: Story, expected: Objects | int) -> bool:
     return True
 
 
-def nobody_is_in_part(story: Story) -> None:
+def no_gang_is_in_part(story: Story) -> None:
     """A gang that is being bound is in part for some milliseconds; one that was started in part stays so."""
     begun = time.monotonic()
 
@@ -175,7 +175,7 @@ class Chaos:
         self._reconciler.kill()
         self._reconciler = None
         self.kills += 1
-        nobody_is_in_part(self.story)
+        no_gang_is_in_part(self.story)
 
     def _running(self) -> Network:
         if self._reconciler is not None and self._reconciler.network.dead:
@@ -197,7 +197,7 @@ def endured(story: Story, seed: int, undisturbed: Undisturbed) -> None:
     chaos.tell()
     assert chaos.kills >= 2, "that was no chaos"
     assert len(story.objects()) == COUNTS[story.scheduler, story.count]["delete"]
-    nobody_is_in_part(story)
+    no_gang_is_in_part(story)
     story.lift_gates()
     all_start(story)
     story.close()
@@ -251,7 +251,7 @@ def story(
     ("seed", "scheduler_name"),
     [pytest.param(1, KOORD, marks=pytest.mark.soak), pytest.param(2, KOORD, marks=pytest.mark.soak), (3, KUBE)],
 )
-def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
+def test_a_reconciler_that_is_killed_repeatedly_writes_the_same_objects_as_an_undisturbed_one(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int, scheduler_name: str
 ) -> None:
     told = story(8, scheduler_name)
@@ -260,7 +260,7 @@ def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_d
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(50))
-def test_twenty_gangs_outlive_any_death(
+def test_twenty_gangs_survive_a_kill_at_any_point(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int
 ) -> None:
     name = KUBE if seed % 4 == 3 else KOORD
@@ -277,7 +277,7 @@ def process(plane: ControlPlane) -> Iterator[ReconcilerProcess]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
-def test_a_process_that_is_killed_again_and_again_is_followed_by_one_that_finishes(
+def test_after_repeated_kills_a_new_process_finishes_the_work(
     plane: ControlPlane,
     process: ReconcilerProcess,
     story: Callable[[int, str], Story],
@@ -292,13 +292,13 @@ def test_a_process_that_is_killed_again_and_again_is_followed_by_one_that_finish
             eventually(lambda: time.monotonic() - begun > pause, "a random while", pause=0.01)  # noqa: B023
             process.program.stop(kill=True)
             telling.result()
-        nobody_is_in_part(told)
-        # As if fifteen seconds had passed: whoever is killed gives no lease up.
+        no_gang_is_in_part(told)
+        # As if fifteen seconds had passed: a killed process does not release its lease.
         plane.http.delete(LEASE)
         process.program.start()
     count = COUNTS[KOORD, 20]["delete"]
     eventually(lambda: in_step(told, count), "what is left has its objects", timeout=60)
     process.until_settled()
-    nobody_is_in_part(told)
+    no_gang_is_in_part(told)
     told.close()
     eventually(lambda: told.objects() == {}, "nothing outlives its PodGang")

@@ -1,4 +1,4 @@
-"""The chart, rendered by the real Helm: for each configuration what `rollcall manifests all` prints, and no other."""
+"""The chart, rendered by the real Helm: for each configuration exactly what `rollcall manifests all` prints."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
 }
 KUBE_SYSTEM = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
-# Values beside the configuration, what the command is told in their place, and the mode of the certificates.
+# Values beside the configuration, the equivalent options of the command, and the mode of the certificates.
 WAYS: dict[str, tuple[Manifest, tuple[str, ...], str]] = {
     "a deployment": ({}, (), "files"),
     "a sidecar": ({"reconciler": {"placement": "sidecar"}}, ("--reconciler=sidecar",), "files"),
@@ -126,7 +126,7 @@ CASES = [*zip(CONFIGURATIONS, cycle(WAYS), strict=False), *(("all of them", way)
 
 
 @pytest.mark.parametrize(("named", "way"), dict.fromkeys(CASES))
-def test_the_chart_makes_of_a_configuration_what_the_command_prints(named: str, way: str, tmp_path: Path) -> None:
+def test_the_chart_renders_what_the_command_prints(named: str, way: str, tmp_path: Path) -> None:
     values, options, mode = WAYS[way]
     configuration = {**CONFIGURATIONS[named], "certificates": {"mode": mode}}
     expected = said(printed(tmp_path, configuration, *options))
@@ -182,7 +182,7 @@ class AcmeBackend(LpxBackend):
         {"config": {"flocks": "large", "gangs": False}},
     ],
 )
-def test_a_chart_that_is_written_beside_another_backend_knows_it(
+def test_a_chart_that_is_written_with_an_installed_backend_supports_it(
     profile: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(installed_backends(), "acme", AcmeBackend)
@@ -199,7 +199,7 @@ def test_a_chart_that_is_written_beside_another_backend_knows_it(
             assert found[key] == manifest, key
 
 
-def test_values_stand_where_they_say(tmp_path: Path) -> None:
+def test_each_value_sets_its_field(tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     bundle = base64.b64encode((tmp_path / CA_FILE).read_bytes()).decode()
     values = {
@@ -244,7 +244,7 @@ def test_values_stand_where_they_say(tmp_path: Path) -> None:
     assert not any(kind == "NetworkPolicy" for kind, _ in said(rendered({"networkPolicy": {"enabled": False}})))
 
 
-def test_servers_are_as_many_as_there_is_work_for_where_that_is_asked_for() -> None:
+def test_autoscaling_sets_the_number_of_servers() -> None:
     assert ("HorizontalPodAutoscaler", "rollcall") not in said(rendered({"replicas": 3}))
     asked = {"enabled": True, "maxReplicas": 9, "cpuPercent": 150}
     found = said(rendered({"replicas": 3, "reconciler": {"replicas": 4}, "autoscaling": asked}))
@@ -269,7 +269,7 @@ def test_servers_are_as_many_as_there_is_work_for_where_that_is_asked_for() -> N
     assert few["HorizontalPodAutoscaler", "rollcall"]["spec"]["maxReplicas"] == 3
 
 
-# What the schema refuses, or a template, and what is said of it.
+# Values that the schema or a template refuses, and the message.
 WRONG: dict[str, tuple[Manifest, str]] = {
     "a value that there is not": ({"replica": 2}, "replica"),
     "no replicas": ({"replicas": 0}, "replicas"),
@@ -329,7 +329,7 @@ WRONG: dict[str, tuple[Manifest, str]] = {
 
 
 @pytest.mark.parametrize("named", WRONG)
-def test_wrong_values_are_refused(named: str) -> None:
+def test_invalid_values_are_refused(named: str) -> None:
     values, why = WRONG[named]
     code, out, err = template(values)
     assert (code, out) == (1, "")
@@ -337,14 +337,14 @@ def test_wrong_values_are_refused(named: str) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system"])
-def test_it_is_put_where_nobody_else_lives(namespace: str) -> None:
+def test_the_chart_refuses_namespaces_of_kubernetes(namespace: str) -> None:
     """Helm without -n takes the namespace of the kubeconfig, which mostly is the first of these."""
     code, out, err = template({}, namespace)
     assert (code, out) == (1, "")
     assert f'namespace "{namespace}" is not for Rollcall' in err
 
 
-def test_what_watches_rollcall_is_what_kustomize_has() -> None:
+def test_the_chart_and_kustomize_have_the_same_monitoring() -> None:
     files = {
         "serviceMonitor": ("ServiceMonitor", "service-monitor.yaml"),
         "alerts": ("PrometheusRule", "alerts.yaml"),
@@ -357,12 +357,12 @@ def test_what_watches_rollcall_is_what_kustomize_has() -> None:
         assert [one for one in found if (one["kind"], one["metadata"]["name"]) == (kind, name)] == [expected]
 
 
-def test_a_plain_off_is_what_rollcall_takes_it_for() -> None:
+def test_the_chart_accepts_false_for_off() -> None:
     values = {"configuration": with_profiles({"name": "volcano", "config": {"topology": False}})}
     assert rendered(values)
 
 
-def test_helm_finds_no_fault() -> None:
+def test_helm_lint_finds_no_fault() -> None:
     code, out, err = helm("lint", "--strict", CHART)
     assert code == 0, out + err
 

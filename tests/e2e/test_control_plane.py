@@ -1,4 +1,4 @@
-"""The fixtures themselves: several at once, garbage collected as in a cluster, and gone afterwards whatever happens."""
+"""The fixtures themselves: several control planes at once, with garbage collection, and none left afterwards."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ time.sleep(600)
 
 
 @pytest.mark.every_version
-def test_it_is_the_version_that_was_asked_for(plane: ControlPlane, version: str) -> None:
+def test_the_control_plane_has_the_requested_version(plane: ControlPlane, version: str) -> None:
     told = plane.kubectl("version", check=True).out
     assert f"Server Version: v{version}." in told
     assert f"Client Version: v{version}." in told
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
-def test_nothing_is_left_when_its_starter_ends(plane: ControlPlane, version: str, end: signal.Signals) -> None:
-    """And a second one beside the test's own disturbs nobody."""
+def test_the_control_plane_ends_with_the_process_that_started_it(
+    plane: ControlPlane, version: str, end: signal.Signals
+) -> None:
+    """A second one does not disturb the test's own."""
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": ""}
     command = [sys.executable, "-c", _STARTS_ONE, version]
@@ -56,7 +58,7 @@ def test_nothing_is_left_when_its_starter_ends(plane: ControlPlane, version: str
     plane.check()
 
 
-def test_what_is_owned_goes_with_its_owner(
+def test_deleting_an_owner_deletes_its_dependents(
     plane: ControlPlane, namespace: str, grove: Callable[[Manifest], Played]
 ) -> None:
     if not plane.collects_garbage:
@@ -78,7 +80,7 @@ def test_what_is_owned_goes_with_its_owner(
     eventually(nothing_left, "the garbage collector has done its work", timeout=60)
 
 
-def test_a_node_has_room_and_is_ready(plane: ControlPlane, nodes: Callable[..., list[str]]) -> None:
+def test_a_node_is_ready_and_has_free_resources(plane: ControlPlane, nodes: Callable[..., list[str]]) -> None:
     assert nodes(2, cpu=4, gpu=8, labels={"example.com/block": "a"}) == ["node-0", "node-1"]
     assert nodes(1) == ["node-2"]
     node = plane.get("node", "node-1")

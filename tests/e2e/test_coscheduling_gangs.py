@@ -1,4 +1,6 @@
-"""Gangs on the real scheduler of scheduler-plugins, with Rollcall's server and its reconciler: whole or not at all."""
+"""Gangs on the real scheduler of scheduler-plugins, with Rollcall's server and reconciler: they start whole or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,14 @@ def minimum(plane: ControlPlane, namespace: str, name: str = "demo-0") -> int | 
     return {group["metadata"]["name"]: int(group["spec"]["minMember"]) for group in found}.get(name)
 
 
-def test_nobody_starts_while_half_of_a_gang_is_gated_or_there_is_no_room_for_all(
+def test_no_pod_starts_while_pods_are_gated_or_do_not_fit(
     ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     # Room for two of the three pods.
     nodes(1, cpu=2)
     played = grove(two_cliques("demo", namespace)).create()
     eventually(lambda: minimum(ready, namespace) == 3, "the PodGroup is there")
-    # There is no gate but Grove's.
+    # The only gate is Grove's.
     assert [len(pod["spec"]["schedulingGates"]) for pod in played.pods()] == [1, 1, 1]
     played.lift_gates(only=lambda index: index < 2)
     stays_unbound(played)
@@ -76,7 +78,7 @@ def tried_again(plane: ControlPlane, played: Played) -> bool:
     return False
 
 
-def test_a_missing_pod_holds_the_gang_and_a_lone_replacement_joins_it(
+def test_a_missing_pod_blocks_the_gang_and_a_single_replacement_joins_it(
     ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     nodes(1, cpu=8)

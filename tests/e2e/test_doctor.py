@@ -1,4 +1,5 @@
-"""`rollcall doctor` on a real cluster: an installation is well, and whatever is broken in it is told, that and no more.
+"""`rollcall doctor` on a real cluster: an installation by our manifests has no findings, and each fault has exactly its
+finding.
 
 Each test breaks one thing and mends it. What other tests leave behind in namespaces of their own is theirs.
 """
@@ -35,7 +36,7 @@ from webhook.doctor.snapshot import Tried
 _BOTH = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _NAMES = {_BOTH[0]: "m-rollcall", _BOTH[1]: "v-rollcall"}
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-# Where no container runs there is no scheduler's Deployment to be seen.
+# No container runs here, so no Deployment of a scheduler exists.
 _AS_ALWAYS = {"schedulers/running", "accounts/there"}
 
 
@@ -54,13 +55,13 @@ class Installation:
         return examine(asyncio.run(read_world(settings_from(config, "test"), access, ROLLCALL_NAMESPACE)), EVERY_CHECK)
 
     def told(self, config: Manifest = KOORDINATOR) -> set[str]:
-        """The checks that find something worse than a note, apart from what is always so here."""
+        """The checks with a finding worse than a note, without those that always fail here."""
         found = self.diagnosis(config).found
         kept = {one.check for one in found if one.level is not Level.NOTE and " test-" not in one.symptom.where}
         return kept - _AS_ALWAYS
 
     def until_told(self, *checks: str) -> None:
-        """Wait until these find something, and no others: what the API server makes of a change follows later."""
+        """Wait until exactly these checks have findings: the API server applies a change with a delay."""
 
         def as_wanted() -> bool:
             told = self.told()
@@ -87,8 +88,8 @@ class Installation:
         for plural, before in self._registered.items():
             self.plane.http.delete(f"{_ADMISSION}/{plural}/{_NAMES[plural]}")
             metadata = {"name": _NAMES[plural], "labels": before["metadata"]["labels"]}
-            anew = {**before, "metadata": metadata}
-            self.plane.http.post(f"{_ADMISSION}/{plural}", json=anew).raise_for_status()
+            copy = {**before, "metadata": metadata}
+            self.plane.http.post(f"{_ADMISSION}/{plural}", json=copy).raise_for_status()
         until_asked(self.plane)
 
     def _configuration(self, plural: str) -> Manifest:
@@ -109,12 +110,12 @@ def installation(
 
 @pytest.fixture
 def mended(installation: Installation) -> Iterator[Installation]:
-    """An installation whose webhook configurations a test may spoil."""
+    """An installation whose webhook configurations a test may change."""
     yield installation
     installation.mend()
 
 
-def test_an_installation_as_the_manifests_make_it_is_well(installation: Installation) -> None:
+def test_the_doctor_finds_no_fault_in_an_installation_by_our_manifests(installation: Installation) -> None:
     diagnosis = installation.diagnosis()
     assert diagnosis.not_known == []
     assert installation.told() == set()
@@ -128,7 +129,7 @@ def test_an_installation_as_the_manifests_make_it_is_well(installation: Installa
     eventually(fine, "the command says so, too", timeout=60)
 
 
-def test_the_command_says_what_is_wrong_and_what_to_do_and_exits_with_1(mended: Installation) -> None:
+def test_the_doctor_reports_faults_with_remedies_and_exits_with_1(mended: Installation) -> None:
     mended.plane.http.delete(f"{_ADMISSION}/{_BOTH[0]}/m-rollcall").raise_for_status()
     ran = mended.command("--kubeconfig", str(mended.plane.kubeconfig), "-o", "json")
     assert (ran.returncode, ran.stderr) == (1, "")
@@ -141,7 +142,7 @@ def test_the_command_says_what_is_wrong_and_what_to_do_and_exits_with_1(mended: 
     assert "kubectl apply" in found[0]["remedy"]
 
 
-def test_an_authority_that_did_not_sign_what_is_served_is_told(mended: Installation, tmp_path: Path) -> None:
+def test_a_served_certificate_of_another_authority_is_reported(mended: Installation, tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     other = b64encode((tmp_path / CA_FILE).read_bytes()).decode()
     mended.change(lambda hook: hook["clientConfig"].update(caBundle=other))
@@ -150,7 +151,7 @@ def test_an_authority_that_did_not_sign_what_is_served_is_told(mended: Installat
     assert "x509: certificate signed by unknown authority" in answered.symptom.found
 
 
-def test_a_certificate_that_has_run_out_is_told(mended: Installation, tmp_path: Path) -> None:
+def test_an_expired_certificate_is_reported(mended: Installation, tmp_path: Path) -> None:
     server = ExpiredServer(tmp_path)
     try:
         mended.change(lambda hook: hook.update(clientConfig=server.client_config(hook["clientConfig"])))
@@ -161,7 +162,7 @@ def test_a_certificate_that_has_run_out_is_told(mended: Installation, tmp_path: 
         server.close()
 
 
-def test_a_webhook_that_was_changed_by_hand_is_told_with_its_field(mended: Installation) -> None:
+def test_a_webhook_that_was_changed_by_hand_is_reported_with_the_field(mended: Installation) -> None:
     def spoil(hook: Manifest) -> None:
         if hook["name"] == "pods.mutate.rollcall.dev":
             hook["failurePolicy"] = "Ignore"
@@ -172,7 +173,7 @@ def test_a_webhook_that_was_changed_by_hand_is_told_with_its_field(mended: Insta
     assert found.symptom.found == 'failurePolicy is "Ignore" and not "Fail"'
 
 
-def test_a_webhook_that_comes_after_ours_and_overwrites_it_is_told(installation: Installation) -> None:
+def test_a_later_webhook_that_overwrites_our_patch_is_reported(installation: Installation) -> None:
     hook = {
         "name": "mpod-create.koordinator.sh",
         "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -191,7 +192,7 @@ def test_a_webhook_that_comes_after_ours_and_overwrites_it_is_told(installation:
         installation.plane.http.delete(f"{path}/site-koordinator")
 
 
-def test_a_profile_without_its_crd_is_told(installation: Installation) -> None:
+def test_a_profile_without_its_crd_is_reported(installation: Installation) -> None:
     name = "scheduler-plugins-scheduler"
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": name})
@@ -207,7 +208,7 @@ def test_a_profile_without_its_crd_is_told(installation: Installation) -> None:
         apply_crds(installation.plane, [path for path in crd_files() if path.name.startswith("scheduling.x-k8s.io")])
 
 
-def test_a_generation_that_is_not_served_is_told(installation: Installation) -> None:
+def test_a_workload_api_version_that_is_not_served_is_reported(installation: Installation) -> None:
     config = deepcopy(KOORDINATOR)
     older = {"gangScheduling": True, "apiGeneration": _ANOTHER[installation.plane.version]}
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": older})
@@ -220,7 +221,7 @@ _ANOTHER = {"1.35": "v1beta1", "1.36": "v1alpha1", "1.37": "v1alpha2"}
 
 
 @pytest.mark.every_version(since="1.35")
-def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(plane: ControlPlane) -> None:
+def test_the_doctor_tests_if_the_api_server_keeps_the_membership_of_a_pod(plane: ControlPlane) -> None:
     plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": {"gangScheduling": True}})
@@ -235,8 +236,8 @@ def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(plane: Contr
     assert list(pod_field_kept.look(replace(snapshot, grouped=Tried({**snapshot.grouped.stored, "spec": spec}))))
 
 
-def test_an_installation_behind_a_service_is_looked_at_by_its_objects(mended: Installation) -> None:
-    """Nobody can be reached here, neither by the API server nor by the doctor: what is stored tells the rest."""
+def test_an_installation_behind_a_service_is_checked_by_its_objects(mended: Installation) -> None:
+    """No server is reachable here, neither for the API server nor for the doctor: the stored objects tell the rest."""
 
     def by_service(hook: Manifest) -> None:
         path = f"/{hook['clientConfig']['url'].rpartition('/')[2]}"
@@ -256,7 +257,7 @@ def test_an_installation_behind_a_service_is_looked_at_by_its_objects(mended: In
 
 
 def _behind_a_service(folder: Path) -> list[Manifest]:
-    """A Service with two endpoints that nobody stands behind, a budget, and the Secret of the serving certificate."""
+    """A Service with two endpoints without servers, a budget, and the Secret of the serving certificate."""
     metadata: Manifest = {"name": "rollcall", "namespace": ROLLCALL_NAMESPACE}
     labels = {"app.kubernetes.io/name": "rollcall"}
     port = {"name": "https", "port": 443, "targetPort": 8443}
@@ -296,7 +297,7 @@ def _behind_a_service(folder: Path) -> list[Manifest]:
     ]
 
 
-def test_a_label_of_a_scheduler_that_there_is_not_is_told(installation: Installation, namespace: str) -> None:
+def test_a_label_with_an_unknown_scheduler_is_reported(installation: Installation, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}"
     labels = {"rollcall.dev/scheduler": "koord-schedular", "rollcall.dev/enforcement": "wran"}
     headers = {"Content-Type": "application/merge-patch+json"}
@@ -306,7 +307,7 @@ def test_a_label_of_a_scheduler_that_there_is_not_is_told(installation: Installa
     assert {one.level for one in found} == {Level.ERROR}
 
 
-def test_a_grove_that_serves_podgangmaps_is_told(installation: Installation) -> None:
+def test_a_grove_version_with_podgangmaps_is_reported(installation: Installation) -> None:
     files = further_crd_files("grove/next")
     apply_crds(installation.plane, files)
     try:
@@ -316,7 +317,7 @@ def test_a_grove_that_serves_podgangmaps_is_told(installation: Installation) -> 
         installation.plane.kubectl("delete", "crd", *names, check=True)
 
 
-def test_a_reconciler_that_is_gone_is_told(installation: Installation) -> None:
+def test_a_missing_reconciler_is_reported(installation: Installation) -> None:
     installation.reconciler.program.stop()
     try:
         (found,) = (one for one in installation.diagnosis().found if one.check == "reconciler/leader")
@@ -326,7 +327,7 @@ def test_a_reconciler_that_is_gone_is_told(installation: Installation) -> None:
         installation.reconciler.until_leading()
 
 
-def test_who_may_not_read_is_told_what_he_lacks(installation: Installation) -> None:
+def test_missing_read_rights_are_reported(installation: Installation) -> None:
     diagnosis = installation.diagnosis(token=LIMITED)
     unknown = {one.check: one.why for one in diagnosis.not_known}
     assert (
@@ -341,7 +342,7 @@ def test_who_may_not_read_is_told_what_he_lacks(installation: Installation) -> N
     assert "not known webhooks/registered" in ran.stdout
 
 
-def test_without_a_cluster_nothing_is_evaluated(installation: Installation, tmp_path: Path) -> None:
+def test_without_a_cluster_the_doctor_evaluates_nothing(installation: Installation, tmp_path: Path) -> None:
     config = yaml.safe_load(installation.plane.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{free_port()}"
     kubeconfig = tmp_path / "kubeconfig"

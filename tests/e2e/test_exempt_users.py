@@ -1,5 +1,5 @@
-"""Who is exempt, as a real API server sees it: it says who asks, and does not ask about what an exempt user writes.
-Every user here may do anything; nothing but the name is different.
+"""Exempt users on a real API server: reviews contain the user name, and writes of exempt users do not call the webhook.
+Every user here has all rights; only the names differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def labelled(manifest: Manifest, **metadata: object) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
 
 
-def test_a_tenant_s_object_is_judged_whatever_it_says_of_itself(
+def test_a_tenant_s_object_is_judged_whatever_its_metadata_claims(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     manifest = labelled(moved(WRONG, namespace), labels={"app.kubernetes.io/managed-by": "rollcall"})
@@ -47,7 +47,7 @@ def test_a_tenant_s_object_is_judged_whatever_it_says_of_itself(
     assert RULE in answer.json()["message"]
 
 
-def test_the_reconciler_s_object_is_not_asked_about(
+def test_objects_that_the_reconciler_writes_do_not_call_the_webhook(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     before = server.metric("rollcall_admission_requests_total", endpoint="validate", outcome="denied")

@@ -1,4 +1,4 @@
-"""All the schedulers in one server: each with its own queues and topologies, followed in a real cluster."""
+"""All schedulers in one server: each with its own queues and topologies, watched in a real cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def tried(plane: ControlPlane, manifest: Manifest) -> Ran:
     return plane.apply(manifest, options=["--dry-run=server"])
 
 
-def test_a_refusal_names_who_could_run_it(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_a_refusal_names_the_schedulers_that_could_run_the_workload(
+    plane: ControlPlane, everyone: RollcallServer, namespace: str
+) -> None:
     plane.apply(kai_queue(namespace), check=True)
     gpus = clique("leader", 1), clique("worker", 2, gpu=8)
     workload = pod_clique_set("demo", namespace, *gpus, annotations=NVLINK, labels={KAI_QUEUE: namespace})
@@ -79,13 +81,13 @@ def test_a_refusal_names_who_could_run_it(plane: ControlPlane, everyone: Rollcal
     assert plane.apply({**workload, "metadata": {**workload["metadata"], "annotations": {}}}).code == 0
 
 
-def test_what_each_scheduler_honours_is_served(everyone: RollcallServer) -> None:
+def test_each_scheduler_s_capabilities_are_served(everyone: RollcallServer) -> None:
     found = everyone.http.get("/capabilities").json()
     names = [one["scheduler"] for one in found["schedulers"]]
     assert names == [profile["name"] for profile in ALL["scheduler"]["profiles"]]
 
 
-def test_the_queues_of_KAI_are_followed(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_the_server_watches_the_queues_of_KAI(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
     queue = f"{namespace}-kai"
     workload = asking(namespace, "kai-scheduler", labels={KAI_QUEUE: queue})
     assert "names no Queue of this cluster" in tried(plane, workload).err
@@ -97,7 +99,9 @@ def test_the_queues_of_KAI_are_followed(plane: ControlPlane, everyone: RollcallS
     eventually(lambda: tried(plane, workload).code == 0, "the queue is a leaf again")
 
 
-def test_the_queues_of_volcano_are_followed(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_the_server_watches_the_queues_of_volcano(
+    plane: ControlPlane, everyone: RollcallServer, namespace: str
+) -> None:
     name = f"{namespace}-volcano"
     workload = asking(namespace, "volcano", annotations={VOLCANO_QUEUE: name})
     assert "names no Queue of this cluster" in tried(plane, workload).err
@@ -117,7 +121,9 @@ def set_state(plane: ControlPlane, queue: str, state: str) -> None:
     plane.http.patch(path, json={"status": {"state": state}}, headers=headers).raise_for_status()
 
 
-def test_a_topology_of_KAI_is_judged_as_it_is(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_a_KAI_topology_is_judged_by_its_current_levels(
+    plane: ControlPlane, everyone: RollcallServer, namespace: str
+) -> None:
     name, key = f"{namespace}-dc", "example.com/rack"
     binding = {
         "apiVersion": "grove.io/v1alpha1",
@@ -158,7 +164,7 @@ PREPARED = {
 
 @pytest.mark.every_version
 @pytest.mark.parametrize(("scheduler", "marks"), PREPARED.items(), ids=PREPARED)
-def test_the_pods_of_a_gang_are_prepared_for_the_scheduler_that_its_set_chose(
+def test_gang_pods_are_prepared_for_the_scheduler_of_their_set(
     plane: ControlPlane,
     everyone: RollcallServer,
     namespace: str,
@@ -183,7 +189,7 @@ def test_the_pods_of_a_gang_are_prepared_for_the_scheduler_that_its_set_chose(
 
 @pytest.mark.soak
 def test_a_crd_of_an_older_volcano_is_refused_until_it_is_replaced(version: str) -> None:
-    """The same group and version: only the fields tell. The API server would drop them without a word."""
+    """The same group and version: only the fields differ. The API server would drop them silently."""
     plane = ControlPlane(version)
     try:
         crds = [f"--filename={path}" for path in sorted(STAND_INS.glob("*grove.io_*.yaml"))]

@@ -1,5 +1,5 @@
 """Pods that only have the labels of a gang, beside half of that gang, on the real koord-scheduler: the gates of the
-half stay on until it is whole.
+half stay until the gang is complete.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def forged(played: Played, owner: Manifest | None, *gates: str) -> Manifest:
 
 
 def controlled_by(kind: str, live: Manifest) -> Manifest:
-    """A reference to an object that is there, so that the garbage collector leaves who bears it."""
+    """An owner reference to an existing object, so that the garbage collector keeps the pod."""
     metadata = live["metadata"]
     found = {"apiVersion": live["apiVersion"], "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
     return {**found, "controller": True}
 
 
-def test_forged_pods_neither_start_half_a_gang_nor_hold_a_whole_one(
+def test_forged_pods_neither_start_half_a_gang_nor_block_a_complete_one(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,

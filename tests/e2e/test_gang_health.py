@@ -1,4 +1,4 @@
-"""Why gangs do not start, on a real cluster: each reason produced once, and named as it is by `rollcall gangs`, by
+"""The reasons why gangs do not start, on a real cluster: each is caused once and reported by `rollcall gangs`, by
 `rollcall explain podgang/NAME`, by an event and by a metric.
 """
 
@@ -71,19 +71,19 @@ class Gangs:
         return Played(self.plane, answer.json())
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The installed command, as somebody who may read everything."""
+        """The installed command, as a user with the right to read everything."""
         command = [str(COMMAND), *arguments, f"--config={self.server.config}", f"--kubeconfig={self.plane.kubeconfig}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     def ungate(self, *arguments: str) -> str:
-        """What `rollcall gangs ungate` says, which knows no configuration."""
+        """The output of `rollcall gangs ungate`, which needs no configuration."""
         command = [str(COMMAND), "gangs", "ungate", *arguments, f"--kubeconfig={self.plane.kubeconfig}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == CLEAN, done.stderr
         return done.stdout
 
     def said(self) -> dict[str, str]:
-        """What `rollcall gangs` says of each gang, in a word."""
+        """The state of each gang in `rollcall gangs`."""
         done = self.run("gangs", "-n", self.namespace, "-o", "json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)["gangs"]
@@ -120,7 +120,7 @@ def quota(namespace: str) -> Manifest:
 
 
 def refusing(namespace: str) -> list[Manifest]:
-    """A policy of the cluster's that will not have some PodGroups."""
+    """An admission policy of the cluster that refuses some PodGroups."""
     name, api_version = f"{namespace}-refusing", "admissionregistration.k8s.io/v1"
     kind = {"apiGroups": ["scheduling.sigs.k8s.io"], "apiVersions": ["*"], "resources": ["podgroups"]}
     rule = {**kind, "operations": ["CREATE", "UPDATE"]}
@@ -143,7 +143,7 @@ def refusing(namespace: str) -> list[Manifest]:
     ]
 
 
-def somebody_elses(namespace: str, name: str) -> Manifest:
+def foreign_pod_group(namespace: str, name: str) -> Manifest:
     metadata = {"name": name, "namespace": namespace}
     api_version = "scheduling.sigs.k8s.io/v1alpha1"
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 7}}
@@ -199,8 +199,8 @@ def leader_of(played: Played) -> Manifest:
     return next(pod for pod in played.pods() if "-leader-" in pod["metadata"]["name"])
 
 
-def past_the_webhook(gangs: Gangs) -> dict[str, str]:
-    """Sets of which nobody asked Rollcall, too large for kube-scheduler, which would start them as single pods; the
+def bypassing_sets(gangs: Gangs) -> dict[str, str]:
+    """Sets that bypassed Rollcall, too large for kube-scheduler, which would start them as single pods; the
     reason of each by its name.
     """
     namespace = gangs.namespace
@@ -246,7 +246,7 @@ def says(gangs: Gangs, expected: dict[str, str]) -> bool:
 
 
 @pytest.mark.long
-def test_each_reason_is_named_as_it_is(
+def test_each_hold_reason_is_reported_for_its_cause(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,
@@ -260,10 +260,10 @@ def test_each_reason_is_named_as_it_is(
         scheduler(plane, name)
     (node,) = nodes(1, cpu=16)
     gangs = Gangs(plane, server, namespace)
-    plane.apply(somebody_elses(namespace, "foreign-0-leader"), check=True)
+    plane.apply(foreign_pod_group(namespace, "foreign-0-leader"), check=True)
     expected = admitted_and_then_broken(gangs, node)
     server.unregister()
-    expected |= past_the_webhook(gangs)
+    expected |= bypassing_sets(gangs)
     server.register()
     # Writes what can be written, and says by its exit code that something cannot.
     assert gangs.run("reconcile", "--once", "-n", namespace).returncode == NOT_EVALUATED
@@ -296,14 +296,14 @@ def test_each_reason_is_named_as_it_is(
 
 
 @pytest.mark.long
-def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_is_wanted(
+def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_configured(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     nodes: Nodes,
 ) -> None:
-    """Nobody reconciles at first, as where Rollcall was removed; then what escaped is deleted, if it is on no node."""
+    """No reconciler runs at first, as after an uninstallation; then escaped pods are deleted, except those on nodes."""
     profile = {"name": "koord-scheduler", "gate": True}
     scheduling = {"defaultProfileName": "koord-scheduler", "profiles": [profile]}
     config = {**CONFIG, "scheduler": scheduling, "escapes": {"delete": ["unmutated"]}}
@@ -323,7 +323,7 @@ def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_i
     eventually(lambda: [pod["metadata"]["name"] for pod in escaped.pods()] == [left], "they are deleted", timeout=40)
 
 
-def test_a_scheduler_that_will_not_have_a_gang_is_quoted(
+def test_the_message_of_a_scheduler_that_rejects_a_gang_is_quoted(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,
@@ -331,7 +331,7 @@ def test_a_scheduler_that_will_not_have_a_gang_is_quoted(
     namespace: str,
     nodes: Nodes,
 ) -> None:
-    """kube-scheduler 1.37 wants one priority for all pods of a group; the rule that guards it was not asked."""
+    """kube-scheduler 1.37 requires one priority for all pods of a group; the objects bypassed the rule about it."""
     server = rollcall(plane, configuration())
     scheduler(plane, "kube")
     nodes(1, cpu=16)

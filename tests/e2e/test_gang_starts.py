@@ -1,4 +1,4 @@
-"""The whole point: a gang starts as a whole, or not at all. On the real koord-scheduler, with the PodGroups that
+"""The whole point: every pod present, or no pod starts. On the real koord-scheduler, with the PodGroups that
 `rollcall render` prints.
 """
 
@@ -37,7 +37,7 @@ def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Play
 
 
 def stays_unbound(played: Played) -> None:
-    """Nobody is bound, now and for as long as it would take."""
+    """No pod is bound, now and for as long as it would take."""
     deadline = time.monotonic() + QUIET_SECONDS
     while time.monotonic() < deadline:
         assert played.bound() == []
@@ -69,7 +69,7 @@ def ready(plane: ControlPlane, server: RollcallServer, scheduler: Scheduler) -> 
     return plane
 
 
-def test_nobody_starts_until_there_is_room_for_all(
+def test_no_pod_starts_until_all_of_its_gang_fit(
     ready: ControlPlane, server: RollcallServer, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     # Room for two of the three pods.
@@ -89,7 +89,7 @@ def test_nobody_starts_until_there_is_room_for_all(
     eventually(told, "the PodGroup says that its pods are scheduled")
 
 
-def test_nobody_starts_while_one_pod_is_missing(
+def test_no_pod_starts_while_one_pod_is_missing(
     ready: ControlPlane, server: RollcallServer, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     nodes(1, cpu=8)
@@ -103,7 +103,7 @@ def test_nobody_starts_while_one_pod_is_missing(
     is_bound(played, 3)
 
 
-def test_nobody_starts_while_the_gang_objects_are_missing(
+def test_no_pod_starts_while_the_gang_objects_are_missing(
     ready: ControlPlane, server: RollcallServer, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     nodes(1, cpu=8)
@@ -114,7 +114,7 @@ def test_nobody_starts_while_the_gang_objects_are_missing(
     is_bound(played, 3)
 
 
-def test_a_lone_replacement_joins_its_running_gang(
+def test_a_single_replacement_pod_joins_its_running_gang(
     ready: ControlPlane, server: RollcallServer, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     nodes(1, cpu=8)
@@ -138,7 +138,7 @@ def _blocks(plane: ControlPlane) -> set[str]:
 
 
 @pytest.mark.long
-def test_a_gang_with_topology_starts_in_one_block_or_not_at_all(
+def test_a_gang_with_a_topology_starts_in_one_block_or_not_at_all(
     ready: ControlPlane, server: RollcallServer, namespace: str, grove: Grove, nodes: Nodes, tmp_path: Path
 ) -> None:
     binding = {

@@ -1,5 +1,5 @@
-"""Several clients at once, against a real API server and a server that judges: neither order nor speed may refuse what
-is right, and what no cache can know yet is not lost.
+"""Several clients at once, against a real API server and a judging server: valid objects are never refused, in any
+order and at any speed, and faults that no cache can know yet are found later.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def tree() -> list[Manifest]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_tree_is_complete_in_whatever_order_eight_clients_create_it(
+def test_eight_clients_can_create_a_tree_in_any_order(
     plane: ControlPlane, asked: RollcallServer, namespace: str, seed: int
 ) -> None:
     objects = [placed(one, plane, namespace, "demo") for one in tree()]
@@ -63,17 +63,17 @@ def test_a_tree_is_complete_in_whatever_order_eight_clients_create_it(
         assert answer.is_success, why(answer)
         told = answer.headers.get("warning", "")
         assert told.count("kube/") == sum(told.count(rule) for rule in WARNED_OF), told
-    # Created once more, nothing is said any more: all of it is there, and is known to be.
+    # Created once more, there are no warnings: every object exists and is known.
     for one in objects:
         again = {**one, "metadata": {**one["metadata"], "name": f"{one['metadata']['name']}-x"}}
 
-        def nothing_is_said(again: Manifest = again) -> bool:
+        def no_warning(again: Manifest = again) -> bool:
             answer = send(plane, again, dry=True)
             assert answer.is_success, why(answer)
             assert "kube/" not in answer.headers.get("warning", "")
             return True
 
-        eventually(nothing_is_said, f"all that {one['metadata']['name']} needs is known")
+        eventually(no_warning, f"all that {one['metadata']['name']} needs is known")
 
 
 # Of so many pairs some are created in the same millisecond, and most are not.
@@ -85,7 +85,7 @@ Reconcilers = Callable[..., ReconcilerProcess]
 
 @pytest.fixture
 def following(plane: ControlPlane, reconciler: Reconcilers, namespace: str) -> ReconcilerProcess:
-    """A reconciler that looks at the test's own namespace: other tests leave circles behind on purpose."""
+    """A reconciler for the test's own namespace: other tests leave circles behind on purpose."""
     forget_lease(plane)
     found = reconciler(CONFIG, f"--namespace={namespace}")
     found.until_leading()
@@ -118,8 +118,8 @@ def create_in_pairs(plane: ControlPlane, namespace: str) -> tuple[list[tuple[str
     return circles, refusals
 
 
-def told_of_circles(plane: ControlPlane, namespace: str) -> list[str]:
-    """The uids of the CompositePodGroups that were told of a circle, in order."""
+def circle_events(plane: ControlPlane, namespace: str) -> list[str]:
+    """The uids of the CompositePodGroups with an event about a circle, in order."""
     found = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     circled = [event for event in found if event["reason"] == "GroupCircle"]
     assert {event["regarding"]["kind"] for event in circled} <= {"CompositePodGroup"}
@@ -132,23 +132,25 @@ def uids(plane: ControlPlane, namespace: str) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
 
 
-def test_two_clients_close_no_circle_that_is_not_told_of(
+def test_a_circle_that_two_clients_close_is_always_reported(
     plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
 ) -> None:
     """The second reads the first live, and is refused. Two that are judged before either is stored cannot know of each
-    other: then there is a circle, and both groups of it are told, as is whoever puts a group below it.
+    other: then there is a circle, and both groups get an event, and a user who creates a group below it a warning.
     """
     circles, refusals = create_in_pairs(plane, namespace)
     assert len(circles) + refusals == PAIRS
     stored = uids(plane, namespace)
     in_circles = sorted(stored[name] for circle in circles for name in circle)
 
-    def all_told() -> bool:
-        assert told_of_circles(plane, namespace) == in_circles
+    def all_have_events() -> bool:
+        assert circle_events(plane, namespace) == in_circles
         assert following.metric("rollcall_group_circles") == len(circles)
         return True
 
-    eventually(all_told, "both groups of each circle are told, no others are, and the circles counted", timeout=20)
+    eventually(
+        all_have_events, "both groups of each circle are told, no others are, and the circles counted", timeout=20
+    )
     for name, _ in circles:
         below = placed(pod_group(f"{name}-worker", name), plane, namespace, "demo")
 
@@ -161,10 +163,10 @@ def test_two_clients_close_no_circle_that_is_not_told_of(
         eventually(told, "a group below the circle is refused", timeout=10)
 
 
-def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
+def test_recreating_one_group_without_a_parent_ends_a_circle(
     plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
 ) -> None:
-    """Closed while nobody was asked, so that there is one. Its event says what to do, and doing that helps."""
+    """Closed without a webhook, so that there is one. Its event says what to do, and doing that helps."""
     root = placed(composite("demo-a"), plane, namespace, "demo")
     asked.unregister()
     try:
@@ -176,13 +178,13 @@ def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
                 assert answer.is_success, why(answer)
                 return True
 
-            eventually(created, "nobody is asked any more")
+            eventually(created, "the webhook is no longer called")
     finally:
         asked.register()
     both = sorted(uids(plane, namespace).values())
 
     def told() -> bool:
-        assert told_of_circles(plane, namespace) == both
+        assert circle_events(plane, namespace) == both
         return True
 
     eventually(told, "both are told")
@@ -197,15 +199,15 @@ def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
         assert answer.is_success, why(answer)
         return True
 
-    eventually(allowed, "the root is created anew, without a parent")
+    eventually(allowed, "the root is recreated without a parent")
     eventually(lambda: following.metric("rollcall_group_circles") == 0, "no circle is counted any more")
-    assert told_of_circles(plane, namespace) == both
+    assert circle_events(plane, namespace) == both
 
 
-def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(
+def test_the_creator_of_a_pod_below_an_undetected_circle_is_warned(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
-    """Here the groups came first, and the circle while nobody was asked: by deleting a root, and creating it below."""
+    """The groups came first, and the circle without a webhook: by deleting a root, and creating it below."""
     group = pod_group("demo-worker", "demo-a")
     for one in (composite("demo-a"), composite("demo-b", "demo-a"), group):
         assert send(plane, placed(one, plane, namespace, "demo")).is_success
@@ -219,7 +221,7 @@ def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(
             assert answer.is_success, why(answer)
             return True
 
-        eventually(created, "nobody is asked any more")
+        eventually(created, "the webhook is no longer called")
     finally:
         asked.register()
 
@@ -232,7 +234,7 @@ def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(
     eventually(told, "kubectl shows why the pod would wait for ever")
 
 
-def test_where_order_is_demanded_two_clients_close_no_circle(
+def test_under_strict_order_two_clients_cannot_close_a_circle(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
     """Each names a group that must be there first, and so neither can be created."""
@@ -253,10 +255,10 @@ def test_where_order_is_demanded_two_clients_close_no_circle(
     assert {answer.status_code for answer in answers} == {httpx.codes.UNPROCESSABLE_ENTITY}
 
 
-def test_a_pod_that_is_gone_or_on_a_node_is_held_against_nobody(
+def test_a_deleted_or_bound_pod_causes_no_warning_for_other_pods(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
-    """Its cache may lag; what it says of another pod is looked up before anybody is refused for it."""
+    """The cache may lag; the other pod is read live before a refusal."""
     first = placed(member(name="demo-first", schedulerName=SECOND_NAME), plane, namespace, "demo")
     odd = placed(member(), plane, namespace, "demo")
     assert send(plane, placed(pod_group(), plane, namespace, "demo")).is_success
@@ -291,10 +293,10 @@ def bound(plane: ControlPlane, pod: Manifest) -> None:
     plane.http.post(f"{api_path(pod)}/binding", json=binding).raise_for_status()
 
 
-def test_of_two_pods_for_two_schedulers_created_at_once_somebody_is_told(
+def test_of_two_pods_created_at_once_for_two_schedulers_at_least_one_gets_a_warning(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
-    """Two that are judged before either is stored cannot know of each other; the next of the group is told."""
+    """Two pods that are judged before either is stored cannot know each other; the next pod gets the warning."""
     together = Barrier(2)
 
     def created(manifest: Manifest) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""The fixture that plays Grove's operator, held against what the operator itself was recorded to send."""
+"""The fixture that plays Grove's operator, compared with recorded requests of the operator."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ def sorted_by_name(objects: list[Manifest]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("recording", ["mn-disagg", "lifecycle"])
-def test_it_makes_the_pod_gangs_that_the_operator_made(plane: ControlPlane, namespace: str, recording: str) -> None:
+def test_the_stand_in_creates_the_recorded_pod_gangs(plane: ControlPlane, namespace: str, recording: str) -> None:
     made = played(plane, namespace, recording)
     known = {name: identity(made.podgang(name)) for name in made.podgangs}
     recorded = {raw["metadata"]["name"]: identity(raw) for raw in reversed(sent(recording, "CREATE", "podgangs"))}
     assert known.items() <= recorded.items()
 
 
-def test_it_makes_the_pods_that_the_operator_made(plane: ControlPlane, namespace: str) -> None:
+def test_the_stand_in_creates_the_recorded_pods(plane: ControlPlane, namespace: str) -> None:
     made = played(plane, namespace, "mn-disagg").pods()
     recorded = json.loads(json.dumps(sent("mn-disagg", "CREATE", "pods")).replace(".default.svc", f".{namespace}.svc"))
     assert sorted_by_name(made) == sorted_by_name(recorded)
 
 
-def test_it_names_the_pods_in_their_pod_gang_sorted(plane: ControlPlane, namespace: str) -> None:
+def test_the_stand_in_lists_pods_sorted_in_their_pod_gang(plane: ControlPlane, namespace: str) -> None:
     made = played(plane, namespace, "mn-disagg")
     names = {pod["metadata"]["name"] for pod in made.pods()}
     told = [
@@ -90,7 +90,7 @@ def test_it_names_the_pods_in_their_pod_gang_sorted(plane: ControlPlane, namespa
     assert all(group == sorted(group) for group in told)
 
 
-def test_it_lifts_its_own_gate_and_no_other(plane: ControlPlane, namespace: str) -> None:
+def test_the_stand_in_removes_its_own_gate_only(plane: ControlPlane, namespace: str) -> None:
     made = played(plane, namespace, "mn-disagg")
     clique = made.cliques[0]
     gated = made.pod(clique, 9)

@@ -1,5 +1,5 @@
-"""What becomes of gang objects that Rollcall refuses or warns of, where nobody does: on the real kube-scheduler 1.37
-their pods hang, most of them without a word, while a gang that is right and came last has started.
+"""Gang objects that Rollcall refuses or warns of, without Rollcall on the real kube-scheduler 1.37: their pods hang,
+most of them without a message, while a valid gang that was created last starts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ HANGING: dict[str, Gang] = {
 }
 
 
-def test_what_rollcall_finds_hangs(
+def test_gang_objects_that_rollcall_reports_really_hang(
     plane: ControlPlane,
     scheduler: Callable[[ControlPlane, str], Program],
     namespace: str,
@@ -87,10 +87,10 @@ def test_what_rollcall_finds_hangs(
     in 1.37.0, one more than a Workload may declare; six do not.
     parent-missing, pod-group-missing, pod-composite: the group that is named is not there, so that its pods are not
     taken into the queue.
-    tree-name: kube-scheduler 1.37.0 never finds room for a PodGroup that bears the name of its composite.
+    tree-name: kube-scheduler 1.37.0 never finds room for a PodGroup that has the name of its composite.
     min-group-count: the quorum of the composite is never met.
-    pod-scheduler: the pod that is left to somebody else does not count for its group's minimum.
-    pod-schedulers: kube-scheduler bears both names here, and rejects a group or a tree whose pods are not of one.
+    pod-scheduler: the pod that is left to another scheduler does not count for its group's minimum.
+    pod-schedulers: kube-scheduler has both names here, and rejects a group or a tree whose pods are not of one.
     group-priority, pod-priority: the pods' priority must be that of the root of their tree.
     topology-key: no node is in a domain of that key.
     """

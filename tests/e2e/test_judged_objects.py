@@ -1,5 +1,5 @@
-"""Gang objects of somebody else's on real API servers: accepted where Rollcall is not asked, refused or warned of where
-it is. Nothing here is what the API server says itself.
+"""Foreign gang objects on real API servers: accepted without Rollcall, refused or warned of with it. No case is a
+refusal of the API server itself.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def send(plane: ControlPlane, manifest: Manifest, *, dry: bool = False, update: 
 
 
 def placed(manifest: Manifest, plane: ControlPlane, namespace: str, prefix: str) -> Manifest:
-    """An object as this cluster has it, under names that nobody else has."""
+    """An object as this cluster has it, under unique names."""
     version = "v1alpha3" if manifest["kind"] == "CompositePodGroup" else VERSIONS[plane.version]
     found: Manifest = json.loads(json.dumps(manifest).replace('"demo', f'"{prefix}'))
     found["metadata"]["namespace"] = namespace
@@ -138,7 +138,7 @@ def arrived(plane: ControlPlane, case: Judged, namespace: str, prefix: str) -> M
 
 
 @pytest.mark.cases(JUDGED)
-def test_what_the_api_server_takes_is_judged(
+def test_rollcall_judges_objects_that_the_api_server_accepts(
     plane: ControlPlane, asked: RollcallServer, strict_namespace: Callable[[bool], str], case: Judged
 ) -> None:
     update, prefix = case.before is not None, f"case-{next(_numbers)}"
@@ -162,15 +162,15 @@ def test_what_the_api_server_takes_is_judged(
     eventually(judged, f"{case.rule} is said", timeout=10)
 
 
-def test_every_rule_about_objects_is_in_the_table() -> None:
+def test_every_rule_about_gang_objects_is_in_the_table() -> None:
     told = {case.rule for table in JUDGED.values() for case in table.values()}
-    # What it is about can only be stored while nobody is asked: see test_group_races.py.
+    # Its objects can only be stored without a webhook: see test_group_races.py.
     told.add("kube/pod-cycle")
     assert told == {declared.id for declared in KubeBackend.rules if declared.kinds}
 
 
 @pytest.mark.every_version(since="1.35")
-def test_kubectl_shows_why(plane: ControlPlane, asked: RollcallServer, namespace: str) -> None:
+def test_kubectl_shows_the_reason_of_a_refusal(plane: ControlPlane, asked: RollcallServer, namespace: str) -> None:
     """The first of each version that is refused, and the first that is warned of."""
     shown = {case.refused: case for case in reversed(JUDGED[plane.version].values()) if not case.strict}
     for refused, case in shown.items():

@@ -1,5 +1,5 @@
-"""Koordinator's PodGroups and the pods that name a gang, on a real API server with the real CRD: everything that is
-wrong in `koordinator_gangs` is taken without Rollcall, and refused or warned of with it.
+"""Koordinator's PodGroups and the pods that name a gang, on a real API server with the real CRD: every fault in
+`koordinator_gangs` is accepted without Rollcall, and refused or warned of with it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def stored(plane: ControlPlane, namespace: str) -> Iterator[Callable[[Manifest],
 
 
 def asked(plane: ControlPlane, case: Wrong, namespace: str) -> httpx.Response:
-    """What the API server says of the object; nothing is written."""
+    """The API server's answer to the object, as a dry run."""
     wanted = moved(case.object, namespace)
     return created(plane, wanted, dry=True) if case.old is None else applied(plane, wanted, dry=True)
 
 
-def is_told(plane: ControlPlane, case: Wrong, namespace: str) -> bool:
-    """The object is refused for the rule that is expected, or taken with a warning of it."""
+def is_reported(plane: ControlPlane, case: Wrong, namespace: str) -> bool:
+    """The object is refused by the expected rule, or accepted with its warning."""
     answer = asked(plane, case, namespace)
     warnings = " ".join(answer.headers.get_list("warning"))
     assert answer.is_success is not case.refused, f"{why(answer)} {warnings}"
@@ -50,13 +50,13 @@ def is_told(plane: ControlPlane, case: Wrong, namespace: str) -> bool:
     return True
 
 
-def test_every_rule_about_such_objects_has_a_case() -> None:
+def test_every_rule_about_koordinator_gang_objects_has_a_case() -> None:
     about = {declared.id.partition("/")[2] for declared in KoordinatorBackend.rules if declared.kinds}
     assert {case.rule for case in WRONG.values()} == about
 
 
 @CASES
-def test_without_rollcall_the_api_server_takes_it(
+def test_without_rollcall_the_api_server_accepts_the_object(
     plane: ControlPlane, namespace: str, stored: Callable[[Manifest], None], case: Wrong
 ) -> None:
     assert "v-rollcall" not in [hook["metadata"]["name"] for hook in plane.items(HOOKS)]
@@ -68,16 +68,16 @@ def test_without_rollcall_the_api_server_takes_it(
 
 
 @CASES
-def test_with_rollcall_it_is_refused_or_warned_of(
+def test_with_rollcall_the_object_is_refused_or_gets_a_warning(
     plane: ControlPlane, server: RollcallServer, namespace: str, stored: Callable[[Manifest], None], case: Wrong
 ) -> None:
     for needed in (*case.needs, *([case.old] if case.old else ())):
         stored(needed)
     # What was created a moment ago may not be known yet.
-    eventually(lambda: is_told(plane, case, namespace), f"rollcall says {case.rule}", timeout=10)
+    eventually(lambda: is_reported(plane, case, namespace), f"rollcall says {case.rule}", timeout=10)
 
 
-def test_kubectl_shows_why(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
+def test_kubectl_shows_the_reason_of_a_refusal(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
     refused = plane.apply(moved(WRONG["a member without a namespace"].object, namespace))
     assert refused.code == 1
     assert (
@@ -89,7 +89,7 @@ def test_kubectl_shows_why(plane: ControlPlane, server: RollcallServer, namespac
     assert "Warning: koordinator/pod-group-missing at metadata.labels[pod-group.scheduling.sigs.k8s.io]" in warned.err
 
 
-def test_a_gang_group_that_is_right_passes_and_only_the_first_of_it_hears_that_another_is_missing(
+def test_only_the_first_object_of_a_valid_gang_group_gets_the_missing_member_warning(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     leader, worker = (moved(pod_group(name, "leader", "worker"), namespace) for name in ("leader", "worker"))
@@ -114,7 +114,7 @@ def _passes(plane: ControlPlane, manifest: Manifest) -> bool:
     return not answer.headers.get_list("warning")
 
 
-def test_in_a_strict_namespace_the_pod_group_comes_first(
+def test_in_a_strict_namespace_the_pod_group_must_come_first(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     labels = {"metadata": {"labels": {"rollcall.dev/creation-order": "strict"}}}
@@ -132,7 +132,7 @@ def test_in_a_strict_namespace_the_pod_group_comes_first(
     assert [answer.status_code for answer in answers] == [201, 201], list(map(why, answers))
 
 
-def test_nobody_asks_about_a_status_which_koord_scheduler_writes_into_the_object(
+def test_status_writes_of_koord_scheduler_do_not_call_the_webhook(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     assert created(plane, moved(pod_group("leader"), namespace)).is_success

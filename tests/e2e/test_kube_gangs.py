@@ -1,4 +1,4 @@
-"""Gangs of the Workload API on the real kube-scheduler of each version: whole or not at all."""
+"""Gangs of the Workload API on the real kube-scheduler of each version: they start whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Gangs:
     def __init__(self, plane: ControlPlane, server: RollcallServer, folder: Path, **config: object) -> None:
         self.plane = plane
         self.server = server
-        # The command line knows no cluster, and must be told what the server discovers.
+        # The command line has no cluster, so it needs as options what the server discovers.
         self._config = folder / "rollcall.yaml"
         content = configuration(apiGeneration=GENERATIONS[plane.version], **config)
         self._config.write_text(yaml.safe_dump(content))
@@ -67,7 +67,7 @@ def gangs(
     return Gangs(plane, rollcall(plane, configuration()), tmp_path)
 
 
-def test_nobody_starts_until_there_is_room_for_all(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
+def test_no_pod_starts_until_all_of_its_gang_fit(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
     # Room for two of the three pods.
     nodes(1, cpu=2)
     played = grove(two_cliques("demo", namespace)).create()
@@ -78,7 +78,7 @@ def test_nobody_starts_until_there_is_room_for_all(gangs: Gangs, namespace: str,
     is_bound(played, 3)
 
 
-def test_nobody_starts_while_one_pod_is_missing(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
+def test_no_pod_starts_while_one_pod_is_missing(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
     nodes(1, cpu=8)
     played = grove(two_cliques("demo", namespace)).create(without="demo-0-worker")
     gangs.write(played)
@@ -90,7 +90,7 @@ def test_nobody_starts_while_one_pod_is_missing(gangs: Gangs, namespace: str, gr
     is_bound(played, 3)
 
 
-def test_nobody_starts_while_the_gang_objects_are_missing(
+def test_no_pod_starts_while_the_gang_objects_are_missing(
     gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     nodes(1, cpu=8)
@@ -101,7 +101,7 @@ def test_nobody_starts_while_the_gang_objects_are_missing(
     is_bound(played, 3)
 
 
-def test_nobody_starts_while_half_of_the_gates_are_on(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
+def test_no_pod_starts_while_half_of_the_gates_are_on(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
     """Grove lifts its gates pod by pod; a scheduler that took the first ones alone would start half a gang."""
     nodes(1, cpu=8)
     played = grove(two_cliques("demo", namespace)).create()
@@ -115,7 +115,7 @@ def test_nobody_starts_while_half_of_the_gates_are_on(gangs: Gangs, namespace: s
     is_bound(played, 3)
 
 
-def test_the_priority_of_the_set_reaches_its_pods(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
+def test_the_priority_class_of_a_set_reaches_its_pods(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
     """Grove writes none, and in 1.37 a gang whose pods have another priority than their group is blocked."""
     plane = gangs.plane
     name = f"high-{namespace}"
@@ -137,7 +137,7 @@ def test_the_priority_of_the_set_reaches_its_pods(gangs: Gangs, namespace: str, 
 
 
 @pytest.mark.soak
-def test_under_flat_allow_a_gang_of_two_groups_starts_in_part(
+def test_with_flat_allow_a_gang_of_two_groups_can_start_in_part(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Callable[[ControlPlane, str], Program],
@@ -163,7 +163,7 @@ def test_under_flat_allow_a_gang_of_two_groups_starts_in_part(
         time.sleep(0.25)
 
 
-def test_a_scaling_group_with_a_rack_lands_in_one_rack(
+def test_a_scaling_group_with_a_rack_constraint_is_placed_in_one_rack(
     gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     if gangs.plane.version != "1.37":

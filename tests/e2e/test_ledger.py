@@ -1,6 +1,6 @@
-"""No admission is lost: 200 a second through a real API server for two minutes, while replicas come and go and
-certificates and their authorities are rotated. The ledger is printed. What a replica that dies or hangs takes with it
-is counted apart: nobody can answer in its place, and the API server asks once.
+"""No admission is lost: 200 a second through a real API server for two minutes, while replicas, certificates and
+authorities change. The ledger is printed. Admissions on a replica that is killed or hangs are counted separately: no
+other replica can answer them, and the API server sends each once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Grove = Callable[[Manifest], Played]
 
 RATE, ADMISSIONS = 200, 200 * 120
 # Short, so that all of it has room in two minutes: connections are renewed several times, and a drain is somewhat
-# longer than the balancer takes to send a replica nobody any more.
+# longer than the balancer takes to remove a replica.
 CONFIG: Manifest = {**KOORDINATOR, "serving": {"drainSeconds": 6, "connectionSeconds": 20}}
 SELF_MANAGED: Manifest = {**CONFIG, "certificates": {"mode": "selfManaged", "overlapSeconds": 2}}
 # What the webhook configurations say of how long the API server waits, and a second.
@@ -176,9 +176,7 @@ def even(connections: dict[str, int]) -> bool:
     return True
 
 
-def test_a_replica_that_is_killed_takes_at_most_one_admission_a_connection_with_it(
-    replicas: Replicas, ledger: Ledger
-) -> None:
+def test_a_killed_replica_fails_at_most_one_admission_per_connection(replicas: Replicas, ledger: Ledger) -> None:
     """What was in flight on it, and what was sent to it before the balancer knew: as a Service does, which learns of it
     from the kubelet. Each is an admission that its user, or the operator, tries again.
     """
@@ -200,9 +198,7 @@ def test_a_replica_that_is_killed_takes_at_most_one_admission_a_connection_with_
         assert "failed to call webhook" in outcome.wrong, outcome
 
 
-def test_a_replica_that_hangs_fails_one_admission_a_connection_and_then_none(
-    replicas: Replicas, ledger: Ledger
-) -> None:
+def test_a_hanging_replica_fails_one_admission_per_connection_and_then_none(replicas: Replicas, ledger: Ledger) -> None:
     balancer = replicas.balancer
     replicas.programs["b"].signal(signal.SIGSTOP)
     try:

@@ -1,4 +1,6 @@
-"""What the server knows of a real cluster: it follows, it reads what it lacks, and it says what it could not read."""
+"""The server's knowledge of a real cluster: it watches, it reads missing facts live, and it reports what it could not
+read.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ def recorded(plane: ControlPlane, name: str, namespace: str) -> str:
     return str(plane.get("podcliqueset", name, namespace)["metadata"]["labels"][LABEL])
 
 
-def test_a_namespace_made_a_moment_ago_chooses_the_scheduler(
+def test_a_namespace_that_was_just_created_chooses_the_scheduler(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
-    """One `kubectl apply` of both: the choice is recorded for good, so no cache may be asked that lags behind."""
+    """One `kubectl apply` of both: the choice is recorded permanently, so a cache that lags must not decide."""
     own = f"{namespace}-chosen"
     manifests = namespace_of(own, **{LABEL: "default-scheduler"}), two_cliques("demo", own)
     plane.apply(*manifests, check=True)
@@ -37,7 +39,7 @@ def test_a_namespace_made_a_moment_ago_chooses_the_scheduler(
     plane.kubectl("delete", "namespace", own, "--wait=false", check=True)
 
 
-def test_a_namespace_whose_label_changes_chooses_for_new_workloads_only(
+def test_a_changed_namespace_label_applies_to_new_workloads_only(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     plane.apply(two_cliques("first", namespace), check=True)
@@ -53,7 +55,7 @@ def test_a_namespace_whose_label_changes_chooses_for_new_workloads_only(
     assert recorded(plane, "first", namespace) == "koord-scheduler"
 
 
-def test_the_enforcement_of_a_namespace_is_followed(
+def test_a_changed_enforcement_label_of_a_namespace_takes_effect(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     asking = two_cliques("demo", namespace, annotations={"scheduling.grove.io/koordinator-quota": "nobody-has-it"})
@@ -63,7 +65,7 @@ def test_the_enforcement_of_a_namespace_is_followed(
     eventually(lambda: plane.apply(asking).code == 0, "what was refused is a warning")
 
 
-def test_a_quota_that_becomes_a_parent_is_noticed(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
+def test_a_quota_that_becomes_a_parent_is_refused(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
     name = f"quota-{namespace}"
     quota = {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
@@ -81,7 +83,7 @@ def test_a_quota_that_becomes_a_parent_is_noticed(plane: ControlPlane, server: R
 
 @pytest.fixture
 def unrecorded(plane: ControlPlane, server: RollcallServer, namespace: str) -> Iterator[Played]:
-    """A set that was stored while nobody looked, with its PodGangs and pods."""
+    """A set that was stored without a webhook, with its PodGangs and pods."""
     server.unregister()
 
     def stored() -> Manifest | None:
@@ -98,7 +100,7 @@ def unrecorded(plane: ControlPlane, server: RollcallServer, namespace: str) -> I
     yield played
 
 
-def test_a_set_older_than_rollcall_is_adopted_while_none_of_its_pods_is_bound(
+def test_a_set_older_than_rollcall_is_adopted_if_none_of_its_pods_is_bound(
     plane: ControlPlane, namespace: str, unrecorded: Played
 ) -> None:
     adopt = ("label", "podcliqueset", "older", "-n", namespace, f"{LABEL}=koord-scheduler")
@@ -130,7 +132,7 @@ def test_a_set_with_bound_pods_is_not_adopted(
     assert "its gangs were prepared for no recorded scheduler and still exist" in refused.err
 
 
-def test_the_record_of_a_living_gang_cannot_be_changed(
+def test_the_recorded_scheduler_of_a_gang_with_pods_cannot_be_changed(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     played = grove(two_cliques("demo", namespace)).create()
@@ -154,7 +156,7 @@ def narrowed_to(verbs: list[str], resource: str = "podcliquesets") -> Callable[[
     return narrow
 
 
-def test_an_owner_that_no_cache_has_is_read_live(
+def test_a_set_that_is_not_in_the_cache_is_read_live(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     """A server that may read one PodCliqueSet, but not list them: as one whose cache is empty or behind."""
@@ -183,7 +185,7 @@ def readiness(server: RollcallServer) -> str:
         return str(error)
 
 
-def test_an_owner_that_cannot_be_read_is_our_fault_and_no_verdict(
+def test_a_set_that_cannot_be_read_is_an_error_and_not_a_verdict(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     played = grove(two_cliques("demo", namespace)).create()
@@ -202,7 +204,9 @@ def test_an_owner_that_cannot_be_read_is_our_fault_and_no_verdict(
 
 
 @pytest.mark.soak
-def test_a_server_that_may_not_list_pods_is_ready_and_judges_by_the_rest(plane: ControlPlane, namespace: str) -> None:
+def test_a_server_without_the_right_to_list_pods_is_ready_and_judges_by_other_facts(
+    plane: ControlPlane, namespace: str
+) -> None:
     """As one that was upgraded, and its rights were not."""
     profile = {"name": "default-scheduler", "config": {"gangScheduling": True}}
     config = {**KOORDINATOR, "scheduler": {"profiles": [profile]}}
@@ -223,7 +227,7 @@ def test_a_server_that_may_not_list_pods_is_ready_and_judges_by_the_rest(plane: 
 
 
 @pytest.mark.soak
-def test_kinds_that_appear_later_are_picked_up(version: str) -> None:
+def test_kinds_that_are_installed_later_are_watched(version: str) -> None:
     """A cluster without Koordinator: ready all the same, its workloads refused for what is missing; installed, they are
     accepted at once.
     """

@@ -1,4 +1,4 @@
-"""The net on real API servers: its CEL, and admission's own answer in Python, are the same on thousands of pods."""
+"""The net on real API servers: its CEL and admission's Python decide the same on thousands of pods."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def configuration(*, gangs: bool = True, net: str = "Deny", profiles: Iterable[s
 
 
 def grove_pod(namespace: str, **spec: object) -> Manifest:
-    """A pod as Grove makes it and nobody has prepared it, without its gate."""
+    """A pod as Grove creates it and Rollcall has not prepared it, without its gate."""
     labels = {
         "app.kubernetes.io/managed-by": "grove-operator",
         "grove.io/podgang": "demo-0",
@@ -67,7 +67,7 @@ def grove_pod(namespace: str, **spec: object) -> Manifest:
 
 
 def posted(plane: ControlPlane, pod: Manifest) -> httpx.Response:
-    """The answer to the creation of a pod that nobody keeps."""
+    """The answer to the creation of a pod that is not stored."""
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
     return plane.http.post(path, params={"dryRun": "All"}, json=pod)
 
@@ -84,7 +84,7 @@ def refused(answer: httpx.Response) -> bool:
 def spread(
     plane: ControlPlane, config: Manifest, folder: Path, namespace: str, *, refuses: bool = True
 ) -> Iterator[None]:
-    """The net, as `rollcall manifests net` prints it, for a while: until it is in effect, and until it is gone."""
+    """Apply the net of `rollcall manifests net`: wait until it takes effect, and at the end until it is removed."""
     file = folder / "rollcall.yaml"
     file.write_text(yaml.safe_dump(config))
     printed = rollcall("manifests", "net", "--config", file)
@@ -137,7 +137,7 @@ class Difference:
         return len(cases) / (time.monotonic() - began)
 
     def _job(self) -> Manifest:
-        """A Job whose controller is somebody else, so that nobody touches what says that it is its pod."""
+        """A Job with an external controller, so that nothing changes the labels of its pods."""
         container = {"name": "main", "image": "registry.example.com/main:1.0"}
         template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
         metadata = {"generateName": "job-", "namespace": self._namespace}
@@ -180,7 +180,7 @@ def _short(pod: Manifest) -> Manifest:
 
 
 def compare(plane: ControlPlane, namespace: str, folder: Path, number: int, *, gangs: bool) -> Difference:
-    """Ask about so many pods, and print what came of it."""
+    """Send this many pods, and print the results."""
     config = configuration(gangs=gangs)
     found = Difference(plane, settings_from(config, "test"), namespace)
     cases = found.draw(20 + gangs, number)
@@ -194,7 +194,7 @@ def compare(plane: ControlPlane, namespace: str, folder: Path, number: int, *, g
 
 
 @pytest.mark.every_version
-def test_the_net_answers_as_admission_does(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+def test_the_net_decides_like_admission(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     found = compare(plane, namespace, tmp_path, 1200, gangs=plane.version != "1.34")
     # Enough of each, so that none of the four answers is only thought to be given.
     assert min(found.counted[one] for one in found.counted) > 30, found.counted
@@ -204,7 +204,7 @@ def test_the_net_answers_as_admission_does(plane: ControlPlane, namespace: str, 
 @pytest.mark.soak
 @pytest.mark.every_version(since="1.35")
 @pytest.mark.parametrize("gangs", [True, False], ids=["gangs", "one by one"])
-def test_the_net_answers_as_admission_does_on_thousands_of_pods(
+def test_the_net_decides_like_admission_on_thousands_of_pods(
     plane: ControlPlane, namespace: str, tmp_path: Path, gangs: bool
 ) -> None:
     compare(plane, namespace, tmp_path, 5000, gangs=gangs)

@@ -1,4 +1,4 @@
-"""The net while nobody answers: a gang that comes past Rollcall is held, and starts whole when Rollcall is back."""
+"""The net during an outage: a gang that bypasses Rollcall is held, and starts whole when Rollcall is back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def config(failure_policy: str = "Fail", net: str = "Deny") -> Manifest:
 
 
 def refused_lifting(played: Played) -> str:
-    """What Grove's operator is told when it lifts the gates; it tries again every few seconds."""
+    """The error that Grove's operator gets when it removes the gates; it retries every few seconds."""
     with pytest.raises(Refused) as told:
         played.lift_gates()
     return str(told.value)
@@ -50,7 +50,7 @@ def patched(plane: ControlPlane, pod: Manifest, change: Manifest) -> httpx.Respo
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_back(
+def test_a_gang_that_bypassed_rollcall_is_held_and_starts_whole_when_rollcall_is_back(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,
@@ -70,14 +70,14 @@ def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_bac
         played = grove(two_cliques("demo", namespace))
         server.program.stop(kill=True)
         played.create()
-        assert {prepared_fields(pod)[2] for pod in played.pods()} == {False}, "nobody prepared them"
+        assert {prepared_fields(pod)[2] for pod in played.pods()} == {False}, "they are not prepared"
         told = refused_lifting(played)
         assert "ValidatingAdmissionPolicy 'rollcall-net'" in told
         assert "a pod of PodGang demo-0 would start without its gang" in told
         stays_unbound(played)
         assert [pod["spec"]["schedulingGates"] for pod in played.pods()] == [[GATE]] * 3
 
-        # It is back, and nobody does anything but Grove and Rollcall.
+        # It is back, and only Grove and Rollcall act.
         server.program.start()
         server.until_ready()
         reconciler(config("Ignore")).until_leading()
@@ -93,7 +93,7 @@ def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_bac
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_job_s_pods_are_refused_while_nobody_answers_and_come_when_rollcall_is_back(
+def test_a_job_s_pods_are_refused_during_an_outage_and_created_when_rollcall_is_back(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, tmp_path: Path
 ) -> None:
     """Its pods have no gate of Grove's, so the net is asked when they are created; the Job's controller tries again."""
@@ -132,7 +132,7 @@ def job(namespace: str) -> Manifest:
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_while_nobody_answers_gang_pods_are_refused_and_no_gate_that_holds_a_stray_is_lifted(
+def test_during_an_outage_gang_pods_are_refused_and_gates_of_unprepared_pods_stay(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, grove: Grove, tmp_path: Path
 ) -> None:
     """With failurePolicy Fail; what was stored before Rollcall was there is held by the net all the same."""
@@ -149,7 +149,7 @@ def test_while_nobody_answers_gang_pods_are_refused_and_no_gate_that_holds_a_str
                 played.create()
             assert refused(patched(plane, answer.json(), {"spec": {"schedulingGates": None}}))
             assert not refused(patched(plane, answer.json(), {"metadata": {"labels": {"team": "blue"}}}))
-            # What was prepared before needs nobody: Grove's gate comes off, and ours.
+            # Pods that were prepared before need no webhook: Grove's gate is removed, and ours.
             prepared.lift_gates()
             for pod in prepared.pods():
                 assert not refused(patched(plane, pod, {"spec": {"schedulingGates": None}}))
@@ -160,7 +160,9 @@ def test_while_nobody_answers_gang_pods_are_refused_and_no_gate_that_holds_a_str
 
 
 @pytest.mark.parametrize("label", ["rollcall.dev/exempt", "rollcall.dev/enforcement"])
-def test_a_namespace_may_be_left_out(plane: ControlPlane, namespace: str, tmp_path: Path, label: str) -> None:
+def test_a_namespace_can_be_exempted_from_the_net(
+    plane: ControlPlane, namespace: str, tmp_path: Path, label: str
+) -> None:
     with spread(plane, config(), tmp_path, namespace):
         stray = grove_pod(namespace)
         assert refused(posted(plane, stray))
@@ -171,7 +173,7 @@ def test_a_namespace_may_be_left_out(plane: ControlPlane, namespace: str, tmp_pa
         eventually(lambda: not refused(posted(plane, stray)), "the namespace is left out")
 
 
-def test_it_warns_where_it_is_to_warn(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+def test_the_net_only_warns_if_configured_to_warn(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     with spread(plane, config(net="Warn"), tmp_path, namespace, refuses=False):
         answer = posted(plane, grove_pod(namespace))
         assert answer.is_success

@@ -1,4 +1,6 @@
-"""Servers that end, and API servers that start again: nothing is admitted unseen, and nobody has to be restarted."""
+"""Servers that end, and API servers that restart: nothing bypasses admission, and no process must be
+restarted by hand.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.e2e.workloads import nvlink, two_cliques
 Grove = Callable[[Manifest], Played]
 
 
-def test_while_the_server_is_gone_gang_pods_are_refused_and_all_others_admitted(
+def test_while_the_server_is_down_gang_pods_are_refused_and_other_pods_admitted(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     played = grove(two_cliques("demo", namespace))
@@ -44,7 +46,7 @@ def test_while_the_server_is_gone_gang_pods_are_refused_and_all_others_admitted(
     assert plane.apply(nvlink("train", namespace)).code == 1
 
 
-def test_a_server_that_is_told_to_end_says_so_and_ends_with_0(plane: ControlPlane, server: RollcallServer) -> None:
+def test_a_server_that_gets_sigterm_logs_it_and_exits_with_0(plane: ControlPlane, server: RollcallServer) -> None:
     assert server.program.stop() == 0
     server.program.start()
     server.until_ready()
@@ -59,7 +61,7 @@ def test_caches_recover_when_the_api_server_starts_again(
     plane.api_server.stop(kill=True)
     try:
         eventually(lambda: server.metric("rollcall_cache_failing", kind="PodGang") == 1, "the outage is noticed")
-        # Decisions come from memory: without an API server nobody asks for them, but they could be given.
+        # Decisions come from memory: without an API server there are no requests, but they could be answered.
         assert server.http.get("/readyz").text == "ready\n"
     finally:
         plane.api_server.start()
@@ -84,7 +86,7 @@ def test_caches_recover_when_the_api_server_starts_again(
     assert sum(server.series("rollcall_cache_lists_total").values()) > sum(lists.values())
 
 
-def test_a_server_without_a_cluster_says_what_it_waits_for(
+def test_a_server_without_a_cluster_reports_what_it_waits_for(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     """Started while the API server is down: not ready, saying why, and ready by itself when it is back."""

@@ -1,4 +1,4 @@
-"""Pods on their way through a real admission chain: those of a gang are prepared, all others are left as they are."""
+"""Pods in a real admission chain: those of a gang are prepared, all others are left unchanged."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def plain_pod(namespace: str, **labels: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
-# What the API server writes of its own accord.
+# Fields that the API server writes by itself.
 _SERVERS_OWN = ("uid", "creationTimestamp", "resourceVersion", "generation", "managedFields")
 
 
@@ -135,7 +135,7 @@ def created_and_deleted(plane: ControlPlane, pod: Manifest) -> Manifest:
     [{}, {"app.kubernetes.io/managed-by": "Helm"}, {"grove.io/podgang": "demo-0"}],
     ids=["no label", "another manager", "a gang's label but not Grove's"],
 )
-def test_a_pod_of_no_gang_is_stored_as_it_is_without_us(
+def test_a_pod_without_a_gang_is_stored_unchanged_without_a_webhook_call(
     plane: ControlPlane, server: RollcallServer, namespace: str, labels: dict[str, str]
 ) -> None:
     with_us = created_and_deleted(plane, plain_pod(namespace, **labels))
@@ -148,7 +148,7 @@ def test_a_pod_of_no_gang_is_stored_as_it_is_without_us(
 
 
 @pytest.mark.every_version
-def test_a_pod_of_a_set_that_is_older_than_rollcall_is_left_as_it_is(
+def test_a_pod_of_a_set_older_than_rollcall_is_left_unchanged(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     server.unregister()
@@ -179,13 +179,13 @@ def stored_without_record(plane: ControlPlane, namespace: str) -> Manifest | Non
 
 
 def name_of(pod: Manifest) -> str:
-    """A pod's hostname: its own name is generated anew each time."""
+    """A pod's hostname: its own name is generated each time."""
     return str(pod["spec"]["hostname"])
 
 
 def bare(pod: Manifest) -> Manifest:
     found = without_servers_own(pod)
-    # Generated anew each time, and the times of conditions.
+    # Generated each time, and the times of conditions.
     del found["metadata"]["name"], found["status"]
     return found
 
@@ -200,7 +200,7 @@ def beside(plane: ControlPlane, webhook: SecondWebhook) -> Iterator[SecondWebhoo
         webhook.close()
 
 
-def test_a_webhook_that_comes_after_us_changes_nothing_of_ours(
+def test_a_later_webhook_leaves_our_changes_in_place(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     """Its label makes the API server call us again (reinvocationPolicy: IfNeeded); a second patch would be a fault."""
@@ -227,7 +227,7 @@ def is_labelled(plane: ControlPlane, namespace: str) -> bool:
     return bool(answer.json()["metadata"]["labels"].get("team") == "blue")
 
 
-def test_a_pod_whose_clique_is_no_member_of_its_pod_gang_is_refused(
+def test_a_pod_whose_clique_is_not_in_its_pod_gang_is_refused(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     played = grove(two_cliques("demo", namespace)).create()

@@ -1,4 +1,4 @@
-"""`rollcall reconcile` on real control planes: gangs start with no help from kubectl, and stay as they are."""
+"""`rollcall reconcile` on real control planes: gangs start without kubectl, and their objects stay in step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pod_groups(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:
 
 
 @pytest.mark.beside
-def test_a_steady_cluster_costs_no_write_and_what_is_changed_is_put_back(
+def test_an_unchanged_cluster_causes_no_writes_and_foreign_changes_are_reverted(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Callable[..., ReconcilerProcess],
@@ -37,7 +37,7 @@ def test_a_steady_cluster_costs_no_write_and_what_is_changed_is_put_back(
     eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
     started.until_settled()
     before = started.metric("rollcall_writes_total")
-    # The scheduler's status, a user's label, and a PodGang's status are nobody's business here.
+    # The scheduler's status, a user's label, and a PodGang's status cause no write here.
     status = '{"status": {"phase": "Scheduled", "scheduled": 2}}'
     patch = ("patch", POD_GROUPS, "demo-0-worker", "-n", namespace, "--type=merge", "-p")
     plane.kubectl(*patch, status, check=True)
@@ -68,7 +68,7 @@ def shown(plane: ControlPlane, namespace: str, name: str) -> tuple[str, int, boo
 
 
 @pytest.mark.beside
-def test_a_pod_group_of_somebody_else_is_left_alone_and_the_gang_told(
+def test_a_foreign_pod_group_is_left_unchanged_and_the_gang_gets_an_event(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Callable[..., ReconcilerProcess],
@@ -123,7 +123,7 @@ def test_when_the_leader_is_killed_another_takes_over(
 
 
 @pytest.mark.beside
-def test_gangs_that_come_and_go_with_a_scaling_group(
+def test_gang_objects_follow_the_replicas_of_a_scaling_group(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Callable[..., ReconcilerProcess],

@@ -1,6 +1,5 @@
-"""The reconciler and an API server in trouble: each kind of fault put in the way of requests to a real one. Whatever it
-is, gangs get their objects when it is over, metrics show it while it lasts, and nobody asks more often than the pauses
-between two attempts allow.
+"""The reconciler and a faulty API server: each kind of fault is put into the requests to a real one. Afterwards every
+gang has its objects, metrics show the fault while it lasts, and requests obey the pauses between attempts.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from webhook.reconciler.run import WORKERS
 GANGS, OBJECTS = 8, 20
 # How long each fault lasts: several pauses.
 FAULT_SECONDS = 3.0
-# What is in nobody's control: a machine that is busy with something else between two looks at the clock.
+# Time that the test cannot control: the machine may be busy between two readings of the clock.
 SLACK_SECONDS = 2.0
 
 Started = Callable[[], HostedReconciler]
@@ -34,7 +33,7 @@ Started = Callable[[], HostedReconciler]
 
 @pytest.fixture
 def story(plane: ControlPlane, namespace: str) -> Story:
-    """Eight gangs that nobody has to schedule."""
+    """Eight gangs that need no scheduler."""
     return Story(plane, namespace, GANGS, KOORD, pods=False)
 
 
@@ -78,7 +77,7 @@ def until_over(begun: float) -> float:
     return time.monotonic() - begun
 
 
-def well(reconciler: HostedReconciler, story: Story, objects: int = OBJECTS) -> None:
+def check_recovered(reconciler: HostedReconciler, story: Story, objects: int = OBJECTS) -> None:
     """No fault any more: everything is written, and nothing fails."""
     reconciler.network.meddle = lambda request, send: send(request)
 
@@ -97,7 +96,7 @@ def changes(exchanges: list[Exchange]) -> list[Exchange]:
 
 
 @pytest.mark.parametrize(("code", "word"), [(409, "conflict"), pytest.param(500, "failed", marks=pytest.mark.soak)])
-def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started: Started, code: int, word: str) -> None:
+def test_failed_writes_are_retried_with_growing_delays(story: Story, started: Started, code: int, word: str) -> None:
     reconciler = started()
 
     async def failing(request: httpx.Request, send: Send) -> httpx.Response:
@@ -111,13 +110,11 @@ def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started:
     assert GANGS * 2 <= len(sent) <= GANGS * attempts(lasted + SLACK_SECONDS, queue.BACKOFF_SECONDS)
     assert reconciler.metric("rollcall_retries_total", why=word) == pytest.approx(len(sent), abs=WORKERS)
     assert story.objects() == {}
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 @pytest.mark.soak
-def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_asks(
-    story: Story, started: Started
-) -> None:
+def test_the_reconciler_waits_as_long_as_an_overloaded_api_server_asks(story: Story, started: Started) -> None:
     reconciler = started()
 
     async def throttling(request: httpx.Request, send: Send) -> httpx.Response:
@@ -129,16 +126,14 @@ def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_a
     lasted = until_over(begun)
     # Each worker once a second at most, however many gangs wait.
     assert WORKERS <= len(changes(asked())) <= WORKERS * (math.floor(lasted) + 1)
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 @pytest.mark.soak
-def test_watches_whose_version_is_too_old_are_begun_again_with_a_list_and_pauses(
-    story: Story, started: Started
-) -> None:
+def test_watches_with_an_expired_version_are_restarted_by_a_list_with_delays(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
     async def gone(request: httpx.Request, send: Send) -> httpx.Response:
         if "watch" in request.url.params:
@@ -159,12 +154,12 @@ def test_watches_whose_version_is_too_old_are_begun_again_with_a_list_and_pauses
     # Two requests an attempt, and a few kinds are followed twice: as facts, and as what is worked on.
     most = 4 * attempts(lasted + SLACK_SECONDS + 10, watching.BACKOFF_SECONDS)
     assert max(by_path.values()) <= most, by_path
-    well(reconciler, story)
+    check_recovered(reconciler, story)
     eventually(lambda: reconciler.metric("rollcall_watches_interrupted") == 0, "everything is followed again")
 
 
 @pytest.mark.soak
-def test_slow_answers_delay_and_repeat_nothing(story: Story, started: Started) -> None:
+def test_slow_answers_cause_no_repeated_writes(story: Story, started: Started) -> None:
     reconciler = started()
 
     async def slow(request: httpx.Request, send: Send) -> httpx.Response:
@@ -181,11 +176,11 @@ def test_slow_answers_delay_and_repeat_nothing(story: Story, started: Started) -
     sent = [found.path for found in changes(asked())]
     assert sorted(sent) == sorted(set(sent)), "each object is written once, however long the answer takes"
     assert len(sent) == OBJECTS
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
-def test_an_answer_that_comes_after_its_object_has_gone_does_not_hide_that(story: Story, started: Started) -> None:
-    """Somebody deletes what was just written, and the watch tells of it before the answer to the write is there."""
+def test_a_late_answer_does_not_hide_the_deletion_of_its_object(story: Story, started: Started) -> None:
+    """A user deletes an object that was just written, and the watch reports it before the write is answered."""
     reconciler = started()
     held = asyncio.Event()
     paths: list[str] = []
@@ -211,14 +206,14 @@ def test_an_answer_that_comes_after_its_object_has_gone_does_not_hide_that(story
     story.plane.http.delete(path).raise_for_status()
     eventually(lambda: key not in store.objects, "the watch has told that it went")
     reconciler.loop.call_soon_threadsafe(held.set)
-    well(reconciler, story)
+    check_recovered(reconciler, story)
 
 
 @pytest.mark.soak
-def test_an_api_server_that_starts_again_finds_the_reconciler_where_it_was(story: Story, started: Started) -> None:
+def test_a_restarted_api_server_causes_no_extra_writes(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")
-    well(reconciler, story)
+    check_recovered(reconciler, story)
     before = reconciler.metric("rollcall_writes_total")
     plane = story.plane
     begun = time.monotonic()
@@ -239,4 +234,4 @@ def test_an_api_server_that_starts_again_finds_the_reconciler_where_it_was(story
     reconciler.until_idle()
     assert reconciler.metric("rollcall_writes_total") == before, "what is in step costs nothing, whatever happened"
     story.tell("scale")
-    well(reconciler, story)
+    check_recovered(reconciler, story)

@@ -1,4 +1,4 @@
-"""The rights of `rollcall reconcile` on a real API server: enough for all that it does, and none that it does not use.
+"""The rights of `rollcall reconcile` on a real API server: sufficient, and each one used.
 
 That no reconciler of any cluster test is ever refused is seen to by `ReconcilerProcess.close`.
 """
@@ -27,7 +27,7 @@ POD_GROUPS = "scheduling.sigs.k8s.io/podgroups"
 
 
 @pytest.mark.beside
-def test_every_right_is_used(
+def test_every_right_of_the_reconciler_is_used(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     reconciler: Reconcilers,
@@ -41,10 +41,10 @@ def test_every_right_is_used(
     started.until_leading()
     gang = Changing(grove(two_cliques("demo", namespace)).create_podgangs())
     eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
-    # Without pods a shape is made anew, and what is no longer needed deleted.
+    # Without pods the objects are recreated, and those no longer needed deleted.
     gang.add_helper()
     eventually(lambda: len(pod_groups(plane, namespace)) == 3, "the new member has its PodGroup")
-    # With pods it is told of, once these are freed.
+    # With pods there is an event, once these are free of gates.
     gang.played.create_pods().lift_gates()
     pods = gang.played.pods
     eventually(lambda: not any(pod["spec"].get("schedulingGates") for pod in pods()), "the pod gate is off")
@@ -76,7 +76,7 @@ HIDDEN = {
 
 @pytest.mark.beside
 @pytest.mark.parametrize("resource", HIDDEN)
-def test_without_a_hidden_right_nothing_is_written_and_the_podgang_told(
+def test_without_a_hidden_right_nothing_is_written_and_the_podgang_gets_an_event(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Reconcilers,
@@ -97,7 +97,7 @@ def test_without_a_hidden_right_nothing_is_written_and_the_podgang_told(
 
 
 @pytest.mark.beside
-def test_a_reconciler_that_was_refused_anything_fails_its_test(plane: ControlPlane, server: RollcallServer) -> None:
+def test_a_reconciler_with_a_refused_request_fails_its_test(plane: ControlPlane, server: RollcallServer) -> None:
     started = ReconcilerProcess(plane, gated(), narrowed=without("pods", "watch"))
     refused = "/api/v1/pods?"
     asked = eventually(lambda: [asked for asked in started.asked() if not asked.allowed] or None, "it is refused")

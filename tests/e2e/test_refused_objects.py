@@ -1,5 +1,6 @@
-"""Our rules against the API servers that they speak for: what we refuse, the API server would have refused; what it
-refuses, we refuse, or write in another way that it takes. In each generation, and for changes of what lives as well.
+"""Our rules compared with the API servers of all versions: the API server refuses what our rules refuse; our rules
+refuse what the API server refuses, or the object is written in a form that it accepts. For each API version, and for
+changes of existing objects.
 
 What the API server takes and the scheduler then mishandles is no matter for this file: see test_kube_gangs.py.
 """
@@ -54,7 +55,7 @@ def placed(manifest: Manifest, plane: ControlPlane, namespace: str) -> Manifest:
 
 
 @pytest.mark.cases(BROKEN)
-def test_the_api_server_and_the_rules_refuse(plane: ControlPlane, namespace: str, case: Broken) -> None:
+def test_the_api_server_and_the_rules_refuse_the_same_object(plane: ControlPlane, namespace: str, case: Broken) -> None:
     for needed in case.needs:
         answer = posted(plane, placed(needed, plane, namespace))
         assert answer.is_success, why(answer)
@@ -78,7 +79,7 @@ def test_the_api_server_and_the_rules_refuse(plane: ControlPlane, namespace: str
 
 
 @pytest.mark.cases(CHANGED)
-def test_a_change_is_refused_where_the_api_server_refuses_it(
+def test_the_rules_refuse_a_change_that_the_api_server_refuses(
     plane: ControlPlane, namespace: str, case: Changed
 ) -> None:
     settings, facts = default_scheduler(case.config), facts_of(plane)
@@ -117,7 +118,9 @@ def base_objects(writer: GangWriter, manifest: Manifest) -> list[Manifest]:
 
 
 @pytest.mark.cases({"1.35": {}, "1.36": {}, "1.37": {"at its limit": 4, "over it": 5}})
-def test_the_deepest_tree_that_we_write_is_below_the_limit(plane: ControlPlane, namespace: str, case: int) -> None:
+def test_the_deepest_tree_that_rollcall_writes_is_within_the_limit(
+    plane: ControlPlane, namespace: str, case: int
+) -> None:
     """A PodGang has one level of groups between itself and its members, so no rule needs to count."""
     below: Manifest = {"podGroupTemplates": [leaf("worker", 2)]}
     for level in range(case - 2):

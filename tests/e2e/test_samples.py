@@ -1,4 +1,4 @@
-"""The manifests that this project publishes, applied as a person would."""
+"""The manifests that this project publishes, applied like a user would."""
 
 from __future__ import annotations
 

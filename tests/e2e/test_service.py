@@ -1,4 +1,4 @@
-"""An installation as its users have it: registered by its Service, of which the API server itself finds the endpoints.
+"""An installation as users have it: registered by its Service, whose endpoints the API server finds itself.
 
 All that `rollcall manifests all` prints is applied; the EndpointSlices are the real controller's, and connections go to
 the endpoints without kube-proxy. What is between them is played: the kubelets, and each Pod's network.
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.chaos]
 Grove = Callable[[Manifest], Played]
 
 HOST = f"rollcall.{ROLLCALL_NAMESPACE}.svc"
-# Short, so that connections are renewed and a drain ends while somebody waits for it; and longer than the endpoints'
+# Short, so that connections are renewed and a drain ends while a test waits for it; and longer than the endpoints'
 # controller and the API server take to hear that a Pod goes.
 CONFIG: Manifest = {
     **KOORDINATOR,
@@ -61,7 +61,7 @@ class Installation(SelfManaged):
             for found in documents(printed)
             if (found["kind"], found["metadata"]["name"]) == ("Deployment", "rollcall")
         )
-        # Room for nobody, so that no scheduler brings the Deployment's own Pods here.
+        # No free resources, so that no scheduler brings the Deployment's own Pods here.
         nodes = add_nodes(plane, 2, cpu=0, prefix="served")
         self.reconciler = ReconcilerProcess(plane, CONFIG)
         self.pods = ServedPods(plane, template, address, nodes, folder)
@@ -102,7 +102,7 @@ def installation(
     if address is None:
         pytest.skip("this machine has no address but loopback, which no endpoint of a Service may have")
     if not plane.collects_garbage:
-        pytest.skip("there is no kube-controller-manager among the programs, and so nobody who makes EndpointSlices")
+        pytest.skip("there is no kube-controller-manager among the programs, so no EndpointSlices are created")
     found = Installation(plane, address, tmp_path_factory.mktemp("installation"))
     try:
         found.begin()
@@ -152,7 +152,7 @@ def test_admissions_go_through_the_service(installation: Installation, namespace
     assert "koordinator/mnnvl" in refused.err
 
 
-def test_the_commands_tell_how_certificates_are_kept(installation: Installation) -> None:
+def test_the_commands_show_the_state_of_the_certificates(installation: Installation) -> None:
     told = json.loads(installation.command("certs", "status", f"--config={installation.config}", "-o", "json"))
     assert (told["selfManaged"], told["step"]) == (True, "none")
     assert [one["trusts"] for one in told["configurations"]] == [[installation.authority()]] * 2
@@ -191,7 +191,7 @@ def test_an_authority_is_rotated_through_the_service(
     ended(going, "a rotation of the authority")
 
 
-def test_an_endpoint_with_a_certificate_of_somebody_else_is_named(installation: Installation, tmp_path: Path) -> None:
+def test_an_endpoint_with_a_foreign_certificate_is_reported(installation: Installation, tmp_path: Path) -> None:
     make_development_certificates(tmp_path, [HOST])
     foreign = {name: (tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key")}
     with installation.pods.pods["b"].kubelet.bringing(foreign):
@@ -229,7 +229,7 @@ def doctored(installation: Installation, *, code: int = 1) -> list[dict[str, Any
 
 @pytest.fixture
 def mended(installation: Installation) -> Iterator[Installation]:
-    """An installation whose Service a test may spoil."""
+    """An installation whose Service a test may change."""
     before = installation.plane.http.get(SERVICE).json()["spec"]["ports"]
     yield installation
     installation.plane.http.patch(SERVICE, json={"spec": {"ports": before}}, headers=_MERGE).raise_for_status()
@@ -239,11 +239,11 @@ def mended(installation: Installation) -> Iterator[Installation]:
     installation.until_served()
 
 
-def test_the_doctor_finds_the_installation_well(installation: Installation) -> None:
+def test_the_doctor_finds_no_fault_in_the_installation(installation: Installation) -> None:
     assert doctored(installation, code=0) == []
 
 
-def test_the_doctor_tells_of_endpoints_that_are_not_ready(mended: Installation) -> None:
+def test_the_doctor_reports_endpoints_that_are_not_ready(mended: Installation) -> None:
     pods = mended.pods.pods
     pods["b"].said_unready.set()
     mended.pods.until_behind("a")
@@ -256,7 +256,7 @@ def test_the_doctor_tells_of_endpoints_that_are_not_ready(mended: Installation) 
     assert set(found) <= {"server/endpoints", "webhooks/answered"}
 
 
-def test_a_target_port_that_no_container_has_is_told(mended: Installation) -> None:
+def test_a_target_port_that_no_container_has_is_reported(mended: Installation) -> None:
     ports = mended.plane.http.get(SERVICE).json()["spec"]["ports"]
     spoilt = [{**port, "targetPort": "webhook"} if port["name"] == "https" else port for port in ports]
     mended.plane.http.patch(SERVICE, json={"spec": {"ports": spoilt}}, headers=_MERGE).raise_for_status()
@@ -275,9 +275,7 @@ def test_a_target_port_that_no_container_has_is_told(mended: Installation) -> No
 
 # The newest chooses an endpoint for each call (its gate WebhookRoundTripLoadBalancing), the others for each connection.
 @pytest.mark.every_version
-def test_a_replica_is_rolled_and_no_admission_is_lost(
-    installation: Installation, load: Callable[[float], Admissions]
-) -> None:
+def test_a_rolling_update_loses_no_admission(installation: Installation, load: Callable[[float], Admissions]) -> None:
     pods, going = installation.pods, load(50)
     before = {name: pod.answered() for name, pod in pods.pods.items()}
     eventually(
@@ -290,7 +288,7 @@ def test_a_replica_is_rolled_and_no_admission_is_lost(
     ended(going, "a roll")
 
 
-def test_an_admission_is_refused_for_as_long_as_nobody_is_behind_the_service(mended: Installation) -> None:
+def test_admissions_are_refused_while_the_service_has_no_endpoint(mended: Installation) -> None:
     """So that the tests above can fail: it is the endpoints that are called, and those that are ready."""
     for pod in mended.pods.pods.values():
         pod.said_unready.set()
@@ -301,7 +299,7 @@ def test_an_admission_is_refused_for_as_long_as_nobody_is_behind_the_service(men
         assert "no endpoints available for service" in answer.text, answer.text
         return True
 
-    eventually(refused, "the API server finds nobody")
+    eventually(refused, "the API server finds no endpoint")
     checked = mended.command("certs", "verify", code=1).splitlines()
     assert [line for line in checked if not line.startswith("good ")] == [
         f"bad     {name} {HOST}: no server behind the Service is ready" for name in ("m-rollcall", "v-rollcall")

@@ -1,5 +1,5 @@
-"""The shape of a living gang changes, on real API servers and schedulers: what they take is followed, whole; what they
-do not take is made anew where no pod is harmed by that, and otherwise left as it is with an event that says why.
+"""Changes of the shape of an existing gang, on real API servers and schedulers: an accepted change is written
+completely; otherwise the objects are recreated if that harms no pod, or kept, with an event that has the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Rollcall = Callable[..., RollcallServer]
 
 
 class Changing:
-    """A gang whose PodGang somebody edits, past the admission that would have refused it."""
+    """A gang whose PodGang a user edits, bypassing the admission that would have refused it."""
 
     def __init__(self, played: Played) -> None:
         self.played = played
@@ -76,7 +76,7 @@ class Changing:
         eventually(lambda: self.played.pods() == [], "the pods are gone")
 
     def bind_one(self) -> None:
-        """Put one pod on a node, as a scheduler does; that there is such a node nobody asks."""
+        """Bind one pod to a node, as a scheduler does; the node need not exist."""
         pod = self.played.pods()[0]["metadata"]["name"]
         binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"}}
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/binding"
@@ -93,7 +93,7 @@ class Changing:
         return found
 
     def told(self) -> str:
-        """What the PodGang was told of its shape, once it was."""
+        """The event about the shape on the PodGang, once it exists."""
 
         def notes() -> list[str]:
             events = self.plane.items(f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")
@@ -124,7 +124,7 @@ TREES = ("scheduling.k8s.io/v1beta1/workloads", "scheduling.k8s.io/v1alpha3/comp
 LEAVES = "scheduling.k8s.io/v1beta1/podgroups"
 
 
-def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bound_ones(
+def test_a_tree_gets_an_added_member_while_pods_wait_but_not_once_they_are_bound(
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
@@ -145,7 +145,7 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     leaves, trees = gang.objects(LEAVES), gang.objects(*TREES)
     gang.add_helper()
     eventually(lambda: len(gang.objects(LEAVES)) == 3, "the new member has its PodGroup")
-    # The groups that pods name are the same; what stood above them was made anew.
+    # The groups that pods name are the same; what stood above them was recreated.
     assert leaves.items() <= gang.objects(LEAVES).items()
     now = gang.objects(*TREES)
     assert now.keys() == trees.keys()
@@ -191,7 +191,7 @@ MERGED: dict[str, dict[str, tuple[str, ...]]] = {
 
 @pytest.mark.beside
 @pytest.mark.cases(MERGED)
-def test_a_frozen_minimum_is_made_anew_and_the_gang_starts_with_it(
+def test_an_immutable_minimum_is_recreated_and_the_gang_starts_with_it(
     plane: ControlPlane,
     case: tuple[str, ...],
     rollcall: Rollcall,
@@ -216,11 +216,11 @@ def test_a_frozen_minimum_is_made_anew_and_the_gang_starts_with_it(
         gang.remove_pods()
         gang.look_again()
 
-    def anew() -> bool:
+    def recreated() -> bool:
         now = gang.objects(*case)
         return now.keys() == before.keys() and not any(now[key][0] == before[key][0] for key in before)
 
-    eventually(anew, "the objects are made anew", timeout=30)
+    eventually(recreated, "the objects are recreated", timeout=30)
     if len(case) > 1:
         gang.played.create_pods()
     leader = gang.played.cliques[0]
@@ -261,7 +261,7 @@ def test_koordinator_s_members_change_only_without_pods(
     }
     gang.remove_pods()
     gang.look_again()
-    eventually(lambda: len(pod_groups(plane, namespace)) == 3, "the PodGroups are made anew")
+    eventually(lambda: len(pod_groups(plane, namespace)) == 3, "the PodGroups are recreated")
     nodes(1, cpu=8)
     gang.played.create_pods()
     gang.played.lift_gates()

@@ -1,4 +1,4 @@
-"""The stand-ins for other projects' CustomResourceDefinitions, held against the real ones.
+"""The stand-ins for other projects' CustomResourceDefinitions, compared with the real ones.
 
 ROLLCALL_CRDS names a folder with one folder a system, and in it that system's CustomResourceDefinitions.
 """
@@ -115,7 +115,9 @@ def differences(ours: Definition, real: Definition, path: str) -> Iterator[str]:
             yield from differences(ours[key], real.get(key, {}), path + step)
 
 
-def test_a_stand_in_has_the_real_names_scope_versions_and_subresources(stand_in: Path, real_ones: RealOnes) -> None:
+def test_a_stand_in_crd_has_the_names_scope_versions_and_subresources_of_the_real_one(
+    stand_in: Path, real_ones: RealOnes
+) -> None:
     ours, real = map(served, pair(stand_in, real_ones))
     wrong = [
         f"{stand_in.name}: {path} is {ours.get(path)!r}, and really {real.get(path)!r}"
@@ -125,7 +127,7 @@ def test_a_stand_in_has_the_real_names_scope_versions_and_subresources(stand_in:
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_stand_in_says_of_each_field_what_the_real_schema_says(stand_in: Path, real_ones: RealOnes) -> None:
+def test_a_stand_in_crd_has_the_fields_of_the_real_schema(stand_in: Path, real_ones: RealOnes) -> None:
     ours, real = map(schemas, pair(stand_in, real_ones))
     wrong = [
         f"{stand_in.name}: {difference}"

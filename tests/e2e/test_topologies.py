@@ -93,7 +93,7 @@ def until_levels(plane: ControlPlane, name: str, *keys: str) -> Manifest:
     return eventually(has_them, f"Topology {name} has the levels {', '.join(keys)}")
 
 
-def told(plane: ControlPlane, name: str) -> list[tuple[str, str]]:
+def binding_events(plane: ControlPlane, name: str) -> list[tuple[str, str]]:
     """Reason and note of the events on a binding."""
     events = plane.items("/apis/events.k8s.io/v1/namespaces/default/events")
     of_it = [event for event in events if event["regarding"].get("kind") == "ClusterTopologyBinding"]
@@ -112,7 +112,7 @@ def until_counted(leader: ReconcilerProcess, reason: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground"])
-def test_a_topology_is_made_of_a_binding_and_goes_with_it(
+def test_a_topology_is_created_from_a_binding_and_deleted_with_it(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None], cascade: str
 ) -> None:
     name = f"whole-{cascade}"
@@ -120,7 +120,7 @@ def test_a_topology_is_made_of_a_binding_and_goes_with_it(
     bound(name, ZONE, RACK, "kubernetes.io/hostname")
     made = until_levels(plane, name, ZONE, RACK, "kubernetes.io/hostname")
     assert made["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "rollcall"}
-    # What others add is no reason to write, and nor is the status that Grove's operator keeps.
+    # Neither fields of others nor the status that Grove's operator writes cause a write.
     plane.kubectl("label", TOPOLOGIES, name, "team=a", check=True)
     status = '{"status": {"observedGeneration": 1}}'
     plane.kubectl("patch", BINDINGS, name, "--subresource=status", "--type=merge", "-p", status, check=True)
@@ -133,7 +133,7 @@ def test_a_topology_is_made_of_a_binding_and_goes_with_it(
         assert (found(plane, name), leader.metric("rollcall_writes_total")) == (None, before + 1)
 
 
-def test_levels_that_change_take_a_new_topology_and_aliases_do_not(
+def test_changed_levels_recreate_the_topology_and_changed_aliases_do_not(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None]
 ) -> None:
     bound("changing", ZONE, RACK)
@@ -146,7 +146,7 @@ def test_levels_that_change_take_a_new_topology_and_aliases_do_not(
         headers={"Content-Type": "application/json-patch+json"},
     )
     answer.raise_for_status()
-    # Applied anew, because what we say of it is gone.
+    # Applied again, because the fields that we apply are gone.
     plane.kubectl("annotate", TOPOLOGIES, "changing", "rollcall.dev/applied-", check=True)
 
     def put_back() -> Manifest | None:
@@ -162,10 +162,10 @@ def test_levels_that_change_take_a_new_topology_and_aliases_do_not(
     assert third["metadata"]["uid"] != first["metadata"]["uid"]
     # Of what others put on the one before nothing is left: it is another object.
     assert third["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "rollcall"}
-    assert told(plane, "changing") == []
+    assert binding_events(plane, "changing") == []
 
 
-def test_a_topology_of_somebody_else_is_left_alone_and_the_binding_told(
+def test_a_foreign_topology_is_left_unchanged_and_the_binding_gets_an_event(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None]
 ) -> None:
     plane.apply(topology("foreign", ROW, labels={"app.kubernetes.io/managed-by": "me"}), check=True)
@@ -175,17 +175,17 @@ def test_a_topology_of_somebody_else_is_left_alone_and_the_binding_told(
         f"Topology foreign has the levels {ROW}, and ClusterTopologyBinding foreign has {ZONE}, {RACK}; "
         "it belongs to another manager (me), so it is not changed"
     )
-    eventually(lambda: told(plane, "foreign") == [("TopologyDrift", note)], "the binding is told once")
+    eventually(lambda: binding_events(plane, "foreign") == [("TopologyDrift", note)], "the binding is told once")
     until_counted(leader, "TopologyDrift", 1)
     assert levels(plane, "foreign") == [ROW]
     assert leader.metric("rollcall_writes_total") == before
     plane.kubectl("delete", TOPOLOGIES, "foreign", check=True)
     until_levels(plane, "foreign", ZONE, RACK)
     until_counted(leader, "TopologyDrift", 0)
-    assert told(plane, "foreign") == [("TopologyDrift", note)]
+    assert binding_events(plane, "foreign") == [("TopologyDrift", note)]
 
 
-def test_a_topology_that_is_kept_elsewhere_is_compared_until_it_agrees(
+def test_an_externally_managed_topology_is_compared_until_it_agrees(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None]
 ) -> None:
     before = leader.metric("rollcall_writes_total")
@@ -196,7 +196,7 @@ def test_a_topology_that_is_kept_elsewhere_is_compared_until_it_agrees(
     until_counted(leader, "TopologyNotFound", 0)
     differs = f"Topology site has the levels {ROW}, and ClusterTopologyBinding compared has {ZONE}, {RACK}"
     expected = [("TopologyDrift", differs), ("TopologyNotFound", "Topology site is missing")]
-    eventually(lambda: sorted(told(plane, "compared")) == expected, "the binding is told of both")
+    eventually(lambda: sorted(binding_events(plane, "compared")) == expected, "the binding is told of both")
     plane.kubectl("delete", TOPOLOGIES, "site", check=True)
     plane.apply(topology("site", ZONE, RACK), check=True)
     until_counted(leader, "TopologyDrift", 0)
@@ -206,7 +206,7 @@ def test_a_topology_that_is_kept_elsewhere_is_compared_until_it_agrees(
     plane.kubectl("delete", TOPOLOGIES, "site", check=True)
 
 
-def test_who_stops_between_deleting_and_creating_leaves_it_to_the_next(
+def test_the_next_leader_recreates_a_topology_that_was_only_deleted(
     plane: ControlPlane,
     started: dict[str, ReconcilerProcess],
     leader: ReconcilerProcess,

@@ -1,4 +1,4 @@
-"""The fixture that plays Trainer's controller, held against what is known of it."""
+"""The fixture that plays Trainer's controller, compared with the known behaviour of Trainer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owner_workloads import train_job, training_runtime, training_step
-from tests.e2e.owners import created, deleted, owner_chain, patched, read
+from tests.e2e.opted_in_workloads import train_job, training_runtime, training_step
 from tests.e2e.pod_life import let_succeed
 from tests.e2e.trainer_controller import COSCHEDULING_LABEL, VOLCANO_ANNOTATION, TrainJobController
+from tests.e2e.workload_objects import created, deleted, owner_chain, patched, read
 
 pytestmark = pytest.mark.soak
 SAMPLES = Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "trainer"
@@ -21,8 +21,8 @@ TRAINER = "trainer.kubeflow.org/v1alpha1"
 
 
 @pytest.fixture
-def train_jobs(plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None]) -> TrainJobController:
-    owner_kinds(plane, "trainer", "jobset", "scheduler-plugins")
+def train_jobs(plane: ControlPlane, namespace: str, workload_kinds: Callable[..., None]) -> TrainJobController:
+    workload_kinds(plane, "trainer", "jobset", "scheduler-plugins")
     return TrainJobController(plane, namespace)
 
 
@@ -41,7 +41,7 @@ def runtime(plane: ControlPlane, train_jobs: TrainJobController) -> Iterator[Cal
 
 
 def group(plane: ControlPlane, api_version: str, namespace: str, name: str) -> Manifest:
-    """The PodGroup of a TrainJob: its spec, and the kinds of those who own it."""
+    """The PodGroup of a TrainJob: its spec, and the kinds of its owners."""
     found = read(plane, api_version, "PodGroup", namespace, name)
     return {"owners": [one["kind"] for one in found["metadata"]["ownerReferences"]], **found["spec"]}
 
@@ -83,7 +83,7 @@ def test_the_patches_of_a_train_job_reach_its_pods(
     assert job_set["metadata"]["labels"] == {"team": "ml-platform", "cost-center": "research"}
 
 
-def test_the_plugins_make_a_pod_group_of_every_step_and_mark_the_pods(
+def test_the_plugins_create_one_pod_group_for_all_steps_and_label_the_pods(
     plane: ControlPlane, namespace: str, train_jobs: TrainJobController, runtime: Callable[[Manifest], Manifest]
 ) -> None:
     """Also of the step that only comes when another has ended."""
@@ -109,7 +109,7 @@ def test_the_plugins_make_a_pod_group_of_every_step_and_mark_the_pods(
         assert pod["spec"]["schedulerName"] == "default-scheduler"
 
 
-def test_a_train_job_s_job_set_follows_its_runtime_only_while_suspended(
+def test_a_job_set_follows_changes_of_its_runtime_only_while_suspended(
     plane: ControlPlane, namespace: str, train_jobs: TrainJobController, runtime: Callable[[Manifest], Manifest]
 ) -> None:
     def nodes() -> list[int]:
@@ -127,7 +127,7 @@ def test_a_train_job_s_job_set_follows_its_runtime_only_while_suspended(
     assert nodes() == [2]
 
 
-def test_the_launcher_of_mpi_is_one_of_the_nodes(
+def test_the_mpi_launcher_counts_as_one_of_the_nodes(
     plane: ControlPlane, namespace: str, train_jobs: TrainJobController, runtime: Callable[[Manifest], Manifest]
 ) -> None:
     node = training_step("node", job_labels={}, container="node")

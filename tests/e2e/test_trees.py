@@ -1,5 +1,5 @@
-"""Trees of groups written by hand: what `rollcall explain` says can never start hangs on the real scheduler, without a
-word, and what it says can start does.
+"""Trees of groups written by hand on the real scheduler: a tree that can never start according to `rollcall explain`
+hangs without a message, and every other one starts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def leaf(name: str, parent: str | None = None, *, minimum: int = 1, pods: int = 
 
 
 # Each by the name of its top: what starts, and what never does. Of trees of five levels kube-scheduler 1.37.0 starts
-# those in which no group asks for a domain, against its own limit: nobody should rely on that, so they are not here.
+# those in which no group asks for a domain, against its own limit: no user should rely on that, so they are not here.
 TREES: dict[str, tuple[str, list[Manifest]]] = {
     "fine": (
         "can",
@@ -84,7 +84,7 @@ TREES: dict[str, tuple[str, list[Manifest]]] = {
 
 
 def explained(plane: ControlPlane, namespace: str) -> tuple[int, list[Manifest]]:
-    """The exit code of `rollcall explain` for what a namespace has now, and the trees that it tells of."""
+    """The exit code of `rollcall explain` for the objects of a namespace, and the trees that it shows."""
     stored = plane.kubectl("get", KINDS, "-n", namespace, "-o", "yaml", check=True).out
     ran = subprocess.run(
         [str(COMMAND), "explain", "-o", "json", "-"],
@@ -134,7 +134,7 @@ def test_explain_and_the_scheduler_agree_on_which_trees_start(
         time.sleep(0.25)
 
 
-def test_a_tree_with_a_worker_too_few_hangs_until_it_is_there(
+def test_a_tree_with_a_missing_worker_hangs_until_the_worker_exists(
     plane: ControlPlane,
     namespace: str,
     nodes: Callable[..., list[str]],

@@ -1,4 +1,4 @@
-"""The last part of docs/tutorial.md, as it is written there: a refused and a started gang on a real scheduler.
+"""The last part of docs/tutorial.md as written: a refused and a started gang on a real scheduler.
 
 The page's commands run in its order, with its files, until they print what the page shows. Commands and output are
 printed, so that a reader of the page can watch them: `scripts/test-cluster --kube 1.37 -s -k test_tutorial`.
@@ -91,7 +91,7 @@ def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Reader]:
     remove_nodes(plane)
 
 
-def test_the_gang_of_the_tutorial_starts_when_there_is_room_for_all_of_it(
+def test_the_tutorial_s_gang_starts_when_all_of_its_pods_fit(
     plane: ControlPlane,
     reader: Reader,
     rollcall: Callable[..., RollcallServer],

@@ -1,4 +1,5 @@
-"""Two reconcilers and one lease: when the leader dies or freezes the other takes over, and never do two write at once.
+"""Two reconcilers and one lease: when the leader dies or freezes, the other takes over, and the two never write at the
+same time.
 
 Both are in this process, so the moments of all their requests are by one clock.
 """
@@ -29,7 +30,7 @@ GANGS, OBJECTS = 20, 50
 SLACK_SECONDS = 10.0
 Started = Callable[[], HostedReconciler]
 
-# Whoever is killed closes no connection.
+# A killed process closes no connection.
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 
@@ -44,7 +45,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def story(plane: ControlPlane, namespace: str) -> Story:
-    """Twenty gangs that nobody has to schedule."""
+    """Twenty gangs that need no scheduler."""
     return Story(plane, namespace, GANGS, KOORD, pods=False)
 
 
@@ -119,14 +120,12 @@ def test_when_the_leader_dies_the_other_takes_over_within_the_lease(
     killed(story, started, change, done=done)
 
 
-def test_when_the_leader_dies_the_other_takes_over_within_the_lease_as_it_is_by_default(
-    story: Story, started: Started
-) -> None:
+def test_when_the_leader_dies_the_other_takes_over_within_the_default_lease(story: Story, started: Started) -> None:
     killed(story, started, 20, done=False)
 
 
 def frozen(story: Story, started: Started, change: int) -> None:
-    """The leader stands still when that write is about to leave, for longer than its lease is good for."""
+    """The leader freezes when it is about to send that write, for longer than its lease is valid."""
     leader, follower = pair(started)
     patches = 0
     woken: list[float] = []
@@ -136,7 +135,7 @@ def frozen(story: Story, started: Started, change: int) -> None:
         if request.method == "PATCH":
             patches += 1
             if patches == change:
-                # The whole loop, as SIGSTOP would: nobody else gets a turn.
+                # The whole event loop, as SIGSTOP would do: no other task runs.
                 time.sleep(lease.LEASE_SECONDS + 4 * lease.RETRY_SECONDS)
                 woken.append(time.monotonic())
         return await send(request)
@@ -155,14 +154,14 @@ def frozen(story: Story, started: Started, change: int) -> None:
 
 
 @pytest.mark.parametrize("change", [12, 25])
-def test_a_leader_that_wakes_up_after_its_lease_writes_nothing(
+def test_a_leader_that_resumes_after_its_lease_writes_nothing(
     quick: None, story: Story, started: Started, change: int
 ) -> None:
     frozen(story, started, change)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_leader_that_freezes_anywhere_writes_nothing_when_it_wakes_up(
+def test_a_leader_that_was_frozen_at_any_point_writes_nothing_when_it_resumes(
     quick: None, story: Story, started: Started, seed: int
 ) -> None:
     leader, follower = pair(started)
@@ -182,7 +181,7 @@ def test_a_leader_that_freezes_anywhere_writes_nothing_when_it_wakes_up(
     assert max(sent(leader)) < min(sent(follower))
 
 
-def test_a_process_that_is_stopped_and_goes_on_writes_nothing(plane: ControlPlane, story: Story) -> None:
+def test_a_process_that_is_stopped_and_continued_writes_nothing(plane: ControlPlane, story: Story) -> None:
     first, second = ReconcilerProcess(plane, KOORDINATOR), ReconcilerProcess(plane, KOORDINATOR)
     try:
         leader, follower = led_by_one_of(first, second)

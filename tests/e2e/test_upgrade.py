@@ -1,4 +1,6 @@
-"""From the previous release and back, and gone: while admissions go on, and with none of them lost."""
+"""The upgrade from the previous release, the rollback, and the uninstallation, during admissions of which
+none is lost.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ URL_THEN = "https://127.0.0.1:8443"
 
 
 class Admissions:
-    """Sets that are created one after the other, as long as it lasts, and what came of each."""
+    """Creates sets one after the other until it is closed, and records each result."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._client = plane.new_client("admin-token")
@@ -81,7 +83,7 @@ def hooks(plane: ControlPlane) -> dict[str, Manifest]:
 
 
 @pytest.mark.long
-def test_an_upgrade_and_the_way_back_lose_no_admission_and_leave_nothing(
+def test_an_upgrade_and_a_rollback_lose_no_admission_and_leave_no_objects(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
 ) -> None:
     server = rollcall(plane, yaml.safe_load((PREVIOUS / "configuration.yaml").read_text()))
@@ -137,7 +139,7 @@ def new_rights(server: RollcallServer) -> str:
 def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
 ) -> None:
-    """The order of docs/how-to/installing.md: who is asked is told first, and answers until nobody asks any more."""
+    """The order of docs/how-to/installing.md: webhooks first; the servers answer until no API server calls them."""
     server = rollcall(plane)
     with Admissions(plane, namespace) as admissions:
         admissions.some_more()
@@ -191,7 +193,7 @@ def beside(
 
 
 @pytest.mark.long
-def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_and_no_second_writer(
+def test_moving_the_reconciler_out_of_the_server_pods_keeps_its_rights_and_one_writer(
     plane: ControlPlane,
     beside: tuple[RollcallServer, ReconcilerProcess],
     reconciler: Callable[..., ReconcilerProcess],
@@ -231,14 +233,14 @@ def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_
 
 
 @pytest.mark.long
-def test_without_its_rights_a_sidecar_writes_nothing_and_the_next_one_takes_over(
+def test_a_sidecar_without_rights_writes_nothing_and_the_next_one_takes_over(
     plane: ControlPlane,
     beside: tuple[RollcallServer, ReconcilerProcess],
     reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     grove: Callable[[Manifest], Played],
 ) -> None:
-    """Whoever leaves the step in between out: gangs wait for as long as the sidecar's lease is good, and are made."""
+    """Without the step in between, gangs wait until the sidecar's lease expires, and are then written."""
     server, sidecar = beside
     own = reconciler(gated(), roles=reconciler_rights(server, "deployment"))
     own.until_leading()

@@ -1,5 +1,5 @@
-"""A published PodCliqueSet with everything as in a cluster: Rollcall's server, its reconciler, and a real scheduler. No
-help from kubectl. In whatever order things come, a gang starts whole or not at all.
+"""A published PodCliqueSet with the real components of a cluster: Rollcall's server, its reconciler, and a real
+scheduler, without kubectl. In any order of events a gang starts whole or not at all.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def objects_of(plane: ControlPlane, namespace: str, played: Played, case: Case) 
 @pytest.mark.long
 @pytest.mark.every_version
 @pytest.mark.cases(CASES)
-def test_in_whatever_order_things_come_a_sample_starts_whole_or_not_at_all(
+def test_a_sample_starts_whole_or_not_at_all_in_any_order_of_events(
     plane: ControlPlane,
     case: Case,
     rollcall: Callable[..., RollcallServer],

@@ -1,4 +1,4 @@
-"""A thousand gangs that are in step cost nothing: no write and no list, as the API server itself counts them."""
+"""A thousand unchanged gangs cost no write and no list, as counted by the API server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def podgang(number: int, namespace: str) -> Manifest:
     }
 
 
-def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(quiet_plane: ControlPlane) -> None:
+def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: ControlPlane) -> None:
     plane, namespace = quiet_plane, "default"
     path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs"
     with ThreadPoolExecutor(4) as clients:
@@ -75,7 +75,7 @@ def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(quiet_plane: Control
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS, "each is written once"
 
     def told() -> bool:
-        # None of them has a pod, which is said of each, some at a time.
+        # None of them has a pod, and each gets an event about it, some at a time.
         assert process.metric("rollcall_events_total", reason="GangTooFewPods") == GANGS
         return True
 
@@ -84,9 +84,9 @@ def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(quiet_plane: Control
     assert before["APPLY"] + before["PATCH"] >= GANGS * MEMBERS, "the counters count what the reconciler does"
     assert before["LIST"] > 0
     eventually(lambda: time.monotonic() - begun > STEADY_SECONDS, "a minute", timeout=STEADY_SECONDS * 2, pause=1)
-    # Watches end now and then, and begin anew where they were.
+    # Watches end now and then, and resume where they were.
     assert {verb: count for verb, count in (requests_of(plane) - before).items() if verb != "WATCH"} == {}
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS
-    # For the log: what it holds is no matter of passing or failing.
+    # For the log only: the test does not depend on it.
     print(f"resident {process.program.resident_megabytes:.0f} MB with {GANGS} PodGangs of {MEMBERS} PodGroups")
     process.close()

@@ -1,4 +1,4 @@
-"""Plays Trainer's controller: makes of a stored TrainJob and its runtime the JobSet and PodGroups that it would make.
+"""Plays Trainer's controller: creates the JobSet and PodGroups of a stored TrainJob and its runtime.
 
 As Trainer v2.3, with its coscheduling and volcano plugins. Of the ML plugins only counts and torch's variables are
 played; initializers get no variables, and a runtime is not frozen in a ConfigMap.
@@ -15,8 +15,8 @@ from kubernetes.utils.quantity import parse_quantity
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.jobset_controller import API as JOBSET_API
 from tests.e2e.jobset_controller import JobSetController, defaulted
-from tests.e2e.owners import applied, controller_reference, found, read
 from tests.e2e.runtime_patches import patched_template
+from tests.e2e.workload_objects import applied, controller_reference, found, read
 
 API = "trainer.kubeflow.org/v1alpha1"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

@@ -1,4 +1,4 @@
-"""PodCliqueSets for the cluster tests, as people write them."""
+"""PodCliqueSets for the cluster tests, as users write them."""
 
 from __future__ import annotations
 

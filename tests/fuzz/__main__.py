@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: bodies against the ASGI application, guided by what of the code they reach."""
+"""`python -m tests.fuzz`: sends bodies to the ASGI application, guided by code coverage."""
 
 from __future__ import annotations
 

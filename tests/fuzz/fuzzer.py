@@ -1,4 +1,4 @@
-"""The loop: take an input that led somewhere, change it, ask, judge the answer, and keep what led to new places."""
+"""The loop: take a useful input, change it, send it, judge the answer, and keep the inputs that reach new code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.fuzz.worlds import World, worlds
 
 # No body of this size takes a tenth of it; a machine may be busy.
 HANG_SECONDS = 20
-# One in so many is asked twice, and must get the same answer: no body may spoil what is said of another.
+# One in so many bodies is sent twice and must get the same answer: no body may change the answer to another.
 _TWICE = 50
 # After so many bodies everything is looked at again.
 _AGAIN = 50_000
@@ -38,7 +38,7 @@ _SAME_FAULT = 2
 
 
 class Hang(BaseException):
-    """A body that is not answered in time. No `Exception`, so that nobody takes it for a fault of the body."""
+    """A body that is not answered in time. Not an `Exception`, so that it is not handled as a fault of the body."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Found:
 
 
 class Fuzzer:
-    """All worlds, and who asks them. Only within `running`."""
+    """All worlds, and their clients. Only within `running`."""
 
     def __init__(self, random: Random, guide: Guide | None) -> None:
         self.worlds = worlds()
@@ -210,7 +210,7 @@ def _parts(one: Input) -> list[dict[str, Any]]:
     return [{"type": "http.request", "body": part, "more_body": part is not cut[-1]} for part in cut]
 
 
-# What the server says of its own faults
+# The server's log of internal errors
 
 _faults: list[str] = []
 
@@ -234,7 +234,7 @@ class _Nowhere:
     """Where the log goes."""
 
     def msg(self, _: bytes) -> None:
-        """Nobody reads it."""
+        """Discard it."""
 
     info = warning = error = exception = msg
 
@@ -283,7 +283,7 @@ def running(guide: Guide | None) -> Iterator[None]:
 
 
 def fuzz(random: Random, guide: Guide | None, inputs: list[Input], bodies: int, each: Any = lambda _: None) -> Fuzzer:
-    """A whole run over `inputs`, the seeds and the corpus, and as many more bodies as are said."""
+    """A run over `inputs`, the seeds and the corpus, and the given number of further bodies."""
 
     async def whole(fuzzer: Fuzzer) -> None:
         await fuzzer.start_with(inputs)

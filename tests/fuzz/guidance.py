@@ -1,4 +1,4 @@
-"""What of `webhook` a call reached: the guidance of the fuzzer.
+"""The code of `webhook` that a call reaches: the guidance of the fuzzer.
 
 Python 3.12 tells of lines and branches through `sys.monitoring`, and is asked to stop telling of what is known: what
 has been seen costs nothing, so the code runs at its full speed. Python 3.11 has only `sys.settrace`, many times slower.
@@ -59,7 +59,7 @@ class Monitoring:
         """Begin to watch."""
         events = self._monitoring.events
         while self._monitoring.get_tool(self._tool) is not None:
-            # Somebody measures coverage.
+            # Coverage is being measured.
             self._tool += 1
         self._monitoring.use_tool_id(self._tool, "rollcall fuzz")
         self._monitoring.register_callback(self._tool, events.LINE, self._line)

@@ -1,4 +1,4 @@
-"""What the fuzzer sends: one body to one path of one world, and how a corpus of them is kept, a JSON line each."""
+"""The inputs of the fuzzer: one body to one path of one world; and a corpus of inputs, one JSON line each."""
 
 from __future__ import annotations
 

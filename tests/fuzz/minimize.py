@@ -1,4 +1,4 @@
-"""A small corpus out of a large one: the fewest and shortest inputs that reach all that the seeds do not."""
+"""A small corpus from a large one: the fewest and shortest inputs that reach the code that the seeds do not reach."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How one input is made of others: by values that reviews exchange, by types and numbers that nobody expects, by text
-that parsers stumble over, and at last by plain bytes.
+"""How one input is made from others: by values that reviews exchange, by unexpected types and numbers, by text that is
+hard for parsers, and by plain bytes.
 
 What words mean something is taken from the code under test: the strings that it compares with and looks up.
 """
@@ -63,7 +63,7 @@ _QUERIES = (
 _WORLDS = ("default", "every", "cluster", "asked")
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
-# Where a value stands: its holder, and its key or index there.
+# The position of a value: its container, and its key or index in it.
 Spot = tuple[Any, Any]
 
 
@@ -176,7 +176,7 @@ class Mutator:
         random = self._random
         if random.random() < 0.06:
             return self._review_edit(value)
-        # Most within the objects: what is no review is seen to be none at once.
+        # Mostly within the objects: an invalid review is refused at once.
         inner = _objects(value) if random.random() < _WITHIN else []
         root = random.choice(inner) if inner else value
         spot = self._spot(root)
@@ -186,7 +186,7 @@ class Mutator:
         return value
 
     def _spot(self, value: Any) -> Spot | None:
-        """A place in a value, found from above: what stands high decides more, and there is less of it."""
+        """A random path in a value, chosen from the top: high fields decide more, and there are fewer of them."""
         found: Spot | None = None
         holder = value
         while isinstance(holder, dict | list) and holder:
@@ -268,7 +268,7 @@ class Mutator:
                 holder.extend(orjson.loads(item) for _ in range(times))
 
     def _swap(self, root: Any, spot: Spot) -> None:
-        """Move a value to another place, and what stands there to its own, unless one is within the other."""
+        """Swap two values, unless one is within the other."""
         holder, key = spot
         there, at = self._spot(root) or spot
         mine, theirs = holder[key], there[at]

@@ -1,4 +1,4 @@
-"""What must hold of every answer, worked out from the body and the contract alone, and never from the code under test.
+"""What every answer must fulfil, computed only from the body and the contract, and never from the code under test.
 
 The contract is that of k8s.io/api/admission/v1, of JSON Patch (RFC 6902) as another library applies it, and of
 Rollcall's own documentation: 200 for whatever is an AdmissionReview, 400 with one line for what is none, never 500.
@@ -153,7 +153,7 @@ def _patched(review: Any, response: Any) -> Any:
 
 
 def _at(found: Any, path: str) -> Any:
-    """What stands at a path, with how much there is beside it."""
+    """The value at a path, and the number of its neighbours."""
     pointer = jsonpointer.JsonPointer(path)
     holder, key = pointer.to_last(found)
     return len(holder), None if key == "-" else holder.get(key) if isinstance(holder, dict) else holder[key]

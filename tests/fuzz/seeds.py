@@ -1,5 +1,5 @@
-"""What the fuzzer starts from: reviews of the examples of all rules, of our own reviews and manifests, and, where they
-are at hand (ROLLCALL_RECORDINGS, ROLLCALL_SAMPLES), of what others published. None of this is kept in the corpus.
+"""The first inputs of the fuzzer: reviews of the examples of all rules, of our own reviews and manifests, and, if
+available (ROLLCALL_RECORDINGS, ROLLCALL_SAMPLES), of published ones. None of them is kept in the corpus.
 """
 
 from __future__ import annotations

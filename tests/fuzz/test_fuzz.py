@@ -1,4 +1,4 @@
-"""The corpus is answered as the contract says, and so are a few bodies that are made of it anew in each run."""
+"""The corpus and a few newly mutated bodies are answered by the contract."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fuzzer() -> Iterator[Fuzzer]:
         yield Fuzzer(Random(0), None)
 
 
-def test_the_corpus_is_answered_as_the_contract_says(fuzzer: Fuzzer) -> None:
+def test_every_body_of_the_corpus_is_answered_by_the_contract(fuzzer: Fuzzer) -> None:
     corpus = read_corpus()
     assert len(corpus) > 50
     asyncio.run(fuzzer.start_with(corpus))
@@ -41,7 +41,7 @@ def test_the_corpus_is_small() -> None:
     assert len(read_corpus()) <= 200
 
 
-def test_bodies_made_of_the_seeds_are_answered_as_the_contract_says() -> None:
+def test_mutated_bodies_are_answered_by_the_contract() -> None:
     # In CI the same every time: see tests/conftest.py.
     seed = 0 if os.environ.get("CI") else Random().randrange(2**32)
     drawn = Random(seed)
@@ -51,7 +51,7 @@ def test_bodies_made_of_the_seeds_are_answered_as_the_contract_says() -> None:
     assert found.answers["/validate 200"] + found.answers["/mutate 200"] > BODIES / 4
 
 
-def test_what_a_body_reaches_is_noticed() -> None:
+def test_the_code_that_a_body_reaches_is_recorded() -> None:
     watching = guide()
     good = Input("default", "/validate", review(pod_clique_set()))
     bad = good._replace(body=b"[]")
@@ -60,7 +60,7 @@ def test_what_a_body_reaches_is_noticed() -> None:
     assert "server/review.py" in {place[0] for place in watching.seen}
 
 
-def test_a_corpus_is_made_small_without_loss() -> None:
+def test_minimizing_the_corpus_keeps_its_coverage() -> None:
     manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "nobody"}, annotations={"a": "b" * 100})
     seed = Input("default", "/validate", review(pod_clique_set()))
     unknown = Input("default", "/validate", review(manifest))
@@ -70,7 +70,7 @@ def test_a_corpus_is_made_small_without_loss() -> None:
 
 
 @pytest.mark.parametrize("one", [Input("every", "/check", b"\xff\x00", "a=b", 3), Input("default", "/mutate", b"")])
-def test_an_input_survives_being_written_down(one: Input) -> None:
+def test_an_input_survives_a_round_trip_through_the_corpus(one: Input) -> None:
     assert Input.of_line(one.line()) == one
 
 
@@ -95,7 +95,7 @@ REFUSAL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_right_answer_is_no_complaint() -> None:
+def test_the_oracle_accepts_a_correct_answer() -> None:
     judge(ASKED, answered())
     judge(ASKED._replace(path="/validate"), answered(allowed=False, status=REFUSAL))
     changed = judge(ASKED, answered(**patch('[{"op": "add", "path": "/metadata/labels", "value": {}}]')))
@@ -127,7 +127,7 @@ def test_a_right_answer_is_no_complaint() -> None:
         "a removal": (answered(**patch('[{"op": "remove", "path": "/metadata/name"}]')), "an operation"),
     }.values(),
 )
-def test_a_wrong_answer_is_a_complaint(answer: Answer, kind: str) -> None:
+def test_the_oracle_reports_a_wrong_answer(answer: Answer, kind: str) -> None:
     with pytest.raises(Complaint) as complaint:
         judge(ASKED, answer)
     assert complaint.value.kind == kind
@@ -143,7 +143,7 @@ def test_a_wrong_answer_is_a_complaint(answer: Answer, kind: str) -> None:
         "52 causes": ({"details": {"causes": REFUSAL["details"]["causes"] * 52}}, "too many causes"),
     }.values(),
 )
-def test_a_wrong_refusal_is_a_complaint(change: dict[str, Any], kind: str) -> None:
+def test_the_oracle_reports_a_wrong_refusal(change: dict[str, Any], kind: str) -> None:
     with pytest.raises(Complaint) as complaint:
         judge(ASKED._replace(path="/validate"), answered(allowed=False, status={**REFUSAL, **change}))
     assert complaint.value.kind == kind

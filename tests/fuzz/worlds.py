@@ -1,4 +1,4 @@
-"""The servers that bodies are sent to, in this process and without sockets: how they are configured, what they know."""
+"""The servers that get the bodies, in this process and without sockets: their configurations and their facts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ items:
 
 
 class Unfollowed:
-    """A cluster that knows of nothing more than is known already: whatever is looked up is not there."""
+    """A cluster without further objects: every live read finds nothing."""
 
     def doubted(self) -> frozenset[str]:
-        """The part of the facts whose watch is said to be in trouble."""
+        """The part of the facts whose watch is reported as interrupted."""
         return frozenset({"pod_gangs"})
 
     async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, _: float) -> ClusterFacts:
@@ -64,7 +64,7 @@ class World(NamedTuple):
 
 
 def worlds() -> dict[str, World]:
-    """The servers by name. The first knows nothing and has one scheduler; in the others all are enabled."""
+    """The servers by name. The first has no facts and one scheduler; in the others all schedulers are enabled."""
     known = everything_known()
     states = {
         "default": ServerState(koordinator(), NOTHING_KNOWN, None),
@@ -72,7 +72,7 @@ def worlds() -> dict[str, World]:
         "cluster": ServerState(every_scheduler("kai-scheduler", gate=True, standalone=False), known, None),
         "asked": ServerState(every_scheduler("default-scheduler", standalone=False), known, None),
     }
-    # It stands in for what reads from sockets; all that is under test here is what comes before and after.
+    # It replaces the reads from sockets; the code before and after them is under test.
     states["asked"].cluster = Unfollowed()  # type: ignore[assignment]
     return {name: World(name, state, create_app(state)) for name, state in states.items()}
 

@@ -1,4 +1,4 @@
-"""The attackers: a program of its own that knows nothing of Rollcall but its port.
+"""The attackers: a separate program that knows only Rollcall's port.
 
     python attacks.py NAME PORT [--seconds N] [--body FILE] [--count N] [--path PATH]
 
@@ -33,7 +33,7 @@ FLOOD_RATE = 1_000
 
 @dataclass(slots=True)
 class Attack:
-    """What an attack was told, and what it has counted so far."""
+    """The options of an attack, and its counts so far."""
 
     port: int
     until: float

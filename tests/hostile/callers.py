@@ -1,5 +1,5 @@
-"""The callers whom an attack must not hurt: an API server that reuses a connection, another that opens new ones, and a
-kubelet that asks for health. They go on for a while, and count what became of their calls.
+"""The callers that an attack must not hurt: an API server that reuses a connection, another that opens new ones, and a
+kubelet that probes health. They run for a while and count the results of their calls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Percentiles(NamedTuple):
 
 @dataclass(slots=True)
 class Calls:
-    """What became of one caller's calls: the milliseconds of each that was answered, and why others were not."""
+    """The results of one caller's calls: the milliseconds of each answered call, and the errors of the others."""
 
     milliseconds: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -70,15 +70,15 @@ async def call_for(seconds: float, port: int, health_port: int, tls: ssl.SSLCont
             connection.close()
 
     await asyncio.gather(
-        _again_and_again(callers.kept, until, lambda: kept.ask(post)),
-        _again_and_again(callers.new, until, over_a_new_one),
-        _again_and_again(callers.health, until, about_health),
+        _repeat(callers.kept, until, lambda: kept.ask(post)),
+        _repeat(callers.new, until, over_a_new_one),
+        _repeat(callers.health, until, about_health),
     )
     kept.close()
     return callers
 
 
-async def _again_and_again(calls: Calls, until: float, call: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(calls: Calls, until: float, call: Callable[[], Awaitable[None]]) -> None:
     while (begun := perf_counter()) < until:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):

@@ -1,4 +1,4 @@
-"""The hostile tests: a real server process, attackers in processes of their own, and ordinary callers meanwhile.
+"""The hostile tests: a real server process, attackers in separate processes, and ordinary callers at the same time.
 
 Each test asserts counts and generous ratios, and notes the figure that it measured beside the bound: the table of them
 is printed at the end of a run. Traffic goes to the loopback address only; every attack is bounded in count and time.
@@ -20,7 +20,7 @@ import pytest
 
 from tests.hostile.callers import Callers, call_for
 from tests.hostile.objects import ordinary
-from tests.unit.server.serving_process import ServingProcess, serving_process
+from tests.unit.server.server_process import ServingProcess, serving_process
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.server.tls import PairFiles
 
@@ -87,7 +87,7 @@ class Target:
 
     @property
     def alive(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self.serving.process.poll() is None
 
     def highest_megabytes(self) -> float:
@@ -112,7 +112,7 @@ class Target:
 def attacked_by(
     name: str, port: int, *, seconds: float, count: int = 1, body: Path | None = None, path: str = "/validate"
 ) -> Iterator[dict[str, int]]:
-    """An attack that goes on beside the block; what it counted is there after it."""
+    """Run an attack during the block; its counts are complete afterwards."""
     command: list[str] = [sys.executable, str(ATTACKS), name, str(port), "--seconds", str(seconds)]
     command += ["--count", str(count), "--path", path]
     if body is not None:

@@ -1,5 +1,5 @@
-"""Bodies that cost their sender little and a careless server much. All of them are what an API server may pass on, but
-for those that are sent to /check.
+"""Bodies that are cheap for their sender and expensive for a careless server. All of them can come through an API
+server, except those that are sent to /check.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connections that say nothing: they make room for those that do."""
+"""Idle connections: they are closed for connections that carry requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def silence(target: Target, attack: str, port: int, whose: str, measured: Measur
 
 
 @pytest.mark.parametrize("attack", ["idle_tls", "idle_tcp", "half_heads"])
-def test_idle_connections_leave_room_where_there_are_few_file_descriptors(
+def test_idle_connections_leave_file_descriptors_for_other_callers(
     start: Callable[..., Target], attack: str, measured: Measure
 ) -> None:
     target = start(FILES)
@@ -36,7 +36,7 @@ def test_idle_connections_leave_room_where_there_are_few_file_descriptors(
 
 
 @pytest.mark.parametrize("attack", ["idle_tcp", "plain_half_heads"])
-def test_idle_connections_to_the_health_port_leave_room(
+def test_idle_connections_to_the_health_port_do_not_block_other_callers(
     start: Callable[..., Target], attack: str, measured: Measure
 ) -> None:
     target = start(FILES)

@@ -1,4 +1,4 @@
-"""Floods: many answers that are not read, many requests in one breath, and many connections one after the other."""
+"""Floods: many unread answers, many pipelined requests, and many connections one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = 256
 Measure = Callable[[str, str, str, str], None]
 
 
-def test_answers_that_are_not_read_leave_the_process_below_its_limit(
+def test_unread_answers_keep_the_process_below_its_memory_limit(
     target: Target, tmp_path: Path, measured: Measure
 ) -> None:
     body = tmp_path / "body"
@@ -32,7 +32,7 @@ def test_answers_that_are_not_read_leave_the_process_below_its_limit(
     assert counted["connected"] == 30
 
 
-def test_requests_in_one_breath_are_not_kept(target: Target, measured: Measure) -> None:
+def test_pipelined_requests_are_not_buffered_without_limit(target: Target, measured: Measure) -> None:
     before = target.resident_megabytes()
     with attacked_by("sent_ahead", target.serving.port, seconds=5, count=60) as counted:
         during = target.call(5)

@@ -1,4 +1,4 @@
-"""Bodies and uploads that fill a careless server's memory: the process stays below the limit of its container."""
+"""Bodies and uploads that would fill a careless server's memory: the process stays below the limit of its container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("path", "made"), BODIES.values(), ids=BODIES.keys())
-def test_bodies_that_expand_leave_the_process_below_its_limit(
+def test_bodies_that_expand_keep_the_process_below_its_memory_limit(
     target: Target,
     tmp_path: Path,
     path: str,
@@ -53,7 +53,7 @@ def test_bodies_that_expand_leave_the_process_below_its_limit(
 
 
 @pytest.mark.parametrize("uploads", [90, 250])
-def test_stalled_uploads_are_ended_and_ordinary_calls_go_on(
+def test_stalled_uploads_are_ended_and_ordinary_calls_continue(
     target: Target, uploads: int, measured: Callable[[str, str, str, str], None]
 ) -> None:
     before = target.resident_megabytes()

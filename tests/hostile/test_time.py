@@ -1,4 +1,4 @@
-"""Objects that cost much to judge: whoever sends them waits, and nobody else does, or not for long."""
+"""Objects that cost much to judge: their sender waits, and other callers wait not at all or not for long."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORST = {
 
 
 @pytest.mark.parametrize("made", WORST.values(), ids=WORST.keys())
-def test_ordinary_calls_go_on_while_four_clients_send_the_worst_objects(
+def test_ordinary_calls_are_answered_while_four_clients_send_the_worst_objects(
     target: Target,
     tmp_path: Path,
     made: Callable[[], bytes],

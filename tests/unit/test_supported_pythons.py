@@ -1,4 +1,4 @@
-"""Which Pythons are supported is said in several places, and the scripts find those that are there."""
+"""The supported Python versions are the same in all files, and the scripts find the installed ones."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def supported() -> list[str]:
     return scripted('printf "%s\\n" "${supported[@]}"').stdout.split()
 
 
-def test_the_classifiers_name_the_releases_that_the_scripts_try() -> None:
+def test_the_classifiers_match_the_python_versions_of_the_scripts() -> None:
     prefix = "Programming Language :: Python :: 3."
     named = [str(line).rpartition(" ")[2] for line in PROJECT["classifiers"] if str(line).startswith(prefix)]
     assert named == supported()
     assert PROJECT["requires-python"] == f">={named[0]}"
 
 
-def test_the_image_s_python_is_one_of_them_and_the_same_in_both_stages() -> None:
+def test_the_image_uses_one_supported_python_in_both_stages() -> None:
     releases = set(re.findall(r"python:?(3\.\d+)", (ROOT / "Dockerfile").read_text()))
     assert len(releases) == 1
     assert releases <= set(supported())
@@ -51,14 +51,14 @@ def executable(path: Path, content: str) -> Path:
 
 
 @pytest.mark.parametrize("shim", ["exit 127", "exit 1"])
-def test_a_python_that_does_not_run_is_passed_over(tmp_path: Path, shim: str) -> None:
+def test_a_python_that_does_not_run_is_skipped(tmp_path: Path, shim: str) -> None:
     path = f"{executable(tmp_path / 'bin' / 'python3.14', shim).parent}:/usr/bin:/bin"
     assert scripted("python_of 3.14", path, PYENV_ROOT=str(tmp_path)).returncode == 1
     real = executable(tmp_path / "versions" / "3.14.2" / "bin" / "python3.14", "exit 0")
     assert scripted("python_of 3.14", path, PYENV_ROOT=str(tmp_path)).stdout == f"{real}\n"
 
 
-def test_a_python_that_is_asked_for_has_environments_of_its_own(tmp_path: Path) -> None:
+def test_a_requested_python_has_its_own_environments(tmp_path: Path) -> None:
     asked = executable(tmp_path / "python", 'case "$*" in *print*) echo 3.12 ;; esac')
     command = 'find_python; echo "$python $suffix"'
     assert scripted(command, PYTHON=str(asked)).stdout == f"{asked} -3.12\n"

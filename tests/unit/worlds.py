@@ -1,4 +1,4 @@
-"""Settings, requests and facts for the tests of the core: short to write, as a configuration file would make them."""
+"""Settings, requests and facts for the tests of the core, in a short form, as a configuration file gives them."""
 
 from __future__ import annotations
 

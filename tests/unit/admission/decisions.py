@@ -1,4 +1,4 @@
-"""PodCliqueSets and clusters for the tests of the whole decision."""
+"""PodCliqueSets and clusters for the tests of the complete decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decision on PodCliqueSets: ratchet, enforcement, what always passes, and gangs that could never be complete."""
+"""The decision on PodCliqueSets: ratchet, enforcement, exemptions, and gangs that can never be complete."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ PASSING = {
 
 
 @pytest.mark.parametrize("fields", PASSING.values(), ids=PASSING)
-def test_what_always_passes(fields: dict[str, Any]) -> None:
+def test_requests_that_are_always_allowed(fields: dict[str, Any]) -> None:
     asked = replace(request(pod_clique_set(GPU, annotations=NVLINK)), **fields)
     for decide in (admission.mutate, admission.validate):
         verdict = decide(asked, NOTHING_KNOWN, koordinator())
         assert (verdict.allowed, verdict.findings, verdict.patch) == (True, (), ())
 
 
-def test_a_deletion_timestamp_in_a_new_manifest_is_no_way_around_the_record() -> None:
+def test_a_deletion_timestamp_in_a_new_manifest_does_not_bypass_the_record() -> None:
     manifest = pod_clique_set()
     manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert mutate(manifest).patch[-1]["value"] == "koord-scheduler"
@@ -115,7 +115,7 @@ BORN_LEAVING: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "found"), BORN_LEAVING.values(), ids=BORN_LEAVING)
-def test_nor_is_it_a_way_around_the_rules(manifest: Any, found: list[str]) -> None:
+def test_a_deletion_timestamp_in_a_new_manifest_does_not_bypass_the_rules(manifest: Any, found: list[str]) -> None:
     leaving = {**manifest, "metadata": {**manifest["metadata"], "deletionTimestamp": LEAVING}}
     verdict = validate(leaving)
     assert (verdict.allowed, rules(verdict)) == (False, found)
@@ -123,13 +123,13 @@ def test_nor_is_it_a_way_around_the_rules(manifest: Any, found: list[str]) -> No
     assert (judgement.verdict.allowed, rules(judgement.verdict)) == (False, found)
 
 
-def test_an_object_on_its_way_out_passes_so_that_finalizers_can_go() -> None:
+def test_an_object_in_deletion_is_allowed_so_that_finalizers_can_be_removed() -> None:
     manifest = pod_clique_set(GPU, annotations=NVLINK)
     manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert validate(manifest, manifest).findings == ()
 
 
-def test_an_update_that_brings_its_own_deletion_timestamp_is_judged() -> None:
+def test_an_update_that_adds_a_deletion_timestamp_is_judged() -> None:
     manifest = pod_clique_set(GPU, annotations=NVLINK)
     manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     asked = {
@@ -180,7 +180,7 @@ ENFORCEMENT = {
 
 
 @pytest.mark.parametrize(("own", "facts", "action"), ENFORCEMENT.values(), ids=ENFORCEMENT)
-def test_a_rule_takes_the_action_that_the_configuration_gives_it(
+def test_the_configuration_sets_the_action_of_a_rule(
     own: dict[str, Any], facts: ClusterFacts, action: Action | None
 ) -> None:
     verdict = validate(pod_clique_set(GPU, annotations=NVLINK), settings=koordinator(enforcement=own), facts=facts)
@@ -188,21 +188,21 @@ def test_a_rule_takes_the_action_that_the_configuration_gives_it(
     assert verdict.allowed is (action is not Action.DENY)
 
 
-def test_a_rule_that_fails_closed_denies_whatever_is_said() -> None:
+def test_no_configuration_softens_a_rule_that_fails_closed() -> None:
     manifest = pod_clique_set(groups=[scaling_group("decode", "worker", topologyConstraint=required("rack"))])
     verdict = validate(manifest, settings=koordinator(enforcement={"mode": "off"}))
     assert rules(verdict) == ["koordinator/scaling-group-topology"]
     assert not verdict.allowed
 
 
-def test_what_fails_closed_is_told_first() -> None:
+def test_findings_that_fail_closed_are_reported_first() -> None:
     manifest = pod_clique_set(
         GPU, annotations=NVLINK, groups=[scaling_group("decode", "worker", topologyConstraint=required("rack"))]
     )
     assert rules(validate(manifest)) == ["koordinator/scaling-group-topology", "koordinator/mnnvl"]
 
 
-def test_the_configuration_speaks_for_a_namespace_whose_labels_say_nothing() -> None:
+def test_the_configuration_applies_to_a_namespace_without_labels() -> None:
     settings = replace(PLAIN_DEFAULT, namespaces={"default": NamespaceDefaults("koord-scheduler", Action.WARN)})
     verdict = validate(pod_clique_set(GPU, annotations=NVLINK), settings=settings)
     assert [(finding.rule, finding.action) for finding in verdict.findings] == [("koordinator/mnnvl", Action.WARN)]
@@ -214,7 +214,7 @@ def test_the_configuration_speaks_for_a_namespace_whose_labels_say_nothing() -> 
     assert overruled.scheduler == "default-scheduler"
 
 
-def test_a_missing_api_is_refused_and_an_unknown_one_is_not() -> None:
+def test_a_missing_api_causes_a_refusal_and_an_unknown_one_does_not() -> None:
     assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=frozenset()))) == ["rollcall/api-missing"]
     served = frozenset({Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")})
     assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=served))) == []
@@ -227,7 +227,7 @@ OLD_CRDS = {
 
 
 @pytest.mark.parametrize(("scheduler", "wanted"), OLD_CRDS.items())
-def test_a_crd_that_would_drop_the_gang_in_silence_is_a_reason_to_refuse(
+def test_a_crd_that_would_silently_drop_gang_fields_causes_a_refusal(
     scheduler: str, wanted: tuple[Api, str, str]
 ) -> None:
     api, field, since = wanted
@@ -262,7 +262,7 @@ SUFFIXES: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("names", "places"), SUFFIXES.values(), ids=SUFFIXES)
-def test_a_clique_name_is_warned_of_where_grove_would_take_it_for_a_later_one(
+def test_a_clique_name_that_grove_could_confuse_with_a_later_one_gets_a_warning(
     names: list[str], places: list[str]
 ) -> None:
     verdict = validate(pod_clique_set(*(clique(name) for name in names)))
@@ -297,9 +297,7 @@ MINIMA: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("manifest", "place", "remedy"), MINIMA.values(), ids=MINIMA)
-def test_a_gang_that_can_never_be_complete_is_refused_with_what_would_complete_it(
-    manifest: Any, place: str, remedy: str
-) -> None:
+def test_a_gang_that_can_never_be_complete_is_refused_with_a_remedy(manifest: Any, place: str, remedy: str) -> None:
     verdict = validate(manifest)
     assert [(finding.rule, str(finding.at), finding.remedy) for finding in verdict.findings] == [
         ("grove/min-available", place, remedy)

@@ -1,4 +1,4 @@
-"""What is said of KAI's and Volcano's own objects that somebody applied: the tables, and what is known or not."""
+"""Findings about KAI's and Volcano's own objects that a user applied: the tables, with known and unknown facts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def by_action(verdict: Verdict, action: Action) -> set[str]:
 
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
-def test_what_is_said_of_an_object_in_the_world(case: Applied, settings: Settings) -> None:
+def test_an_object_gets_the_expected_findings(case: Applied, settings: Settings) -> None:
     verdict = validate(case.manifest, case.before, settings=settings, facts=WORLDS[settings.default])
     assert by_action(verdict, Action.DENY) == case.refused
     assert by_action(verdict, Action.WARN) == case.warned
@@ -84,14 +84,14 @@ def test_what_is_said_of_an_object_in_the_world(case: Applied, settings: Setting
 
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
-def test_an_update_is_not_blamed_for_what_was_wrong_before(case: Applied, settings: Settings) -> None:
+def test_an_update_is_not_refused_for_old_faults(case: Applied, settings: Settings) -> None:
     labelled = deepcopy(case.manifest)
     labelled["metadata"]["labels"] = {**labelled["metadata"].get("labels", {}), "example.com/touched": "yes"}
     assert validate(labelled, case.manifest, settings=settings, facts=WORLDS[settings.default]).allowed
 
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
-def test_without_a_cluster_nothing_is_refused_for_what_is_not_known(case: Applied, settings: Settings) -> None:
+def test_without_a_cluster_unknown_facts_cause_no_refusal(case: Applied, settings: Settings) -> None:
     known = WORLDS[settings.default]
     verdict = validate(case.manifest, case.before, settings=settings)
     assert by_action(verdict, Action.DENY) <= case.refused
@@ -100,7 +100,7 @@ def test_without_a_cluster_nothing_is_refused_for_what_is_not_known(case: Applie
 
 
 class Unsearched(QueuedGroups):
-    """PodGroups that are found by what they are asked for, and by nothing else, once they are all there."""
+    """PodGroups that can be looked up by key only, and not iterated, once all are added."""
 
     def __iter__(self) -> Iterator[ObjectKey]:
         raise AssertionError("a rule goes through all PodGroups")
@@ -109,7 +109,9 @@ class Unsearched(QueuedGroups):
 
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
-def test_what_an_object_costs_does_not_grow_with_the_pod_groups(case: Applied, settings: Settings) -> None:
+def test_the_cost_of_judging_an_object_does_not_grow_with_the_number_of_pod_groups(
+    case: Applied, settings: Settings
+) -> None:
     known = WORLDS[settings.default]
     kai_groups, volcano_groups = (
         Unsearched(groups or {}) for groups in (known.kai_pod_groups, known.volcano_pod_groups)
@@ -119,7 +121,7 @@ def test_what_an_object_costs_does_not_grow_with_the_pod_groups(case: Applied, s
     assert {finding.rule for finding in verdict.findings} == case.refused | case.warned
 
 
-def test_what_is_kept_with_an_index_is_found_by_it_however_it_changes() -> None:
+def test_the_index_finds_every_object_after_every_change() -> None:
     tree = QueueTree({"a": KaiQueue(None), "b": KaiQueue("a"), "c": KaiQueue("a")})
     tree["c"] = KaiQueue("b")
     del tree["b"]
@@ -133,7 +135,7 @@ def test_what_is_kept_with_an_index_is_found_by_it_however_it_changes() -> None:
     assert (list(learned.kai_queues.having("a")), list(tree.having("a"))) == (["d"], [])
 
 
-def test_preemption_is_read_of_the_annotation() -> None:
+def test_preemptibility_is_read_from_the_annotation() -> None:
     group = volcano.pod_group(annotations={"volcano.sh/preemptable": "true"})
     group["metadata"]["labels"] = {"volcano.sh/preemptable": "false"}
     verdict = validate(group, settings=VOLCANO_SETTINGS, facts=WORLDS["volcano"])
@@ -161,12 +163,12 @@ ABSENT: dict[str, tuple[Manifest, Needed]] = {
 
 
 @pytest.mark.parametrize(("manifest", "needed"), ABSENT.values(), ids=ABSENT)
-def test_what_is_not_there_is_looked_for_before_an_object_is_refused(manifest: Manifest, needed: Needed) -> None:
+def test_missing_objects_are_read_live_before_a_refusal(manifest: Manifest, needed: Needed) -> None:
     settings = VOLCANO_SETTINGS if "volcano" in manifest["apiVersion"] else KAI_SETTINGS
     assert in_doubt(validate(manifest, settings=settings, facts=WORLDS[settings.default])) == (needed,)
 
 
-def test_a_queue_becomes_a_parent_where_it_has_children_already() -> None:
+def test_a_queue_with_children_is_judged_as_a_parent() -> None:
     """Its PodGroups are as badly off as before."""
     facts = facts_from(documents(kai.queue("busy"), kai.queue("below", "busy"), kai.pod_group(queue="busy")))
     assert validate(kai.queue("team-b", "busy"), settings=KAI_SETTINGS, facts=facts).findings == ()
@@ -207,7 +209,7 @@ FOLDER = (kai.queue("research"), kai.queue("team-a", "research"), kai.pod_group(
 
 
 def judged_together(*manifests: Manifest, known: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[str]]:
-    """By the name of each object, what is said of it, and what is not judged, where all are in one folder."""
+    """By object name: the findings and what is not judged, with all objects in one folder."""
     facts = one_world(known, documents(*manifests))
     said: dict[str, list[str]] = {}
     for manifest in manifests:
@@ -220,14 +222,14 @@ def judged_together(*manifests: Manifest, known: ClusterFacts = NOTHING_KNOWN) -
     return said
 
 
-def test_a_folder_is_one_world() -> None:
+def test_objects_of_one_folder_are_judged_together() -> None:
     assert judged_together(*FOLDER) == {"Queue research": [], "Queue team-a": [], "PodGroup demo": []}
     parent = judged_together(*FOLDER, kai.queue("team-b", "team-a"))
     assert parent["PodGroup demo"] == ["kai/group-queue"]
     assert parent["Queue team-b"] == ["kai/queue-in-use"]
 
 
-def test_a_folder_with_some_queues_may_be_of_a_cluster_with_others() -> None:
+def test_a_folder_with_some_queues_does_not_make_other_queues_missing() -> None:
     elsewhere = kai.pod_group(queue="default-queue")
     assert judged_together(kai.queue("research"), elsewhere)["PodGroup demo"] == ["? kai/group-queue"]
     told = facts_from(documents(kai.queue("another")))
@@ -286,7 +288,7 @@ TREES = st.lists(
 
 
 @given(TREES)
-def test_the_reading_of_a_tree_is_the_scheduler_s(nodes: list[tuple[int, int, int | None]]) -> None:
+def test_a_tree_is_interpreted_as_the_scheduler_does(nodes: list[tuple[int, int, int | None]]) -> None:
     names = {number for number, _, _ in nodes}
     parents = {number: (parent if parent >= 0 else None) for number, parent, _ in nodes}
     pods = {number: count for number, _, count in nodes}
@@ -327,14 +329,14 @@ def _is_below(number: int, above: int | None, parents: dict[int, int | None]) ->
     return False
 
 
-def test_a_tree_may_be_as_deep_as_an_object_is_large() -> None:
+def test_a_tree_can_be_as_deep_as_the_object_size_allows() -> None:
     chain = [subgroup("s0", minSubGroup=1)]
     chain += [subgroup(f"s{n}", parent=f"s{n - 1}", pods=1 if n == 5000 else None) for n in range(1, 5001)]
     verdict = validate(kai.pod_group(*chain), settings=KAI_SETTINGS, facts=WORLDS["kai-scheduler"])
     assert verdict.findings == ()
 
 
-def test_findings_stay_where_they_are_when_a_list_is_put_in_another_order() -> None:
+def test_reordering_a_list_does_not_change_its_findings() -> None:
     before, after = (kai.pod_group(*order, topologyConstraint=near(), minSubGroup=1) for order in (PAIR, PAIR[::-1]))
     roles = [ROLES[0], policy("worker", matchLabelKeys=None)]
     assert validate(after, before, settings=KAI_SETTINGS, facts=WORLDS["kai-scheduler"]).allowed

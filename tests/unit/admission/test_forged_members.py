@@ -1,5 +1,5 @@
-"""Grove's labels on a pod that names a group of a scheduler by itself: they exempt it from no rule about such pods, and
-no pod that Grove's operator creates is judged by these rules.
+"""Grove's labels on a pod that names a group of a scheduler: they exempt it from no rule about such pods, and these
+rules judge no pod that Grove's operator creates.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def stored(manifest: Manifest, user: str, facts: ClusterFacts = LATE) -> Verdict
     return validate(manifest, settings=CLUSTER, facts=facts, user=user)
 
 
-def test_a_member_that_comes_before_its_group_is_allowed_when_grove_s_operator_creates_it() -> None:
+def test_a_member_that_grove_s_operator_creates_before_its_group_is_allowed() -> None:
     assert stored(gang_pod(), OPERATOR).allowed
 
 
-def test_a_member_that_nobody_is_known_to_create_is_judged_only_by_what_preparation_did_not_write() -> None:
+def test_a_member_with_an_unknown_creator_is_judged_only_by_fields_that_preparation_did_not_write() -> None:
     assert stored(gang_pod(), "").findings == ()
     elsewhere = stored(gang_pod(labels={GROUP: "theirs"}, schedulerName="koord-scheduler"), "")
     assert (elsewhere.allowed, rules(elsewhere)) == (False, ["koordinator/pod-group-missing"])
 
 
-def test_a_member_that_a_tenant_creates_is_judged_also_where_it_was_prepared() -> None:
+def test_a_member_that_a_tenant_creates_is_judged_even_if_prepared() -> None:
     verdict = stored(gang_pod(), "alice")
     assert set(rules(verdict)) == {"koordinator/pod-group-missing", "grove/foreign-pod"}
     assert not verdict.allowed
@@ -86,14 +86,14 @@ def test_a_member_that_a_tenant_creates_is_judged_also_where_it_was_prepared() -
 
 
 @pytest.mark.parametrize("user", ["", "alice"])
-def test_a_group_in_a_field_that_preparation_keeps_is_judged(user: str) -> None:
+def test_a_group_in_a_field_that_preparation_does_not_overwrite_is_judged(user: str) -> None:
     rule = next(one for one in ABOUT_PODS if one.id == "kube/pod-composite")
     pod = gang_pod(schedulingGroup=rule.fails.object["spec"]["schedulingGroup"])
     assert rule.id in rules(verdict_on(rule, pod, user))
 
 
 @pytest.mark.parametrize("facts", [LATE, replace(LATE, pod_clique_sets={})], ids=["of a set", "of no set"])
-def test_a_forged_pod_is_judged_whether_its_set_is_there_or_not(facts: ClusterFacts) -> None:
+def test_a_forged_pod_is_judged_with_and_without_its_set(facts: ClusterFacts) -> None:
     asked = request(gang_pod(labels={GROUP: "theirs"}, schedulerName="koord-scheduler"), user="alice")
     admission.mutate(asked, facts, CLUSTER)
     verdict = admission.validate(asked, facts, CLUSTER)

@@ -1,4 +1,6 @@
-"""What of a living gang each scheduler follows, and up to which stage: the shape before and after, and the verdict."""
+"""Which changes of a gang with pods each scheduler follows, and up to which stage: the shape before and after, and the
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class Case(NamedTuple):
     after: PodGang
     said: str = ""
     until: Stage = Stage.BOUND
-    # What is made anew, as `Kind name`.
+    # What is recreated, as `Kind name`.
     anew: tuple[str, ...] = ()
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = EMPTY
@@ -189,7 +191,7 @@ def titles(objects: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(("scheduler", "case"), CASES)
-def test_a_change_of_a_living_gang(scheduler: str, case: Case) -> None:
+def test_a_change_of_a_gang_with_pods_is_applied_or_frozen(scheduler: str, case: Case) -> None:
     backend = of(scheduler, case)
     before, now = case.classes
     live = written(backend, case.before, case, [], before)
@@ -208,7 +210,7 @@ def test_a_change_of_a_living_gang(scheduler: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize(("scheduler", "case"), CASES)
-def test_an_attempt_that_ended_in_the_middle_is_no_change(scheduler: str, case: Case) -> None:
+def test_a_half_written_gang_does_not_count_as_a_change(scheduler: str, case: Case) -> None:
     backend = of(scheduler, case)
     whole = written(backend, case.after, case, [], None)
     for there in range(len(whole) + 1):
@@ -216,7 +218,7 @@ def test_an_attempt_that_ended_in_the_middle_is_no_change(scheduler: str, case: 
         assert backend.frozen(whole, whole[there:]) is None
 
 
-def test_what_somebody_else_edited_is_put_back_but_for_a_minimum_that_would_evict() -> None:
+def test_foreign_edits_are_reverted_except_a_minimum_that_would_evict_pods() -> None:
     case = Case(PLAIN, PLAIN)
     koordinator, kai = of("koord-scheduler", case), of("kai-scheduler", case)
     live = written(koordinator, PLAIN, case, [], None)
@@ -232,8 +234,8 @@ def test_what_somebody_else_edited_is_put_back_but_for_a_minimum_that_would_evic
     assert (frozen.what, frozen.until) == ("the minimum of demo-0-w goes from 1 to 2", Stage.WAITING)
 
 
-def test_the_way_in_which_a_gang_is_said_changes_only_without_pods() -> None:
-    """Pods bear the name of the group that they were prepared for."""
+def test_the_form_of_gang_objects_changes_only_without_pods() -> None:
+    """Pods have the name of the group that they were prepared for."""
     case = Case(PLAIN, PLAIN, facts=TREE)
     flat, tree = of("default-scheduler", case._replace(config={"hierarchical": "off"})), of("default-scheduler", case)
     live = written(flat, PLAIN, case, [], None)

@@ -1,4 +1,4 @@
-"""What holds for every input, tried on generated ones."""
+"""Properties of admission for every input, with generated inputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_any_object_gets_a_verdict(review: dict[str, Any], settings: Any) -> Non
 
 
 @given(reviews())
-def test_checking_a_review_never_fails_but_by_saying_why(review: dict[str, Any]) -> None:
+def test_a_failed_review_check_always_has_a_reason(review: dict[str, Any]) -> None:
     try:
         list(judge(review, NOTHING_KNOWN, SETTINGS[0]))
     except ReviewError as error:
@@ -72,7 +72,7 @@ TOUCHED_ON_PODS = {
 
 
 @given(gang_pods(), st.sampled_from(SETTINGS))
-def test_a_pod_s_patch_touches_nothing_but_what_preparation_lists(pod: dict[str, Any], settings: Any) -> None:
+def test_a_pod_s_patch_changes_only_the_listed_fields(pod: dict[str, Any], settings: Any) -> None:
     patch = list(admission.mutate(request(pod), NOTHING_KNOWN, settings).patch)
     assert {op["path"] for op in patch} <= TOUCHED_ON_PODS
     assert {op["op"] for op in patch} <= {"add", "replace"}
@@ -87,15 +87,13 @@ def test_a_pod_s_patch_touches_nothing_but_what_preparation_lists(pod: dict[str,
 
 
 @given(pod_clique_sets())
-def test_a_set_s_patch_is_its_record(manifest: dict[str, Any]) -> None:
+def test_a_set_s_patch_contains_only_its_record(manifest: dict[str, Any]) -> None:
     patch = admission.mutate(request(manifest), NOTHING_KNOWN, SETTINGS[0]).patch
     assert {op["path"] for op in patch} <= {"/metadata/labels", "/metadata/labels/rollcall.dev~1scheduler"}
 
 
 @given(pod_clique_sets(), st.randoms(use_true_random=False))
-def test_an_object_that_does_not_change_is_never_refused_whatever_its_order(
-    manifest: dict[str, Any], random: Any
-) -> None:
+def test_an_unchanged_object_is_never_refused_in_any_order_of_its_lists(manifest: dict[str, Any], random: Any) -> None:
     shuffled = deepcopy(manifest)
     random.shuffle(shuffled["spec"]["template"]["cliques"])
     # Which of two divergent cliques is named depends on which comes first; everything else keeps its place.
@@ -119,7 +117,7 @@ def _create(manifest: dict[str, Any]) -> Any:
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
-def test_a_pod_group_name_is_total_stable_and_fits_a_label(podgang: str, podgroup: str) -> None:
+def test_every_gang_has_a_stable_pod_group_name_that_fits_a_label(podgang: str, podgroup: str) -> None:
     name = pod_group_name(podgang, podgroup)
     assert name == pod_group_name(podgang, podgroup)
     assert len(name) <= 63

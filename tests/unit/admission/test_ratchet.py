@@ -1,4 +1,4 @@
-"""What an UPDATE is blamed for: every fault that is new, and none that the old object was admitted with."""
+"""The faults that refuse an UPDATE: every new one, and none that the old object was admitted with."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OLDER: dict[str, tuple[Manifest, list[str]]] = {
 
 
 @pytest.mark.parametrize(("older", "found"), OLDER.values(), ids=OLDER)
-def test_an_adoption_excuses_nothing_that_the_set_brings_along(older: Manifest, found: list[str]) -> None:
+def test_the_adoption_of_a_set_does_not_excuse_its_faults(older: Manifest, found: list[str]) -> None:
     cluster = koordinator(standalone=False)
     verdict = validate(labelled(older), older, settings=cluster, facts=NO_GANGS)
     assert not verdict.allowed
@@ -63,14 +63,14 @@ def test_an_adoption_excuses_nothing_that_the_set_brings_along(older: Manifest, 
 
 
 @pytest.mark.parametrize(("older", "found"), OLDER.values(), ids=OLDER)
-def test_once_adopted_the_same_faults_are_old_ones(older: Manifest, found: list[str]) -> None:
+def test_after_the_adoption_the_same_faults_are_old_faults(older: Manifest, found: list[str]) -> None:
     cluster = koordinator(standalone=False)
     verdict = validate(labelled(older), labelled(older), settings=cluster, facts=NO_GANGS)
     assert verdict.allowed
     assert actions(verdict) == [(rule, Action.WARN) for rule in found]
 
 
-def test_a_sound_set_is_adopted_in_silence() -> None:
+def test_a_valid_set_is_adopted_without_a_warning() -> None:
     verdict = validate(
         labelled(pod_clique_set(GPU)), pod_clique_set(GPU), settings=koordinator(standalone=False), facts=NO_GANGS
     )
@@ -109,7 +109,7 @@ VALUES: dict[str, tuple[Manifest, Manifest, bool]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "allowed"), VALUES.values(), ids=VALUES)
-def test_a_fault_is_the_old_one_only_if_its_whole_value_is(old: Manifest, new: Manifest, allowed: bool) -> None:
+def test_a_fault_is_old_only_if_its_whole_value_is_unchanged(old: Manifest, new: Manifest, allowed: bool) -> None:
     verdict = validate(new, old, settings=koordinator(standalone=False))
     assert [finding.action for finding in verdict.findings] == [Action.WARN if allowed else Action.DENY]
     assert verdict.allowed is allowed
@@ -172,7 +172,7 @@ REORDERED: dict[str, tuple[list[Manifest], ClusterFacts, list[str]]] = {
 
 @pytest.mark.parametrize(("cliques", "facts", "found"), REORDERED.values(), ids=REORDERED)
 @pytest.mark.parametrize("backwards", [False, True], ids=["into reverse", "back from reverse"])
-def test_cliques_in_another_order_make_no_old_fault_new(
+def test_reordering_cliques_does_not_turn_an_old_fault_into_a_new_one(
     cliques: list[Manifest], facts: ClusterFacts, found: list[str], backwards: bool
 ) -> None:
     one, other = pod_clique_set(*cliques, labels=KOORD), pod_clique_set(*reversed(cliques), labels=KOORD)
@@ -183,7 +183,7 @@ def test_cliques_in_another_order_make_no_old_fault_new(
     assert actions(verdict) == [(rule, Action.WARN) for rule in found]
 
 
-def test_an_old_disagreement_about_the_scheduler_hides_no_new_fault() -> None:
+def test_an_old_scheduler_conflict_hides_no_new_fault() -> None:
     astray = clique("worker", requests={"nvidia.com/gpu": "8"}, pod={"schedulerName": "volcano"})
     old = pod_clique_set(astray, labels=KOORD)
     new = pod_clique_set(astray, labels=KOORD, annotations=NVLINK)
@@ -195,7 +195,7 @@ def test_an_old_disagreement_about_the_scheduler_hides_no_new_fault() -> None:
     assert rules(unchanged) == ["rollcall/scheduler-disagree", MNNVL]
 
 
-def test_a_new_set_is_told_of_a_disagreement_and_of_all_else_at_once() -> None:
+def test_a_new_set_gets_scheduler_conflicts_and_all_other_findings_at_once() -> None:
     astray = clique("worker", requests={"nvidia.com/gpu": "8"}, pod={"schedulerName": "volcano"})
     verdict = validate(pod_clique_set(astray, labels=KOORD, annotations=NVLINK))
     assert actions(verdict) == [("rollcall/scheduler-disagree", Action.DENY), (MNNVL, Action.DENY)]
@@ -244,7 +244,7 @@ NEW_ITEMS: dict[str, tuple[Manifest, Manifest, list[tuple[object, Action]]]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), NEW_ITEMS.values(), ids=NEW_ITEMS)
-def test_no_item_of_a_list_in_an_annotation_hides_behind_another(
+def test_no_list_item_of_an_annotation_hides_the_fault_of_another(
     old: Manifest, new: Manifest, expected: list[tuple[object, Action]]
 ) -> None:
     facts = known(network_topologies={"default": LAYERS})
@@ -255,7 +255,7 @@ def test_no_item_of_a_list_in_an_annotation_hides_behind_another(
     assert verdict.allowed is all(action is Action.WARN for _, action in expected)
 
 
-def test_a_long_list_of_faults_hides_no_new_one_and_is_not_blamed_for_its_old_ones() -> None:
+def test_a_long_list_of_old_faults_hides_no_new_one_and_causes_no_refusal() -> None:
     many = [f"member-{index}" for index in range(2000)]
     settings = koordinator()
     fewer = validate(listing(*many[500:]), listing(*many), settings=settings, facts=known())

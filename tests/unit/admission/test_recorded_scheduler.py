@@ -1,4 +1,4 @@
-"""The scheduler of a PodCliqueSet: who chooses it, where that is recorded, and when it may change."""
+"""The scheduler of a PodCliqueSet: what chooses it, where it is recorded, and when it may change."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ CHOICES: dict[str, tuple[Any, ClusterFacts, str]] = {
 
 
 @pytest.mark.parametrize(("manifest", "facts", "chosen"), CHOICES.values(), ids=CHOICES)
-def test_the_scheduler_is_chosen_by_the_first_that_says_something(
-    manifest: Any, facts: ClusterFacts, chosen: str
-) -> None:
+def test_the_first_source_that_names_a_scheduler_chooses_it(manifest: Any, facts: ClusterFacts, chosen: str) -> None:
     verdict = mutate(manifest, settings=PLAIN_DEFAULT, facts=facts)
     assert verdict.scheduler == chosen
     assert validate(manifest, settings=PLAIN_DEFAULT, facts=facts).scheduler == chosen
 
 
-def test_the_choice_is_recorded_at_create_and_only_there() -> None:
+def test_the_choice_is_recorded_only_at_creation() -> None:
     assert list(mutate(pod_clique_set()).patch) == [
         {"op": "add", "path": "/metadata/labels", "value": {}},
         {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
@@ -55,24 +53,24 @@ def test_the_choice_is_recorded_at_create_and_only_there() -> None:
     assert mutate(pod_clique_set(), pod_clique_set()).patch == ()
 
 
-def test_the_record_is_carried_forward_when_an_update_lost_it() -> None:
+def test_the_record_is_restored_if_an_update_drops_it() -> None:
     verdict = mutate(pod_clique_set(), pod_clique_set(labels={LABEL: "default-scheduler"}))
     assert verdict.patch[-1]["value"] == "default-scheduler"
 
 
-def test_a_changed_default_moves_new_workloads_only() -> None:
+def test_a_changed_default_applies_to_new_workloads_only() -> None:
     old = pod_clique_set(labels={LABEL: "default-scheduler"})
     assert validate(old, old, settings=koordinator(standalone=False)).scheduler == "default-scheduler"
 
 
-def test_a_set_older_than_rollcall_is_left_alone_in_a_cluster() -> None:
+def test_in_a_cluster_a_set_older_than_rollcall_is_left_unchanged() -> None:
     faulty = pod_clique_set(GPU, annotations=NVLINK)
     verdict = validate(faulty, faulty, settings=koordinator(standalone=False))
     assert verdict.allowed
     assert verdict.findings == ()
 
 
-def test_standalone_judges_an_update_as_at_create() -> None:
+def test_a_standalone_server_judges_an_update_like_a_creation() -> None:
     verdict = validate(pod_clique_set(GPU, annotations=NVLINK), pod_clique_set(GPU))
     assert rules(verdict) == ["koordinator/mnnvl"]
     assert not verdict.allowed
@@ -101,13 +99,13 @@ CHANGES: dict[str, tuple[dict[str, str], dict[str, str], ClusterFacts, list[str]
         ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND),
         ["rollcall/scheduler-change"],
     ),
-    "adoption when nobody knows of its pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
+    "adoption with unknown pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
     "no change": (KOORD, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND), []),
 }
 
 
 @pytest.mark.parametrize(("before", "after", "facts", "expected"), CHANGES.values(), ids=CHANGES)
-def test_the_record_may_change_only_while_no_gang_lives(
+def test_the_record_can_change_only_without_gang_pods(
     before: dict[str, str], after: dict[str, str], facts: ClusterFacts, expected: list[str]
 ) -> None:
     old, new = pod_clique_set(labels=before), pod_clique_set(labels=after)

@@ -1,5 +1,5 @@
-"""What an API server really sent while Grove's operator worked, replayed. Where the recordings are not at hand
-(ROLLCALL_RECORDINGS), a short stand-in of our own has the same shapes.
+"""Recorded reviews of an API server with Grove's operator, replayed. Without the recordings (ROLLCALL_RECORDINGS), a
+short stand-in of the same shape is used.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ assert REVIEWS, "ROLLCALL_RECORDINGS names a folder without recordings"
 
 
 @pytest.mark.parametrize("review", REVIEWS)
-def test_a_gang_s_pods_are_prepared_once_and_nothing_else_is_changed(review: dict[str, Any]) -> None:
+def test_preparing_a_gang_s_pods_is_idempotent_and_changes_nothing_else(review: dict[str, Any]) -> None:
     asked = review["request"]
     before = json.loads(json.dumps(asked["object"]))
     verdict = admission.mutate(request_from(review), NOTHING_KNOWN, SETTINGS)
@@ -98,7 +98,7 @@ def test_a_gang_s_pods_are_prepared_once_and_nothing_else_is_changed(review: dic
 
 
 @pytest.mark.parametrize("review", REVIEWS)
-def test_what_is_refused_is_refused_for_its_topology(review: dict[str, Any]) -> None:
+def test_the_refused_recordings_are_refused_for_their_topology(review: dict[str, Any]) -> None:
     """Two of the recorded workloads are fine on Koordinator; the third has topology on a scaling group."""
     verdict = admission.validate(request_from(review), NOTHING_KNOWN, SETTINGS)
     expected: set[str] = set()

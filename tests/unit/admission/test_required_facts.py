@@ -1,4 +1,4 @@
-"""Which facts are read live before a decision, and which refusals are looked at twice."""
+"""The facts that are read live before a decision, and the refusals that need a live read first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES: dict[str, tuple[Request, ClusterFacts, tuple[Needed, ...]]] = {
         (OWNER,),
     ),
     "a gang's pod before there is a cache": (request(gang_pod()), NOTHING_KNOWN, (OWNER,)),
-    "a pod of nobody": (request({"kind": "Pod", "metadata": {}}), NOTHING_KNOWN, ()),
+    "a pod without a gang": (request({"kind": "Pod", "metadata": {}}), NOTHING_KNOWN, ()),
     "a pod that changes": (request(gang_pod(), gang_pod()), NOTHING_KNOWN, ()),
     "a set in a known namespace": (request(pod_clique_set()), KNOWN, ()),
     "a set in a namespace made a moment ago": (request(pod_clique_set()), ClusterFacts(namespaces={}), (NAMESPACE,)),
@@ -50,11 +50,13 @@ CASES: dict[str, tuple[Request, ClusterFacts, tuple[Needed, ...]]] = {
 
 
 @pytest.mark.parametrize(("asked", "facts", "needed"), CASES.values(), ids=CASES)
-def test_what_must_be_read_before_a_decision(asked: Request, facts: ClusterFacts, needed: tuple[Needed, ...]) -> None:
+def test_the_facts_that_must_be_read_before_a_decision(
+    asked: Request, facts: ClusterFacts, needed: tuple[Needed, ...]
+) -> None:
     assert required_facts(asked, facts) == needed
 
 
-def test_a_refusal_for_want_of_a_quota_is_looked_at_twice() -> None:
+def test_a_refusal_for_a_missing_quota_needs_a_live_read() -> None:
     workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
     facts = ClusterFacts(namespaces={}, elastic_quotas={}, apis=frozenset())
     verdict = admission.validate(request(workload), facts, koordinator())
@@ -62,13 +64,13 @@ def test_a_refusal_for_want_of_a_quota_is_looked_at_twice() -> None:
     assert in_doubt(verdict) == (Needed("elastic_quotas", "q"), Needed("apis"))
 
 
-def test_a_refusal_for_another_reason_is_not() -> None:
+def test_a_refusal_for_another_reason_needs_no_live_read() -> None:
     workload = pod_clique_set(annotations={"grove.io/auto-mnnvl": "enabled"})
     verdict = admission.validate(request(workload), NOTHING_KNOWN, koordinator())
     assert (verdict.allowed, in_doubt(verdict)) == (False, ())
 
 
-def test_a_warning_is_not_worth_a_second_look() -> None:
+def test_a_warning_needs_no_live_read() -> None:
     workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
     settings = koordinator(enforcement={"mode": "warn"})
     verdict = admission.validate(request(workload), ClusterFacts(elastic_quotas={}), settings)
@@ -83,7 +85,7 @@ def test_a_missing_quota_never_refuses_a_pod() -> None:
         assert rules(admission.validate(request(pod), facts, koordinator(standalone=False))) == expected
 
 
-def test_what_was_learned_is_added_and_what_is_not_there_is_forgotten() -> None:
+def test_live_reads_add_found_objects_and_drop_missing_ones() -> None:
     known = ClusterFacts(elastic_quotas={"old": Quota(is_parent=False), "gone": Quota(is_parent=False)})
     found: dict[Needed, Any] = {
         Needed("elastic_quotas", "new"): Quota(is_parent=True),
@@ -99,7 +101,7 @@ def test_what_was_learned_is_added_and_what_is_not_there_is_forgotten() -> None:
     assert set(known.elastic_quotas or ()) == {"old", "gone"}, "the cache itself is not written"
 
 
-def test_a_snapshot_stays_as_it_is() -> None:
+def test_a_snapshot_is_immutable() -> None:
     gangs = {("default", "demo-0"): PodGangFacts("demo")}
     live = ClusterFacts(pod_gangs=gangs)
     made = live.snapshot()
@@ -108,7 +110,7 @@ def test_a_snapshot_stays_as_it_is() -> None:
     assert (len(live.pod_gangs or ()), len(copy.pod_gangs or ())) == (0, 1)
 
 
-def test_facts_are_called_what_they_are() -> None:
+def test_a_needed_fact_is_printed_with_its_kind() -> None:
     told = [str(OWNER), str(NAMESPACE), str(BOUND), str(Needed("apis")), str(Needed("example_queues", "q"))]
     assert told == [
         "PodCliqueSet default/demo",

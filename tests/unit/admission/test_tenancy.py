@@ -1,4 +1,4 @@
-"""What a user may do to the rules: pass them by who asks, and by nothing that is written into an object."""
+"""How a user can be exempt from rules: by the user name only, and by nothing in an object."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WRONG = {"kai/group-queue", "volcano/task-minimums"}
 
 @pytest.mark.parametrize("manifest", CLAIMED.values(), ids=CLAIMED)
 @pytest.mark.parametrize("user", ["alice", "system:serviceaccount:team-a:pod-grouper", ""])
-def test_what_an_object_says_of_itself_exempts_it_from_nothing(manifest: Manifest, user: str) -> None:
+def test_metadata_of_an_object_never_exempts_it(manifest: Manifest, user: str) -> None:
     verdict = validate(manifest, settings=configured(), facts=FACTS, user=user)
     assert not verdict.allowed
     assert WRONG & set(rules(verdict))
@@ -80,13 +80,13 @@ EXEMPT = [
 
 
 @pytest.mark.parametrize("user", EXEMPT)
-def test_the_reconciler_and_the_schedulers_own_controllers_may_write_any_gang_object(user: str) -> None:
+def test_the_reconciler_and_scheduler_controllers_can_write_any_gang_object(user: str) -> None:
     settings = configured()
     for manifest in CLAIMED.values():
         assert validate(manifest, settings=settings, facts=FACTS, user=user).findings == ()
 
 
-def test_pods_are_judged_whoever_creates_them() -> None:
+def test_pods_are_judged_whichever_user_creates_them() -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -98,7 +98,7 @@ def test_pods_are_judged_whoever_creates_them() -> None:
     assert rules(verdict) == ["koordinator/pod-group-missing"]
 
 
-def test_the_configuration_says_who_is_exempt() -> None:
+def test_the_configuration_names_the_exempt_users() -> None:
     argo, ours = "system:serviceaccount:argocd:controller", "system:serviceaccount:gangs:writer"
     settings = configured(
         tenancy={"exemptUsers": [argo], "reconcilers": [ours]},
@@ -111,7 +111,7 @@ def test_the_configuration_says_who_is_exempt() -> None:
     assert list(allowed.values()) == [True, True, True, False, False, False]
 
 
-def test_without_a_cluster_s_word_nobody_is_the_reconciler() -> None:
+def test_without_a_cluster_no_user_is_the_reconciler() -> None:
     assert "system:serviceaccount:rollcall-system:rollcall" not in settings_of("volcano").exempt_users
     assert installed_in(settings_of("volcano"), "here").exempt_users >= {
         "system:serviceaccount:here:rollcall",
@@ -126,7 +126,7 @@ def reviewed(user_info: Any) -> Any:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
 
 
-def test_a_review_says_who_asks_in_so_many_characters() -> None:
+def test_the_user_name_of_a_review_has_a_length_limit() -> None:
     assert request_from(reviewed({"username": "alice", "groups": ["a"]})).user == "alice"
     assert request_from(reviewed(None)).user == request_from(reviewed({})).user == ""
     assert request_from(reviewed({"username": "x" * 10_000})).user == "x" * 512
@@ -155,18 +155,18 @@ def test_a_pod_with_grove_s_labels_that_another_user_creates_is_reported() -> No
 @pytest.mark.parametrize(
     "user", ["", "system:serviceaccount:grove-system:grove-operator", "system:serviceaccount:dynamo:grove-operator"]
 )
-def test_the_operator_s_own_pods_and_those_of_nobody_are_not(user: str) -> None:
+def test_pods_of_the_operator_and_pods_with_an_unknown_creator_are_not_reported(user: str) -> None:
     assert rules(stored(user)) == []
 
 
-def test_an_operator_by_its_full_name_is_none_in_another_namespace() -> None:
+def test_an_operator_account_does_not_count_in_another_namespace() -> None:
     tenancy = {"groveOperators": ["system:serviceaccount:grove-system:grove-operator"]}
     settings = settings_from({**EVERYTHING, "scheduler": SCHEDULER, "tenancy": tenancy}, "test")
     assert rules(stored("system:serviceaccount:grove-system:grove-operator", settings)) == []
     assert rules(stored("system:serviceaccount:team-a:grove-operator", settings)) == ["grove/foreign-pod"]
 
 
-def test_a_foreign_pod_can_be_refused_where_the_configuration_says_so() -> None:
+def test_a_foreign_pod_is_refused_if_the_configuration_says_so() -> None:
     strict = settings_of("koord-scheduler", enforcement={"rules": {"grove/foreign-pod": "deny"}})
     assert not stored("alice", strict).allowed
 
@@ -214,7 +214,7 @@ def _elsewhere(value: Any) -> Any:
     return replace(value, group=("elsewhere", value.group)) if isinstance(value, GroupPod) else value
 
 
-def test_every_part_of_the_facts_with_namespaces_is_moved() -> None:
+def test_every_namespaced_fact_is_moved_for_the_test() -> None:
     keyed: set[str] = set()
     for rule in EVERY_RULE:
         for example in (rule.fails, rule.passes):
@@ -227,8 +227,8 @@ def test_every_part_of_the_facts_with_namespaces_is_moved() -> None:
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
-def test_what_is_stored_in_another_namespace_refuses_nothing_in_this_one(rule: Rule) -> None:
-    """A Queue is in no namespace: whoever may change one is asked to look at the PodGroups of all."""
+def test_objects_in_another_namespace_cause_no_refusal_in_this_one(rule: Rule) -> None:
+    """A Queue has no namespace: a user who changes one is shown the PodGroups of all namespaces."""
     for example in (rule.fails, rule.passes):
         if example.object.get("kind") == "Queue":
             continue
@@ -243,7 +243,7 @@ def _denied(rule: Rule, example: Example, facts: ClusterFacts) -> set[tuple[str,
     return {finding.identity for finding in verdict.denials}
 
 
-def test_a_list_of_another_namespace_that_names_my_gang_is_a_warning() -> None:
+def test_a_list_in_another_namespace_that_names_this_gang_causes_a_warning() -> None:
     mine = with_metadata(pod_group("train"), namespace="team-b", annotations={})
     theirs = with_metadata(
         pod_group("decoy", settings={"groups": '["team-a/decoy","team-b/train"]'}), namespace="team-a"
@@ -254,7 +254,7 @@ def test_a_list_of_another_namespace_that_names_my_gang_is_a_warning() -> None:
     ]
 
 
-def test_one_of_my_own_namespace_still_refuses_beside_one_of_another() -> None:
+def test_a_conflict_in_the_same_namespace_is_refused_beside_one_in_another() -> None:
     mine = pod_group("leader", settings={"groups": '["team-a/decoy","default/leader","default/worker"]'})
     theirs = with_metadata(pod_group("decoy"), namespace="team-a")
     verdict = validate(mine, settings=settings_of("koord-scheduler"), facts=known(theirs, pod_group("worker")))
@@ -263,7 +263,7 @@ def test_one_of_my_own_namespace_still_refuses_beside_one_of_another() -> None:
 
 
 @pytest.mark.parametrize("foreign", [0, 33, 400])
-def test_lists_of_a_foreign_namespace_do_not_hide_one_of_my_own(foreign: int) -> None:
+def test_lists_in_other_namespaces_do_not_hide_one_in_the_same_namespace(foreign: int) -> None:
     mine = ("default/helper", "default/train")
     groups = {("default", "helper"): KoordinatorPodGroup(1, (*mine, "default/x"))}
     groups |= {("evil", f"g{number}"): KoordinatorPodGroup(1, mine) for number in range(foreign)}

@@ -42,7 +42,7 @@ def podgang(*members: Manifest, labels: Manifest | None = None, **spec: Any) -> 
 
 
 def bare(objects: list[Manifest]) -> list[Manifest]:
-    """Without what all objects have in common, which a test of its own looks at."""
+    """Without the fields that all objects have in common; another test covers them."""
     return [{"is": _title(found), **found["spec"]} for found in objects]
 
 

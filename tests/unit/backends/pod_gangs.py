@@ -1,4 +1,4 @@
-"""PodGangs as Grove's operator writes them, short to write for the tests of the backends."""
+"""PodGangs as Grove's operator writes them, in a short form for the tests of the backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every backend has the same files, and one that is left out of a list is found."""
+"""Every backend has the same files, and every rule is in its list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webhook.backends.registry import BUILT_IN
 from webhook.validators.registry import collect
 
 FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
-# What a scheduler has beside these is in files of its own, listed here with the reason.
+# Additional files of a scheduler, listed here with the reason.
 FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"}
 MORE = {
     "kai": {"subgroups"},
@@ -55,7 +55,7 @@ def test_a_backend_has_the_files_of_its_neighbours(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_rule_of_a_backend_is_in_its_list(folder: str) -> None:
+def test_the_rule_list_of_a_backend_is_complete(folder: str) -> None:
     rules = import_module(f"{folder}.rules")
     modules = [import_module(f"{folder}.rules.{name}") for name in sorted(files_of(rules))]
     declared = [rule.id for rule in collect(*modules)]

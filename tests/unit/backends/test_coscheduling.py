@@ -1,4 +1,4 @@
-"""The backend of scheduler-plugins: the PodGroup against one written by hand, what is refused, and what pods carry."""
+"""The backend of scheduler-plugins: the PodGroup compared with one written by hand, refusals, and the keys of pods."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_gang_is_one_pod_group_of_all_its_pods() -> None:
     }
 
 
-def test_a_gang_of_one_clique_may_have_pods_to_spare() -> None:
+def test_a_gang_of_one_clique_can_have_more_pods_than_its_minimum() -> None:
     assert translated(podgang(member("demo-0-worker", 2, 4)))["spec"] == {"minMember": 2, "scheduleTimeoutSeconds": 60}
 
 
@@ -74,7 +74,7 @@ CANNOT_BE_SAID = {
 
 
 @pytest.mark.parametrize(("gang", "rule"), CANNOT_BE_SAID.values(), ids=CANNOT_BE_SAID)
-def test_what_a_sum_cannot_say_is_not_translated(gang: PodGang, rule: str) -> None:
+def test_a_gang_that_one_sum_cannot_express_is_not_translated(gang: PodGang, rule: str) -> None:
     with pytest.raises(Inexpressible) as error:
         translated(gang)
     assert [finding.rule for finding in error.value.findings] == [rule]
@@ -97,14 +97,16 @@ MINIMUMS: dict[str, tuple[PodGang, Manifest | None, int]] = {
 
 
 @pytest.mark.parametrize(("gang", "live", "minimum"), MINIMUMS.values(), ids=MINIMUMS)
-def test_a_released_minimum_is_kept_and_never_below_one(gang: PodGang, live: Manifest | None, minimum: int) -> None:
+def test_a_released_minimum_keeps_its_last_value_and_is_at_least_one(
+    gang: PodGang, live: Manifest | None, minimum: int
+) -> None:
     (desired,) = backend().gang_objects(gang, Record(NAME), NOTHING_KNOWN)
     before = deepcopy((desired, live))
     assert backend().adopt(desired, live)["spec"] == {"minMember": minimum, "scheduleTimeoutSeconds": 60}
     assert (desired, live) == before
 
 
-def test_a_pod_names_the_pod_group_and_has_its_set_s_priority() -> None:
+def test_a_pod_names_its_pod_group_and_has_its_set_s_priority() -> None:
     priority = PodPriority("high", 1000, "Never")
     changes = backend().prepare_pod(GangMember("team-a", "demo-0", "demo-0-worker", Record(NAME), priority=priority))
     assert changes.scheduler_name == "scheduler-plugins-scheduler"
@@ -112,7 +114,7 @@ def test_a_pod_names_the_pod_group_and_has_its_set_s_priority() -> None:
     assert changes.priority == priority
 
 
-def test_a_name_too_long_for_a_label_is_cut_alike_on_pods_and_pod_group() -> None:
+def test_a_name_too_long_for_a_label_is_cut_the_same_way_on_pods_and_pod_group() -> None:
     long = "a" * 80
     gang = PodGang({"metadata": {"name": long, "namespace": "team-a"}, "spec": {"podgroups": [WORKER]}})
     changes = backend().prepare_pod(GangMember("team-a", long, "demo-0-worker", Record(NAME)))
@@ -152,11 +154,13 @@ JUDGED: dict[str, tuple[Manifest, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "rules"), JUDGED.values(), ids=JUDGED)
-def test_a_workload_is_refused_for_what_would_not_be_kept(manifest: Manifest, rules: list[str]) -> None:
+def test_a_workload_is_refused_for_constraints_that_coscheduling_would_ignore(
+    manifest: Manifest, rules: list[str]
+) -> None:
     verdict = next(iter(judge(manifest, CLASSES, settings_of(NAME)))).verdict
     assert [finding.rule for finding in verdict.findings] == rules
 
 
-def test_a_scheduler_that_knows_no_gates_is_refused() -> None:
+def test_a_scheduler_without_scheduling_gates_is_refused() -> None:
     assert CoschedulingBackend.version_problem(Version(0, 26, 7)) is not None
     assert CoschedulingBackend.version_problem(Version(0, 27)) is None

@@ -1,4 +1,6 @@
-"""PodGang to KAI's PodGroups, against objects written out by hand; what a pod is told; what a living group keeps."""
+"""PodGang to KAI's PodGroups, compared with objects written by hand; the keys of a pod; what an existing
+group keeps.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def refused(gang: PodGang, **arguments: Any) -> tuple[str, str]:
     return finding.rule, str(finding.at)
 
 
-def test_a_gang_of_one_clique_is_one_pod_group_with_one_leaf_and_a_name_that_is_unique_in_the_cluster() -> None:
+def test_a_gang_of_one_clique_is_one_pod_group_with_one_leaf_and_a_cluster_wide_unique_name() -> None:
     # printf team-a/demo-0 | sha256sum
     assert translated(podgang(member("demo-0-worker", 2, 4))) == {
         "apiVersion": "scheduling.run.ai/v2alpha2",
@@ -115,7 +117,7 @@ def test_nested_topology_is_a_tree_of_subgroups_with_levels_by_label_key() -> No
     }
 
 
-def test_a_scaled_replica_is_a_gang_of_its_own_and_the_base_gang_has_a_set_for_each_replica_with_topology() -> None:
+def test_a_scaled_replica_is_a_separate_gang_and_topology_gives_base_replicas_a_subgroup_each() -> None:
     manifest = pod_clique_set(
         clique("router", replicas=1),
         clique("pleader", replicas=1),
@@ -167,7 +169,7 @@ def test_a_set_s_pods_name_the_leaf_that_their_pod_group_has() -> None:
     assert pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] == group["spec"]["subGroups"][0]["name"]
 
 
-def test_gangs_of_one_name_in_two_namespaces_are_two_pod_groups() -> None:
+def test_gangs_with_one_name_in_two_namespaces_have_different_pod_group_names() -> None:
     names = set()
     for namespace in ("team-a", "team-b"):
         gang = podgang(member("demo-0-worker", 2))
@@ -176,7 +178,7 @@ def test_gangs_of_one_name_in_two_namespaces_are_two_pod_groups() -> None:
     assert len(names) == 2
 
 
-def test_the_longest_names_are_cut_and_stay_apart() -> None:
+def test_the_longest_names_are_cut_and_stay_different() -> None:
     names = {
         KAI.prepare_pod(GangMember("team-a", f"{'a' * 250}{last}", "c", RECORD)).annotations["pod-group-name"]
         for last in ("-bb", "-bc")
@@ -185,13 +187,13 @@ def test_the_longest_names_are_cut_and_stay_apart() -> None:
     assert len(names) == 2
 
 
-def test_a_clique_whose_name_is_no_dns_label_becomes_a_leaf_by_a_hash() -> None:
+def test_a_clique_whose_name_is_not_a_dns_label_gets_a_hashed_leaf_name() -> None:
     (group,) = translated(podgang(member("my.demo-0-worker", 2)))["spec"]["subGroups"]
     # printf my.demo-0-worker | sha256sum
     assert group == {"name": "leaf-5ddc10359b9ed2804ecc", "minMember": 2}
 
 
-def test_a_group_of_members_that_is_called_as_a_clique_is_named_by_a_hash() -> None:
+def test_a_member_group_with_the_name_of_a_clique_gets_a_hashed_name() -> None:
     group = {"podGroupNames": ["demo-0-sg-0-w"], **asks("example.com/rack")}
     found = translated(
         podgang(
@@ -205,7 +207,7 @@ def test_a_group_of_members_that_is_called_as_a_clique_is_named_by_a_hash() -> N
     assert names == ["group-244414ff63247530f3b5", "demo-0-sg-0", "demo-0-sg-0-w"]
 
 
-def test_a_pod_is_told_its_group_its_leaf_and_its_queue_and_podgrouper_to_skip_it() -> None:
+def test_a_pod_gets_its_group_leaf_and_queue_and_the_skip_mark_for_podgrouper() -> None:
     owner = ClusterFacts(pod_clique_sets={("default", "demo"): RECORD})
     asked = request(gang_pod())
     admission.mutate(asked, owner, settings_of("kai-scheduler", standalone=False))
@@ -219,7 +221,7 @@ def test_a_pod_is_told_its_group_its_leaf_and_its_queue_and_podgrouper_to_skip_i
     assert annotations["pod-group-name"] == "demo-0-8aaf2c3d"
 
 
-def test_the_profile_s_queue_is_for_those_who_name_none_and_its_key_for_those_who_do() -> None:
+def test_the_profile_s_queue_is_the_default_and_its_key_is_for_sets_that_name_one() -> None:
     config = {"defaultQueue": "spare", "queueLabelKey": "runai/queue"}
     gang = podgang(member("demo-0-worker", 2))
     assert translated(gang, RECORD, config=config)["spec"]["queue"] == "spare"
@@ -230,7 +232,7 @@ def test_the_profile_s_queue_is_for_those_who_name_none_and_its_key_for_those_wh
     assert changes.labels == {"kai.scheduler/subgroup-name": "demo-0-worker", "runai/queue": "yes"}
 
 
-def test_a_queue_that_no_label_can_bear_is_on_no_pod() -> None:
+def test_a_queue_name_that_does_not_fit_a_label_is_not_written_to_pods() -> None:
     odd = replace(RECORD, queues=(("kai.scheduler/queue", "Not A Queue"),))
     assert "kai.scheduler/queue" not in KAI.prepare_pod(GangMember("a", "demo-0", "w", odd)).labels
 
@@ -249,7 +251,7 @@ def test_the_node_pool_and_the_preemptibility_of_a_set_reach_its_pod_group() -> 
     assert found["spec"]["preemptibility"] == "non-preemptible"
 
 
-def test_another_key_may_say_the_node_pool() -> None:
+def test_the_key_of_the_node_pool_is_configurable() -> None:
     gang = labelled(podgang(member("demo-0-worker", 2)), **{"example.com/pool": "h100"})
     found = translated(gang, config={"nodePoolLabelKey": "example.com/pool"})
     assert found["metadata"]["labels"]["example.com/pool"] == "h100"
@@ -312,18 +314,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("gang", "record", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_as_a_whole_is_not_said_in_part(
+def test_a_gang_that_cannot_be_expressed_completely_is_not_written(
     gang: PodGang, record: Record, told: tuple[str, str]
 ) -> None:
     assert refused(gang, record=record, facts=replace(KNOWN, kai_topologies={})) == told
 
 
-def test_what_is_not_known_of_a_topology_refuses_nothing() -> None:
+def test_an_unknown_topology_causes_no_refusal() -> None:
     found = translated(podgang(member("w", 1), annotations=DC, **asks("example.com/slot")))
     assert found["spec"]["topologyConstraint"] == {"topology": "dc", "requiredTopologyLevel": "example.com/slot"}
 
 
-def test_a_topology_that_nobody_keeps_or_makes_is_not_written_into_a_group() -> None:
+def test_a_topology_that_does_not_exist_is_not_written_into_a_group() -> None:
     gang = podgang(member("w", 1), annotations=DC, **asks("example.com/rack"))
     facts = ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS, {"kai-scheduler": "racks"})}, kai_topologies={})
     assert refused(gang, facts=facts) == ("kai/topology", "spec.topologyConstraint.packConstraint")
@@ -331,12 +333,12 @@ def test_a_topology_that_nobody_keeps_or_makes_is_not_written_into_a_group() -> 
     assert translated(gang, facts=kept)["spec"]["topologyConstraint"]["topology"] == "racks"
 
 
-def test_a_minimum_below_zero_is_none_because_KAI_s_schema_knows_no_less() -> None:
+def test_a_negative_minimum_becomes_zero_because_KAI_s_schema_allows_no_less() -> None:
     (group,) = KAI.gang_objects(podgang(member("w", -3)), RECORD, NOTHING_KNOWN)
     assert group["spec"]["subGroups"] == [{"name": "w", "minMember": 0}]
 
 
-def test_a_group_that_names_nobody_constrains_nothing() -> None:
+def test_a_constraint_group_without_members_is_ignored() -> None:
     alone = translated(podgang(member("w", 1)))
     assert translated(podgang(member("w", 1), annotations=DC, **of_group("example.com/rack"))) == alone
 
@@ -345,7 +347,7 @@ def adopted(desired: Any, live: Any) -> Any:
     return KAI.adopt(desired, live)
 
 
-def test_a_living_pod_group_keeps_its_queue_and_its_node_pool() -> None:
+def test_an_existing_pod_group_keeps_its_queue_and_its_node_pool() -> None:
     desired = translated(podgang(member("demo-0-worker", 2)))
     live = {
         **desired,
@@ -359,14 +361,14 @@ def test_a_living_pod_group_keeps_its_queue_and_its_node_pool() -> None:
     assert "other" not in found["metadata"]["labels"]
 
 
-def test_a_living_pod_group_of_the_default_node_pool_stays_there() -> None:
+def test_an_existing_pod_group_in_the_default_node_pool_stays_there() -> None:
     desired = translated(labelled(podgang(member("demo-0-worker", 2)), **{"kai.scheduler/node-pool": "h100"}))
     live = translated(podgang(member("demo-0-worker", 2)))
     assert adopted(desired, live) == live
     assert adopted(desired, None) == desired
 
 
-def test_released_leaves_keep_their_last_minimum_and_at_least_one_pod() -> None:
+def test_released_leaves_keep_their_last_minimum_of_at_least_one() -> None:
     before = translated(podgang(member("a", 3), member("b", 2)))
     (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NOTHING_KNOWN)
     minimums = {group["name"]: group["minMember"] for group in adopted(released, before)["spec"]["subGroups"]}

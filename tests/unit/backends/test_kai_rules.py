@@ -1,4 +1,4 @@
-"""What is refused for kai-scheduler, and what is not: the cases beside each rule's own two examples."""
+"""The rules of kai-scheduler: cases beyond each rule's own two examples."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def judged(
     config: dict[str, Any] | None = None,
     **profile: Any,
 ) -> Any:
-    # None of these bears a stated version or a served API; whether its kinds are served is another rule's matter.
+    # None of these has a stated version or a served API; whether its kinds are served is another rule's matter.
     return validate(manifest, old, settings=settings_of("kai-scheduler", config, **profile), facts=facts)
 
 
@@ -83,7 +83,7 @@ FINE = {
 
 
 @pytest.mark.parametrize("manifest", FINE.values(), ids=FINE)
-def test_what_kai_scheduler_can_run_is_allowed(manifest: Manifest) -> None:
+def test_a_workload_that_kai_scheduler_can_run_is_allowed(manifest: Manifest) -> None:
     verdict = judged(manifest)
     assert (verdict.allowed, rules(verdict), verdict.unjudged) == (True, [], ())
 
@@ -149,12 +149,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("manifest", "rule", "place"), REFUSED.values(), ids=REFUSED)
-def test_what_kai_scheduler_would_mishandle_is_refused(manifest: Manifest, rule: str, place: str) -> None:
+def test_a_workload_that_kai_scheduler_would_mishandle_is_refused(manifest: Manifest, rule: str, place: str) -> None:
     verdict = judged(manifest)
     assert [(finding.rule, str(finding.at)) for finding in verdict.denials] == [(rule, place)]
 
 
-def test_a_queue_in_a_circle_ends_the_search_and_is_no_leaf() -> None:
+def test_a_queue_in_a_circle_ends_the_search_and_is_not_a_leaf() -> None:
     (finding,) = judged(queued(queue="round")).denials
     assert "has the child" in finding.why
 
@@ -168,7 +168,7 @@ def test_a_queue_by_a_key_that_is_not_read_is_warned_about() -> None:
     assert judged(queued(queue="team-b", labels={"example.com/queue": "team-a"}), config=config).findings == ()
 
 
-def test_the_default_node_pool_is_told_in_words() -> None:
+def test_the_default_node_pool_is_named_in_messages() -> None:
     (other,) = judged(queued(labels={POOL: "h100"})).findings
     assert other.why == 'the queue "team-a" is in the default node pool, and each shard sees only its own pool'
     (above,) = judged(queued(queue="astray", labels={POOL: "h100"})).findings
@@ -177,7 +177,7 @@ def test_the_default_node_pool_is_told_in_words() -> None:
     )
 
 
-def test_the_missing_ancestor_of_a_queue_may_be_far_up() -> None:
+def test_a_missing_ancestor_of_a_queue_is_found_at_any_height() -> None:
     facts = replace(FACTS, kai_queues={"deep": KaiQueue("middle"), "middle": KaiQueue("gone")})
     (finding,) = judged(queued(queue="deep"), facts=facts).denials
     assert (finding.absent, '"gone"' in finding.why) == (Needed("kai_queues", "gone"), True)
@@ -189,7 +189,7 @@ def test_the_profile_s_queue_is_judged_like_one_that_the_set_names() -> None:
     assert finding.why.startswith("the profile's defaultQueue has the child")
 
 
-def test_the_administrator_s_keys_are_the_ones_that_count() -> None:
+def test_the_keys_of_the_configuration_count() -> None:
     config = {"queueLabelKey": "runai/queue", "nodePoolLabelKey": "example.com/pool"}
     facts = replace(FACTS, kai_queues={"team-a": KaiQueue(None, {"example.com/pool": "h100"})})
     asked = pod_clique_set(labels={"runai/queue": "team-a", "example.com/pool": "h100", QUEUE: "nowhere"})
@@ -216,15 +216,13 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("manifest", "lost", "rule"), UNKNOWN.values(), ids=UNKNOWN)
-def test_what_is_unknown_is_said_and_neither_passed_nor_refused(
-    manifest: Manifest, lost: dict[str, Any], rule: str
-) -> None:
+def test_unknown_facts_are_reported_as_not_judged(manifest: Manifest, lost: dict[str, Any], rule: str) -> None:
     verdict = judged(manifest, facts=replace(FACTS, **lost))
     assert verdict.denials == ()
     assert [unjudged.rule for unjudged in verdict.unjudged] == [rule]
 
 
-def test_a_topology_that_cannot_be_made_of_its_binding_is_as_good_as_none() -> None:
+def test_a_topology_that_cannot_be_created_from_its_binding_counts_as_missing() -> None:
     upside_down = TopologyBinding({"host": "kubernetes.io/hostname", "rack": "example.com/rack"})
     facts = replace(FACTS, topology_bindings={"dc": upside_down})
     verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
@@ -237,13 +235,13 @@ def test_a_topology_that_cannot_be_made_of_its_binding_is_as_good_as_none() -> N
     assert judged(queued(topologyConstraint=required("rack")), facts=there).allowed
 
 
-def test_a_binding_that_is_known_not_to_be_there_is_for_grove_to_refuse() -> None:
+def test_a_missing_binding_is_left_for_grove_to_refuse() -> None:
     facts = replace(FACTS, topology_bindings={}, kai_topologies={"dc": ("example.com/rack",)})
     verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
     assert (rules(verdict), verdict.unjudged) == ([], ())
 
 
-def test_a_topology_that_is_referred_to_must_be_there_and_have_the_level() -> None:
+def test_a_referenced_topology_must_exist_and_have_the_level() -> None:
     asked = queued(topologyConstraint=required("rack"))
     kept = replace(FACTS, topology_bindings={"dc": TopologyBinding(KEYS, {"kai-scheduler": "racks"})})
     (finding,) = judged(asked, facts=kept).denials
@@ -285,11 +283,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("old", "new", "told"), CHANGES.values(), ids=CHANGES)
-def test_a_living_gang_is_not_changed_under_its_pods(old: Manifest, new: Manifest, told: list[str]) -> None:
+def test_a_gang_with_pods_cannot_be_changed(old: Manifest, new: Manifest, told: list[str]) -> None:
     assert sorted(finding.rule for finding in judged(new, old, LIVING).denials) == sorted(told)
 
 
-def test_a_set_without_gangs_may_be_changed_and_one_of_which_nothing_is_known_may_not() -> None:
+def test_a_set_without_gangs_can_be_changed_and_one_with_unknown_gangs_cannot() -> None:
     old, new = queued(clique("a", replicas=2)), queued(clique("a", replicas=4), queue="team-b")
     assert judged(new, old, FACTS).allowed
     unknown = judged(new, old, replace(FACTS, pod_gangs=None))

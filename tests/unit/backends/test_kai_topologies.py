@@ -1,4 +1,4 @@
-"""Topology objects for KAI: what a binding becomes, when it is made again, and what is left to others."""
+"""Topology objects for KAI: the topology of a binding, when it is recreated, and which ones are left unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def binding(*keys: str, reference: str | None = None) -> ClusterTopologyBinding:
     return ClusterTopologyBinding({"metadata": {"name": "dc", "uid": "77"}, "spec": spec})
 
 
-def test_a_binding_becomes_a_topology_of_its_name_with_its_keys_in_order() -> None:
+def test_a_binding_becomes_a_topology_with_its_name_and_ordered_keys() -> None:
     assert KAI.topology_objects(binding("example.com/zone", "example.com/rack", "kubernetes.io/hostname")) == [
         {
             "apiVersion": "kai.scheduler/v1alpha1",
@@ -53,7 +53,7 @@ def test_a_binding_becomes_a_topology_of_its_name_with_its_keys_in_order() -> No
     ]
 
 
-def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared() -> None:
+def test_an_externally_managed_topology_is_only_compared() -> None:
     kept = binding("example.com/zone", reference="racks")
     assert KAI.topology_objects(kept) == []
     assert KAI.topology_drift(kept, None) == TopologyDrift("racks", DriftReason.NOT_FOUND, "Topology racks is missing")
@@ -66,7 +66,7 @@ def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared()
     )
 
 
-def test_aliases_that_somebody_gave_the_levels_stay_with_them() -> None:
+def test_foreign_aliases_of_levels_are_kept() -> None:
     (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
     named = [{"nodeLabel": "example.com/zone"}, {"nodeLabel": "example.com/rack", "alias": "rack"}]
     assert KAI.adopt(desired, {"spec": {"levels": named}}) == {**desired, "spec": {"levels": named}}
@@ -83,7 +83,7 @@ REMADE = {
 
 
 @pytest.mark.parametrize(("keys", "remade"), REMADE.values(), ids=REMADE)
-def test_a_topology_is_made_again_when_its_keys_or_their_order_change(keys: list[str], remade: bool) -> None:
+def test_a_topology_is_recreated_if_its_keys_or_their_order_change(keys: list[str], remade: bool) -> None:
     (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
     live = {"spec": {"levels": [{"nodeLabel": key, "alias": key[-3:]} for key in keys]}}
     assert KAI.topology_must_be_remade(desired, live) is remade
@@ -100,7 +100,7 @@ DRIFTS = {
         ],
     ),
     "yet to be made": ({}, {}, []),
-    "kept by somebody else, and not there": (
+    "externally managed, and missing": (
         {},
         {"kai-scheduler": "racks"},
         ["kai-scheduler: Topology racks is missing"],
@@ -111,7 +111,7 @@ DRIFTS = {
 
 
 @pytest.mark.parametrize(("topologies", "references", "told"), DRIFTS.values(), ids=DRIFTS)
-def test_drift_is_said_at_the_start_and_when_it_comes(
+def test_drift_is_reported_at_the_start_and_when_it_begins(
     topologies: dict[str, tuple[str, ...]] | None, references: dict[str, str], told: list[str]
 ) -> None:
     bound = {"dc": TopologyBinding({"zone": "example.com/zone", "rack": "example.com/rack"}, references)}
@@ -128,6 +128,6 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("keys", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_levels_that_KAI_would_refuse_become_no_topology(keys: list[str]) -> None:
+def test_no_topology_is_created_from_levels_that_KAI_would_refuse(keys: list[str]) -> None:
     with pytest.raises(Inexpressible):
         KAI.topology_objects(binding(*keys))

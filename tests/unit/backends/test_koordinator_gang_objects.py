@@ -1,4 +1,4 @@
-"""What is said of PodGroups that koord-scheduler reads, of pods that name a gang, and of what is not our business."""
+"""Findings about PodGroups that koord-scheduler reads and about pods that name a gang, and what is not judged."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def topology(written: str) -> Manifest:
         ('["default/leader", "\\ud800"]', ["gang-groups-member"]),
     ],
 )
-def test_a_list_of_groups_is_read_as_go_reads_it(written: str, expected: list[str]) -> None:
+def test_a_list_of_groups_is_parsed_like_go_does(written: str, expected: list[str]) -> None:
     assert sorted(found(setting("groups", written))) == expected
 
 
@@ -87,32 +87,32 @@ def test_a_list_of_groups_is_read_as_go_reads_it(written: str, expected: list[st
         ([pod_group("worker", "leader", "worker"), pod_group("other", "other")], []),
     ],
 )
-def test_the_members_of_a_gang_group_list_the_same(members: list[Manifest], expected: list[str]) -> None:
+def test_all_members_of_a_gang_group_must_have_the_same_list(members: list[Manifest], expected: list[str]) -> None:
     assert found(pod_group("leader", "leader", "worker"), known(*members)) == expected
 
 
-def test_a_pod_group_that_is_listed_lists_the_others_even_where_it_says_nothing_of_koordinator() -> None:
+def test_a_listed_pod_group_must_list_the_others_even_without_other_koordinator_keys() -> None:
     plain = pod_group("worker")
     del plain["metadata"]["annotations"]
     assert found(plain, known(pod_group("leader", "leader", "worker"))) == ["gang-groups-differ"]
     assert found(plain, known(pod_group("leader", "leader"))) == []
 
 
-def test_an_edit_of_a_list_is_warned_of_and_never_in_the_way_of_the_next_one() -> None:
+def test_an_edit_of_a_list_gets_a_warning_and_does_not_block_the_next_edit() -> None:
     old, new = pod_group("leader", "leader"), pod_group("leader", "leader", "worker")
     verdict = judged(new, known(old, pod_group("worker", "worker")), old)
     assert verdict.allowed
     assert rules(verdict) == ["koordinator/gang-groups-edited"]
 
 
-def test_what_was_wrong_before_is_a_warning_afterwards() -> None:
+def test_an_old_fault_is_a_warning_at_an_update() -> None:
     old = setting("mode", "strict")
     verdict = judged(old | {"spec": {"minMember": 3}}, CLUSTER, old)
     assert verdict.allowed
     assert [(finding.rule, finding.action) for finding in verdict.findings] == [("koordinator/gang-mode", Action.WARN)]
 
 
-def test_a_list_of_ten_thousand_members_is_looked_at_for_a_few_only() -> None:
+def test_of_a_list_of_ten_thousand_members_only_a_few_are_checked() -> None:
     names = [f"gang-{index}" for index in range(10_000)]
     verdict = judged(pod_group(names[0], *names), known(*(pod_group(name, *names[:2]) for name in names[:3])))
     assert set(rules(verdict)) == {"koordinator/gang-groups-differ", "koordinator/gang-member-missing"}
@@ -122,7 +122,7 @@ def test_a_list_of_ten_thousand_members_is_looked_at_for_a_few_only() -> None:
 
 
 @pytest.mark.parametrize("order", ["strict", "any"])
-def test_a_missing_member_is_a_warning_whatever_the_order_because_one_of_two_comes_first(order: str) -> None:
+def test_a_missing_member_is_only_a_warning_because_one_object_must_come_first(order: str) -> None:
     facts = known(namespaces={"default": Namespace({"rollcall.dev/creation-order": order})})
     verdict = judged(pod_group("leader", "leader", "worker"), facts)
     assert verdict.allowed
@@ -159,12 +159,12 @@ def test_a_missing_member_is_a_warning_whatever_the_order_because_one_of_two_com
         ("total-number", "٣", ["gang-total-number"]),
     ],
 )
-def test_a_setting_is_one_that_koord_scheduler_knows(name: str, value: str, expected: list[str]) -> None:
+def test_a_setting_must_be_known_to_koord_scheduler(name: str, value: str, expected: list[str]) -> None:
     assert found(setting(name, value)) == expected
     assert found(annotated_pod(**{name.replace("-", "_"): value})) == expected
 
 
-def test_the_alias_of_the_match_policy_is_read_where_the_other_is_empty() -> None:
+def test_the_alias_of_the_match_policy_is_read_if_the_main_key_is_empty() -> None:
     group = setting("match-policy", "")
     group["metadata"]["annotations"][ANNOTATION_MATCH_POLICY_ALIAS] = "only-waiting"
     assert found(group) == ["gang-only-waiting"]
@@ -189,11 +189,11 @@ def test_the_alias_of_the_match_policy_is_read_where_the_other_is_empty() -> Non
         ({"priorityClassName": "high"}, []),
     ],
 )
-def test_the_spec_of_a_pod_group_makes_a_gang(spec: Mapping[str, Any], expected: list[str]) -> None:
+def test_the_spec_of_a_pod_group_defines_a_gang(spec: Mapping[str, Any], expected: list[str]) -> None:
     assert found(pod_group(**spec)) == expected
 
 
-def test_a_pod_group_without_a_word_of_koordinator_is_left_alone() -> None:
+def test_a_pod_group_without_koordinator_keys_is_not_judged() -> None:
     """Trainer and scheduler-plugins have the same kind."""
     metadata = {"name": "train", "namespace": "default", "annotations": {"example.com/mode": "any"}}
     plain = {**pod_group(minMember=0, scheduleTimeoutSeconds=3600), "metadata": metadata}
@@ -235,11 +235,11 @@ def test_a_pod_group_without_a_word_of_koordinator_is_left_alone() -> None:
         ('{"gatherStrategy":[{"layer":"ClusterTopologyLayer","strategy":"MustGather"}]}', []),
     ],
 )
-def test_a_network_topology_is_read_as_go_reads_it(written: str, expected: list[str]) -> None:
+def test_a_network_topology_is_parsed_like_go_does(written: str, expected: list[str]) -> None:
     assert found(topology(written)) == expected
 
 
-def test_of_an_annotation_that_is_no_list_a_finding_keeps_a_short_text_that_tells_it_apart() -> None:
+def test_the_finding_of_an_annotation_that_is_not_a_list_has_a_short_distinct_text() -> None:
     before, same, other = (setting("groups", "x" * 200_000 + last) for last in ("", "", "y"))
     (first,), (second,), (third,) = (judged(one).findings for one in (before, same, other))
     assert len(first.found) < 253
@@ -251,7 +251,7 @@ def test_of_an_annotation_that_is_no_list_a_finding_keeps_a_short_text_that_tell
     assert not judged(other, old=before).allowed
 
 
-def test_a_gang_s_name_of_any_length_is_kept_short() -> None:
+def test_a_gang_s_name_of_any_length_is_shortened_in_messages() -> None:
     named = pod(annotations={ANNOTATION_NAME: "w" * 200_000})
     (finding,) = judged(named, known()).findings
     assert finding.rule == "koordinator/gang-min-available"
@@ -259,7 +259,7 @@ def test_a_gang_s_name_of_any_length_is_kept_short() -> None:
     assert len(str(finding.absent.key)) < 253
 
 
-def test_a_topology_needs_one_to_be_there() -> None:
+def test_a_network_topology_annotation_needs_a_cluster_topology() -> None:
     group = pod_group(settings=gather(SPINE))
     assert found(group, known(network_topologies={})) == ["gang-topology-missing"]
     assert found(group, awareNetworkTopology=False) == ["gang-topology-missing"]
@@ -272,12 +272,12 @@ def test_a_topology_needs_one_to_be_there() -> None:
     ]
 
 
-def test_a_layer_of_another_case_is_named() -> None:
+def test_a_layer_that_differs_only_in_case_is_suggested() -> None:
     finding = judged(pod_group(settings=gather({**SPINE, "layer": "spinelayer"}))).findings[0]
     assert finding.remedy == "spell it as it is declared: SpineLayer"
 
 
-def test_the_order_and_the_spelling_of_a_topology_do_not_matter_what_it_says_does() -> None:
+def test_two_topologies_with_the_same_meaning_are_equal() -> None:
     def group(name: str, *strategy: Mapping[str, str]) -> Manifest:
         return pod_group(name, "leader", "worker", settings=gather(*strategy))
 
@@ -288,7 +288,7 @@ def test_the_order_and_the_spelling_of_a_topology_do_not_matter_what_it_says_doe
     assert found(pod_group("leader", "leader", "worker"), other) == ["gang-topology-differs"]
 
 
-def test_pod_groups_that_are_not_known_leave_it_unjudged() -> None:
+def test_with_unknown_pod_groups_the_rule_is_not_judged() -> None:
     for manifest, rule in (
         (pod(labels=WORKER), "pod-group-missing"),
         (pod(annotations={ANNOTATION_NAME: "worker"}), "gang-min-available"),
@@ -306,7 +306,7 @@ settings = st.dictionaries(st.sampled_from([*GANG_SETTINGS, ANNOTATION_NAME]), t
 
 @given(settings, settings)
 @example({ANNOTATION_NAME: "\U0001f600" * 400, GANG_PREFIX + "groups": '["default/worker"]'}, {})
-def test_no_annotation_is_too_strange_to_be_judged(these: dict[str, str], those: dict[str, str]) -> None:
+def test_every_annotation_gets_a_verdict(these: dict[str, str], those: dict[str, str]) -> None:
     group, other, alone = pod_group("leader"), pod_group("worker"), pod(annotations=these)
     group["metadata"]["annotations"] = these
     other["metadata"]["annotations"] = {**those, GANG_PREFIX + "groups": these.get(GANG_PREFIX + "groups", "")}
@@ -318,7 +318,7 @@ def test_no_annotation_is_too_strange_to_be_judged(these: dict[str, str], those:
 
 
 @given(st.integers(-(2**40), 2**40), st.sampled_from(["", "+", "0", "00"]))
-def test_a_number_is_read_whatever_its_zeros(number: int, prefix: str) -> None:
+def test_a_number_with_leading_zeros_is_read(number: int, prefix: str) -> None:
     written = f"{'-' if number < 0 else ''}{prefix if number >= 0 or prefix != '+' else ''}{abs(number)}"
     unread = not -(2**31) <= number < 2**31 or (number < 2 and number != 0)
     assert found(setting("total-number", written)) == (["gang-total-number"] if unread else [])

@@ -1,4 +1,4 @@
-"""What is said of pods that are not Grove's and name a gang of koord-scheduler's."""
+"""Findings about pods that are not Grove's and name a gang of koord-scheduler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from webhook.model.known_objects import Namespace
 @pytest.mark.parametrize(
     ("labels", "allowed"), [({}, True), ({"rollcall.dev/creation-order": "strict"}, False)], ids=["any", "strict"]
 )
-def test_a_pod_may_come_before_its_pod_group_unless_the_namespace_is_strict(
+def test_a_pod_can_be_created_before_its_pod_group_unless_the_namespace_is_strict(
     labels: Mapping[str, str], allowed: bool
 ) -> None:
     facts = known(namespaces={"default": Namespace(labels)})
@@ -62,7 +62,7 @@ def test_a_pod_may_come_before_its_pod_group_unless_the_namespace_is_strict(
         ("WenShiqi222", ["gang-waiting-time"]),
     ],
 )
-def test_a_waiting_time_is_read_as_go_reads_it(written: str, expected: list[str]) -> None:
+def test_a_waiting_time_is_parsed_like_go_does(written: str, expected: list[str]) -> None:
     assert found(annotated_pod(waiting_time=written)) == expected
 
 
@@ -91,7 +91,7 @@ def test_a_waiting_time_is_read_as_go_reads_it(written: str, expected: list[str]
         ({LABEL_POD_GROUP: "unknown"}, {}, ["pod-group-missing"]),
     ],
 )
-def test_a_pod_names_one_gang_in_one_way(
+def test_a_pod_must_name_one_gang_by_one_key(
     labels: Mapping[str, str], annotations: Mapping[str, str], expected: list[str]
 ) -> None:
     assert found(pod(labels=labels, annotations=annotations), known(pod_group("known"))) == expected
@@ -106,7 +106,7 @@ def test_a_pod_names_one_gang_in_one_way(
         ("koord-scheduler", {}, ["pod-group-missing"]),
     ],
 )
-def test_a_pod_of_another_scheduler_is_left_alone(
+def test_a_pod_of_another_scheduler_is_not_judged(
     scheduler: str, labels: Mapping[str, str], expected: list[str]
 ) -> None:
     other = pod(labels={**WORKER, **labels})

@@ -1,4 +1,4 @@
-"""PodGang to Koordinator's PodGroups, against objects written by hand."""
+"""PodGang to Koordinator's PodGroups, compared with objects written by hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def translated(
     return gang_objects(gang, RECORD, koordinator(config, **profile).profiles["koord-scheduler"], facts)
 
 
-def test_each_member_becomes_a_pod_group_that_names_all_of_them() -> None:
+def test_each_member_becomes_a_pod_group_that_lists_all_members() -> None:
     gang = podgang(member("demo-0-leader", 1, 1), member("demo-0-worker", 2, 4))
     groups = '["team-a/demo-0-leader","team-a/demo-0-worker"]'
     owner = {
@@ -118,12 +118,12 @@ def test_the_profile_s_settings_reach_every_pod_group() -> None:
     assert group["spec"]["scheduleTimeoutSeconds"] == 30
 
 
-def test_a_total_that_is_below_the_minimum_is_left_out_until_the_pods_are_there() -> None:
+def test_a_total_below_the_minimum_is_left_out_until_the_pods_exist() -> None:
     (group,) = translated(podgang(member("demo-0-worker", 3, 2)))
     assert "gang.scheduling.koordinator.sh/total-number" not in group["metadata"]["annotations"]
 
 
-def test_a_pod_gang_without_a_uid_owns_nothing() -> None:
+def test_objects_of_a_pod_gang_without_a_uid_have_no_owner_reference() -> None:
     gang = podgang(member("demo-0-worker", 1, 1))
     del gang.raw["metadata"]["uid"]
     (group,) = translated(PodGang(gang.raw))
@@ -147,7 +147,7 @@ def test_a_pod_gang_without_a_uid_owns_nothing() -> None:
     ],
     ids=["nothing recorded", "a minimum recorded", "minimum and total recorded", "a recorded zero"],
 )
-def test_a_minimum_released_to_zero_keeps_what_was_recorded(live: Any, minimum: int, total: str | None) -> None:
+def test_a_minimum_released_to_zero_keeps_its_recorded_value(live: Any, minimum: int, total: str | None) -> None:
     backend = koordinator().profiles["koord-scheduler"].backend
     (desired,) = backend.gang_objects(podgang(member("demo-0-worker", 0, 2)), RECORD, LAYERS)
     before = deepcopy(desired)
@@ -157,7 +157,7 @@ def test_a_minimum_released_to_zero_keeps_what_was_recorded(live: Any, minimum: 
     assert desired == before
 
 
-def test_a_topology_of_the_whole_gang_is_on_every_pod_group_alike() -> None:
+def test_a_topology_of_the_whole_gang_is_on_every_pod_group() -> None:
     gang = podgang(
         member("demo-0-leader", 1, 1),
         member("demo-0-worker", 2, 2),
@@ -174,7 +174,7 @@ def test_a_topology_of_the_whole_gang_is_on_every_pod_group_alike() -> None:
     assert found == [expected, expected]
 
 
-def test_a_mapped_key_and_a_preference_without_layer() -> None:
+def test_a_mapped_key_is_translated_and_a_preference_without_layer_dropped() -> None:
     gang = podgang(
         member("demo-0-worker", 1, 1),
         topologyConstraint=constraint(required="example.com/rack", preferred="example.com/row"),
@@ -184,7 +184,7 @@ def test_a_mapped_key_and_a_preference_without_layer() -> None:
     assert annotation == '{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}'
 
 
-def test_a_preference_alone_is_dropped_where_there_is_no_topology() -> None:
+def test_a_preference_is_dropped_if_the_cluster_has_no_topology() -> None:
     gang = podgang(member("demo-0-worker", 1, 1), topologyConstraint=constraint(preferred="example.com/block"))
     (group,) = translated(gang, {"awareNetworkTopology": False})
     assert "gang.scheduling.koordinator.sh/network-topology-spec" not in group["metadata"]["annotations"]
@@ -231,7 +231,7 @@ INEXPRESSIBLE: dict[str, tuple[PodGang, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("gang", "config", "rule", "place"), INEXPRESSIBLE.values(), ids=INEXPRESSIBLE)
-def test_what_koordinator_cannot_express_is_refused_as_a_whole(
+def test_a_gang_that_koordinator_cannot_express_is_refused_completely(
     gang: PodGang, config: dict[str, Any], rule: str, place: str
 ) -> None:
     with pytest.raises(Inexpressible) as refusal:
@@ -239,7 +239,7 @@ def test_what_koordinator_cannot_express_is_refused_as_a_whole(
     assert [(finding.rule, str(finding.at)) for finding in refusal.value.findings] == [(rule, place)]
 
 
-def test_an_unknown_topology_is_no_reason_to_write_a_gang_without_it() -> None:
+def test_with_an_unknown_topology_no_gang_is_written_without_its_constraint() -> None:
     gang = podgang(member("demo-0-worker", 1, 1), topologyConstraint=constraint(required="example.com/block"))
     with pytest.raises(Inexpressible) as refusal:
         translated(gang, facts=ClusterFacts())

@@ -1,4 +1,4 @@
-"""Koordinator's rules about quality of service: which class goes with which priority and which CPU."""
+"""Koordinator's rules about quality of service: which class fits which priority and CPU requests."""
 
 from __future__ import annotations
 
@@ -109,11 +109,13 @@ QOS: dict[str, tuple[Any, Any, ClusterFacts, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "facts", "expected"), QOS.values(), ids=QOS)
-def test_quality_of_service(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+def test_the_quality_of_service_rule_gives_the_expected_findings(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
     assert rules(validate(manifest, settings=koordinator(config), facts=facts)) == expected
 
 
-def test_a_priority_that_no_fact_tells_is_not_judged() -> None:
+def test_an_unknown_priority_is_not_judged() -> None:
     verdict = validate(qos("LSR"))
     assert [(unjudged.rule, unjudged.needs) for unjudged in verdict.unjudged] == [(PRIORITY, "the PriorityClasses")]
 

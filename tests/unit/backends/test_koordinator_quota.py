@@ -1,4 +1,4 @@
-"""Koordinator's rules about quotas: which there are, what they may be called, and when they may change."""
+"""Koordinator's rules about quotas: existence, names, and changes."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ QUOTA: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "expected"), QUOTA.values(), ids=QUOTA)
-def test_quota(manifest: Any, expected: list[str]) -> None:
+def test_the_quota_rule_gives_the_expected_findings(manifest: Any, expected: list[str]) -> None:
     assert rules(validate(manifest, facts=QUOTAS)) == expected
 
 
-def test_a_quota_is_not_judged_without_knowing_the_quotas_but_the_root_is_always_refused() -> None:
+def test_without_known_quotas_only_the_root_quota_is_refused() -> None:
     verdict = validate(pod_clique_set(annotations={BY_ANNOTATION: "team-a"}))
     assert [unjudged.rule for unjudged in verdict.unjudged] == ["koordinator/quota"]
     assert rules(validate(pod_clique_set(annotations={BY_ANNOTATION: "koordinator-root-quota"}))) == [
@@ -64,7 +64,7 @@ NO_LABEL_VALUES = {
 
 
 @pytest.mark.parametrize("name", NO_LABEL_VALUES.values(), ids=NO_LABEL_VALUES)
-def test_a_quota_s_name_that_no_pod_label_can_have_is_refused_whatever_quotas_there_are(name: str) -> None:
+def test_a_quota_name_that_is_not_a_label_value_is_always_refused(name: str) -> None:
     there = ClusterFacts(elastic_quotas={name: Quota(is_parent=False)})
     for facts in (there, ClusterFacts(elastic_quotas={}), ClusterFacts()):
         for manifest in (
@@ -78,7 +78,7 @@ def test_a_quota_s_name_that_no_pod_label_can_have_is_refused_whatever_quotas_th
             assert verdict.unjudged == ()
 
 
-def test_a_quota_s_name_may_be_as_long_as_a_label_s_value() -> None:
+def test_a_quota_name_can_be_as_long_as_a_label_value() -> None:
     longest = "q" * 63
     facts = ClusterFacts(elastic_quotas={longest: Quota(is_parent=False)})
     assert rules(validate(pod_clique_set(annotations={BY_ANNOTATION: longest}), facts=facts)) == []
@@ -94,7 +94,7 @@ def test_a_quota_s_name_may_be_as_long_as_a_label_s_value() -> None:
     ],
     ids=["unknown gangs", "no gangs", "another set's gang", "another namespace's gang"],
 )
-def test_a_quota_is_frozen_while_a_gang_may_live(facts: ClusterFacts, expected: list[str]) -> None:
+def test_a_quota_cannot_change_while_a_gang_may_have_pods(facts: ClusterFacts, expected: list[str]) -> None:
     old = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"}, annotations={BY_ANNOTATION: "team-a"})
     new = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"})
     verdict = validate(new, old, facts=facts)
@@ -118,7 +118,9 @@ LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
     ],
     ids=["from a quota", "from a quota, unknown gangs", "from none"],
 )
-def test_a_frozen_quota_says_what_is_known_of_the_gangs(before: Any, facts: ClusterFacts, why: str) -> None:
+def test_the_refusal_of_a_quota_change_says_what_is_known_about_the_gangs(
+    before: Any, facts: ClusterFacts, why: str
+) -> None:
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     old = pod_clique_set(labels=labels, annotations=before)
     new = pod_clique_set(labels=labels, annotations={BY_ANNOTATION: "team-b"})
@@ -126,7 +128,7 @@ def test_a_frozen_quota_says_what_is_known_of_the_gangs(before: Any, facts: Clus
     assert (finding.rule, finding.why) == ("koordinator/quota-change", why)
 
 
-def test_an_empty_quota_is_the_same_as_none_in_a_change_too() -> None:
+def test_an_empty_quota_equals_no_quota_in_a_change() -> None:
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     old, new = pod_clique_set(labels=labels), pod_clique_set(labels=labels, annotations={BY_ANNOTATION: ""})
     assert validate(new, old, facts=LIVING).findings == ()
@@ -147,7 +149,7 @@ LEAF, SHADOW, THIRD = (
 
 
 @pytest.mark.parametrize("order", list(permutations((LEAF, SHADOW, THIRD))))
-def test_a_quota_that_is_added_in_another_namespace_hides_none(order: tuple[dict[str, Any], ...]) -> None:
+def test_a_quota_added_in_another_namespace_hides_no_other(order: tuple[dict[str, Any], ...]) -> None:
     index = Index(ELASTIC_QUOTAS)
     for raw in order:
         index.put(raw)
@@ -160,14 +162,14 @@ def test_a_quota_that_is_added_in_another_namespace_hides_none(order: tuple[dict
     assert asked_with(index) == []
 
 
-def test_a_quota_that_becomes_a_parent_is_one() -> None:
+def test_a_quota_that_becomes_a_parent_is_judged_as_a_parent() -> None:
     index = Index(ELASTIC_QUOTAS)
     for raw in (LEAF, SHADOW, stored_quota("koordinator-system", OLD, parent=True)):
         index.put(raw)
     assert asked_with(index) == ["koordinator/quota"]
 
 
-def test_what_is_read_anew_counts_in_the_place_of_what_was_known() -> None:
+def test_a_live_read_replaces_cached_facts() -> None:
     known = ClusterFacts(elastic_quotas=ElasticQuotas({"team-a": Quota(False, "koordinator-system", OLD)}))
     needed = Needed("elastic_quotas", "team-a")
     assert rules(validate(ASKING, facts=known.learned({needed: Quota(True, "team-b", NEW)}))) == ["koordinator/quota"]

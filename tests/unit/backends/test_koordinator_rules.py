@@ -1,4 +1,4 @@
-"""Koordinator's rules beyond their own examples: one table a rule, each row a sentence."""
+"""Koordinator's rules beyond their own examples: one table per rule, one sentence per row."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ MNNVL = {
 
 
 @pytest.mark.parametrize(("manifest", "places"), MNNVL.values(), ids=MNNVL)
-def test_multi_node_nvlink_is_refused_where_grove_resolves_it(manifest: Any, places: list[str]) -> None:
+def test_multi_node_nvlink_is_refused_in_every_field_that_grove_reads(manifest: Any, places: list[str]) -> None:
     verdict = validate(manifest)
     assert [str(finding.at) for finding in verdict.findings if finding.rule == "koordinator/mnnvl"] == places
     assert verdict.allowed is not bool(places)
@@ -119,7 +119,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize(("manifest", "place"), CLAIMS.values(), ids=CLAIMS)
-def test_resource_claims_are_refused_wherever_a_set_makes_them(manifest: Any, place: str) -> None:
+def test_resource_claims_are_refused_in_every_field_of_a_set(manifest: Any, place: str) -> None:
     verdict = validate(manifest)
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [("koordinator/resource-claims", place)]
 
@@ -213,7 +213,7 @@ RESERVING: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "places"), RESERVING.values(), ids=RESERVING)
-def test_the_mark_of_a_reservation_is_refused_wherever_it_reaches_a_pod(manifest: Any, places: list[str]) -> None:
+def test_a_reservation_key_is_refused_in_every_field_that_reaches_a_pod(manifest: Any, places: list[str]) -> None:
     verdict = validate(manifest)
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [
         ("koordinator/reserve-pod", place) for place in places
@@ -243,13 +243,13 @@ def test_a_template_that_another_gang_claims_is_refused(member: Any, places: lis
     ]
 
 
-def test_the_set_s_priority_class_is_advice_because_it_reaches_no_pod() -> None:
+def test_a_set_s_priority_class_only_gets_advice_because_it_reaches_no_pod() -> None:
     verdict = validate(pod_clique_set(clique("worker"), priorityClassName="high"))
     assert verdict.allowed
     assert rules(verdict) == ["koordinator/priority-class"]
 
 
-def test_only_waiting_is_refused_for_grove_whatever_the_set_says() -> None:
+def test_only_waiting_is_always_refused_for_grove() -> None:
     verdict = validate(pod_clique_set(), settings=koordinator({"matchPolicy": "only-waiting"}))
     assert rules(verdict) == ["koordinator/only-waiting"]
     assert not verdict.allowed
@@ -277,7 +277,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize(("old", "new", "told"), MEMBERS.values(), ids=MEMBERS)
-def test_the_members_of_a_living_gang_stay_who_they_are(
+def test_the_members_of_a_gang_with_pods_cannot_change(
     old: Manifest, new: Manifest, told: list[tuple[str, str, str]]
 ) -> None:
     living = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})

@@ -1,4 +1,4 @@
-"""Koordinator's rules about topology: one table, each row a sentence."""
+"""Koordinator's rules about topology: one table, one sentence per row."""
 
 from __future__ import annotations
 
@@ -206,17 +206,19 @@ TOPOLOGY: dict[str, tuple[Any, Any, Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "facts", "expected"), TOPOLOGY.values(), ids=TOPOLOGY)
-def test_topology(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+def test_the_topology_rule_gives_the_expected_findings(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
     assert rules(validate(manifest, settings=koordinator(config), facts=facts)) == expected
 
 
-def test_topology_is_refused_before_koordinator_knew_it() -> None:
+def test_topology_is_refused_for_koordinator_versions_without_it() -> None:
     verdict = validate(whole("block"), settings=koordinator(schedulerVersion="1.6.1"), facts=WORLD)
     assert rules(verdict) == ["koordinator/topology-unavailable"]
     assert "koord-scheduler 1.6.1 has no network topology" in str(verdict.findings[0])
 
 
-def test_a_mapping_to_a_layer_that_is_not_there_is_what_the_message_names() -> None:
+def test_the_message_names_a_mapping_to_a_missing_layer() -> None:
     settings = koordinator({"topologyKeyMappings": {"example.com/rack": "rackLayer"}})
     (finding,) = validate(whole("rack"), settings=settings, facts=WORLD).findings
     assert finding.why == (
@@ -229,7 +231,7 @@ def test_a_mapping_to_a_layer_that_is_not_there_is_what_the_message_names() -> N
     )
 
 
-def test_a_surplus_is_advice_at_the_minimum_that_makes_it() -> None:
+def test_surplus_pods_get_advice_at_the_minimum_that_causes_them() -> None:
     manifest = pod_clique_set(
         clique("leader"), clique("worker", replicas=4, minimum=2), topologyConstraint=required("block")
     )
@@ -248,7 +250,7 @@ def test_a_surplus_is_advice_at_the_minimum_that_makes_it() -> None:
         (ClusterFacts(topology_bindings=WORLD.topology_bindings), "the ClusterNetworkTopology"),
     ],
 )
-def test_a_layer_that_cannot_be_looked_up_is_not_judged(facts: ClusterFacts, needs: str, domain: str) -> None:
+def test_an_unknown_layer_is_not_judged(facts: ClusterFacts, needs: str, domain: str) -> None:
     verdict = validate(whole(domain), facts=facts)
     assert verdict.allowed
     assert verdict.findings == ()

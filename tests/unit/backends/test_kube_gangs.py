@@ -1,4 +1,4 @@
-"""PodGang to the Workload API, in each of its generations, against objects written out by hand."""
+"""PodGang to the Workload API, in each of its versions, compared with objects written by hand."""
 
 from __future__ import annotations
 
@@ -221,13 +221,13 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
 
 
 @pytest.mark.parametrize(("given", "apis", "config", "expected"), TRANSLATIONS.values(), ids=TRANSLATIONS)
-def test_a_pod_gang_becomes(
+def test_a_pod_gang_becomes_the_expected_objects(
     given: PodGang, apis: frozenset[Api], config: dict[str, Any], expected: list[Manifest]
 ) -> None:
     assert bare(made(given, apis, **config)) == expected
 
 
-def test_every_object_goes_with_its_pod_gang() -> None:
+def test_every_object_is_deleted_with_its_pod_gang() -> None:
     owner = {
         "apiVersion": "scheduler.grove.io/v1alpha1",
         "kind": "PodGang",

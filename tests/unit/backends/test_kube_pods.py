@@ -1,4 +1,4 @@
-"""Pods for the Workload API: the group that each names, by generation, and what a pod needs to be admitted."""
+"""Pods for the Workload API: the group of each pod, by API version, and what a pod needs to be admitted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NAMES = ["demo-0-wrk", "demo-0-a.b", "x" * 64, "y" * 300, "root", "Ä"]
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1, TREE])
-def test_the_group_that_a_pod_names_is_one_that_is_written(name: str, apis: frozenset[Api]) -> None:
+def test_the_group_that_a_pod_names_is_written(name: str, apis: frozenset[Api]) -> None:
     used, facts = backend(flat="allow"), ClusterFacts(apis=apis)
     objects = used.gang_objects(podgang(member(name, 1)), RECORD, facts)
     spoken = used.dialect(facts)
@@ -76,7 +76,7 @@ def on(apis: frozenset[Api] | None, **facts: Any) -> ClusterFacts:
     return ClusterFacts(apis=apis, pod_clique_sets=owner, **facts)
 
 
-def test_a_pod_arrives_with_its_group_and_its_priority_together() -> None:
+def test_a_pod_gets_its_group_and_its_priority_together() -> None:
     classes = {"high": PriorityClass(1000, is_default=False, preemption_policy="Never")}
     asked = request(gang_pod(priority=0, preemptionPolicy="PreemptLowerPriority"))
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
@@ -90,7 +90,7 @@ def test_a_pod_arrives_with_its_group_and_its_priority_together() -> None:
     assert admission.mutate(again, on(TREE, priority_classes=classes), settings).patch == ()
 
 
-def test_a_membership_that_is_there_is_kept() -> None:
+def test_an_existing_membership_is_kept() -> None:
     asked = request(gang_pod(schedulingGroup={"podGroupName": "mine"}))
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
     admission.mutate(asked, on(TREE), settings)
@@ -100,13 +100,13 @@ def test_a_membership_that_is_there_is_kept() -> None:
 
 
 @pytest.mark.parametrize("apis", [None, NEITHER, frozenset({COORDINATED})])
-def test_a_pod_whose_membership_would_be_dropped_is_not_admitted(apis: frozenset[Api] | None) -> None:
+def test_a_pod_whose_membership_the_api_server_would_drop_is_refused(apis: frozenset[Api] | None) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
     with pytest.raises(FactsUnavailable, match="serves no version of its API"):
         admission.mutate(request(gang_pod()), on(apis), settings)
 
 
-def test_the_stamp_changes_with_what_a_pod_is_prepared_from() -> None:
+def test_the_stamp_changes_with_the_inputs_of_preparation() -> None:
     used = backend()
     member_of = STANDING._replace(dialect=Generation.TREE)
     priority = PodPriority("high", 1, "Never")
@@ -142,13 +142,13 @@ GENERATIONS: dict[str, tuple[frozenset[Api] | None, dict[str, Any], Generation |
 
 
 @pytest.mark.parametrize(("apis", "config", "expected"), GENERATIONS.values(), ids=GENERATIONS)
-def test_the_generation_is_told_by_the_kinds_that_are_served(
+def test_the_workload_api_version_is_detected_by_the_served_kinds(
     apis: frozenset[Api] | None, config: dict[str, Any], expected: Generation | None
 ) -> None:
     assert generation(KubeSettings(gangScheduling=True, **config), apis) is expected
 
 
-def test_what_is_missing_is_said_once_discovery_knows() -> None:
+def test_missing_kinds_are_reported_once_discovery_has_run() -> None:
     assert backend().init(NOTHING_KNOWN) == ()
     assert backend().init(ClusterFacts(apis=frozenset({COORDINATED}))) == ()
     assert backend().init(ClusterFacts(apis=TREE)) == ()

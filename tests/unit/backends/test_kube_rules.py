@@ -1,4 +1,4 @@
-"""The rules of the Workload API: what each says of a set, in which generation, and what it leaves alone."""
+"""The rules of the Workload API: the findings about a set in each API version, and what is not judged."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize(("workload", "apis", "config", "expected"), CASES.values(), ids=CASES)
-def test_the_rules_say(
+def test_the_kube_rules_give_the_expected_findings(
     workload: Manifest, apis: frozenset[Api] | None, config: dict[str, Any], expected: list[str]
 ) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True, **config})
@@ -144,14 +144,14 @@ CLASSES: dict[str, tuple[frozenset[Api], PriorityClass | None, list[str]]] = {
 
 
 @pytest.mark.parametrize(("apis", "found", "expected"), CLASSES.values(), ids=CLASSES)
-def test_a_priority_class_must_be_one_that_groups_may_have(
+def test_a_priority_class_must_be_allowed_for_groups(
     apis: frozenset[Api], found: PriorityClass | None, expected: list[str]
 ) -> None:
     facts = ClusterFacts(apis=apis, priority_classes={} if found is None else {"asked": found})
     settings = settings_of("default-scheduler", {"gangScheduling": True})
     verdict = validate(pod_clique_set(priorityClassName="asked"), settings=settings, facts=facts)
     assert rules(verdict) == expected
-    # Only of one that is not there it may be that nobody has looked.
+    # Only a missing one may just not have been read yet.
     assert [finding.absent is None for finding in verdict.findings] == ([found is not None] if expected else [])
 
 
@@ -161,7 +161,7 @@ CHANGES: dict[str, tuple[Manifest, frozenset[Api], Any, list[str]]] = {
     "a minimum up to 1.36": (HIGHER, V1ALPHA2, LIVING, ["kube/frozen-shape"]),
     "a minimum from 1.37 on": (HIGHER, TREE, LIVING, []),
     "a minimum without a living gang": (HIGHER, V1ALPHA2, {}, []),
-    "a minimum when nobody knows of gangs": (HIGHER, V1ALPHA2, None, ["kube/frozen-shape"]),
+    "a minimum with unknown gangs": (HIGHER, V1ALPHA2, None, ["kube/frozen-shape"]),
     "a clique more": (
         pod_clique_set(clique("worker", replicas=4, minimum=2), clique("helper")),
         TREE,
@@ -185,7 +185,7 @@ CHANGES: dict[str, tuple[Manifest, frozenset[Api], Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("after", "apis", "gangs", "expected"), CHANGES.values(), ids=CHANGES)
-def test_the_shape_of_a_living_gang_is_frozen(
+def test_the_shape_of_a_gang_with_pods_is_frozen(
     after: Manifest, apis: frozenset[Api], gangs: Any, expected: list[str]
 ) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True})
@@ -266,7 +266,7 @@ BY_GENERATION: dict[str, tuple[Manifest, Manifest, frozenset[Api], dict[str, Any
 
 
 @pytest.mark.parametrize(("before", "after", "apis", "config", "frozen"), BY_GENERATION.values(), ids=BY_GENERATION)
-def test_what_is_frozen_is_what_the_api_server_freezes(
+def test_exactly_the_fields_that_the_api_server_freezes_are_frozen(
     before: Manifest, after: Manifest, apis: frozenset[Api], config: dict[str, Any], frozen: bool
 ) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True, **config})

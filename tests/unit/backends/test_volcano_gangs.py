@@ -1,4 +1,4 @@
-"""PodGang to Volcano's PodGroup, against objects written by hand."""
+"""PodGang to Volcano's PodGroup, compared with objects written by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_gang_of_one_clique_is_one_pod_group_with_one_subgroup() -> None:
     }
 
 
-def test_a_scaling_group_s_replicas_join_the_base_gang_up_to_its_minimum_and_are_gangs_above() -> None:
+def test_scaling_group_replicas_up_to_the_minimum_join_the_base_gang_and_others_are_gangs() -> None:
     manifest = pod_clique_set(
         clique("router", replicas=1),
         clique("pleader", replicas=1),
@@ -112,7 +112,7 @@ def test_a_pod_names_its_gang_s_group_by_both_annotations() -> None:
     }
 
 
-def test_the_pod_of_a_gang_and_its_group_go_by_the_same_name() -> None:
+def test_a_gang_s_pod_and_its_group_use_the_same_name() -> None:
     workload, profile = PodCliqueSet(pod_clique_set()), settings_of("volcano").profiles["volcano"]
     (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
     (group,) = gang_objects(expected.podgang, RECORD, profile, NOTHING_KNOWN)
@@ -132,7 +132,7 @@ QUEUES: dict[str, tuple[Any, dict[str, Any], str | None]] = {
         {},
         "team-b",
     ),
-    "the profile's, where nobody names one": (pod_clique_set(), {"defaultQueue": "shared"}, "shared"),
+    "the profile's, if the set names none": (pod_clique_set(), {"defaultQueue": "shared"}, "shared"),
     "left out, where the profile names none either": (pod_clique_set(), {}, None),
     "left out, where the set names the one that is meant then": (
         pod_clique_set(annotations={"scheduling.grove.io/volcano-queue": "default"}),
@@ -153,12 +153,12 @@ QUEUES: dict[str, tuple[Any, dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "queue"), QUEUES.values(), ids=QUEUES)
-def test_the_queue_of_a_gang(manifest: Any, config: dict[str, Any], queue: str | None) -> None:
+def test_a_gang_gets_the_expected_queue(manifest: Any, config: dict[str, Any], queue: str | None) -> None:
     record = record_of(PodCliqueSet(manifest), "volcano")
     assert translated(podgang(member("demo-0-worker", 1)), config, record=record)["spec"].get("queue") == queue
 
 
-def test_a_pod_gang_without_a_uid_owns_nothing() -> None:
+def test_objects_of_a_pod_gang_without_a_uid_have_no_owner_reference() -> None:
     gang = podgang(member("demo-0-worker", 1))
     del gang.raw["metadata"]["uid"]
     assert "ownerReferences" not in translated(PodGang(gang.raw))["metadata"]
@@ -201,7 +201,7 @@ RELEASED: dict[str, tuple[tuple[int, int], Any, tuple[int, int], int]] = {
 
 
 @pytest.mark.parametrize(("sizes", "live", "kept", "total"), RELEASED.values(), ids=RELEASED)
-def test_minimums_released_to_zero_keep_the_last_positive_one_and_the_rest_follows(
+def test_minimums_released_to_zero_keep_their_last_positive_value(
     sizes: tuple[int, int], live: Any, kept: tuple[int, int], total: int
 ) -> None:
     assert released(*sizes, live=live) == {
@@ -218,17 +218,17 @@ def test_a_queue_that_the_crd_would_refuse_is_not_written() -> None:
     assert [found.rule for found in told.value.findings] == ["volcano/queue-name"]
 
 
-def test_two_members_of_one_name_are_no_gang() -> None:
+def test_two_members_with_one_name_are_refused() -> None:
     with pytest.raises(Inexpressible) as told:
         translated(podgang(member("demo-0-worker", 1), member("demo-0-worker", 2)))
     assert [str(found.at) for found in told.value.findings] == ["spec.podgroups[1].name"]
 
 
-def test_a_gang_without_members_asks_for_one_pod_because_volcano_takes_none_for_complete() -> None:
+def test_a_gang_without_members_needs_one_pod_because_volcano_takes_zero_for_complete() -> None:
     assert translated(podgang())["spec"] == {"minMember": 1, "subGroupPolicy": []}
 
 
-def test_what_the_scheduler_and_others_wrote_is_not_sent_and_so_stays() -> None:
+def test_fields_of_the_scheduler_and_others_are_not_sent_and_so_kept() -> None:
     backend = settings_of("volcano").profiles["volcano"].backend
     (desired,) = backend.gang_objects(podgang(member("demo-0-worker", 2)), RECORD, NOTHING_KNOWN)
     live = deepcopy(desired)

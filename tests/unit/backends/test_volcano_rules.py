@@ -1,4 +1,4 @@
-"""Volcano's profile, and its rules beyond their own examples: one table a rule, each row a sentence."""
+"""Volcano's profile, and its rules beyond their own examples: one table per rule, one sentence per row."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ TABLE: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "expected"), TABLE.values(), ids=TABLE)
-def test_queue(manifest: Any, config: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+def test_the_queue_rule_gives_the_expected_findings(
+    manifest: Any, config: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
     verdict = validate(manifest, settings=settings_of("volcano", config), facts=queues())
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == expected
     assert verdict.allowed is not bool(expected)
@@ -126,12 +128,12 @@ WHY = {
 
 
 @pytest.mark.parametrize(("queue", "why"), WHY.items(), ids=WHY)
-def test_a_refused_queue_says_why(queue: str, why: str) -> None:
+def test_the_refusal_of_a_queue_has_its_reason(queue: str, why: str) -> None:
     (finding,) = validate(on_set(queue), settings=settings_of("volcano"), facts=queues()).findings
     assert (finding.found, finding.why) == (queue, why)
 
 
-def test_the_profile_s_default_queue_is_named_as_such() -> None:
+def test_the_message_names_the_profile_s_default_queue() -> None:
     (finding,) = validate(
         pod_clique_set(), settings=settings_of("volcano", {"defaultQueue": "closed"}), facts=queues()
     ).findings
@@ -151,11 +153,11 @@ def test_the_profile_s_default_queue_is_named_as_such() -> None:
         ("all-teams", ()),
     ],
 )
-def test_only_what_rests_on_absence_is_looked_up_before_it_is_refused(queue: str, needed: tuple[Needed, ...]) -> None:
+def test_only_missing_objects_are_read_live_before_a_refusal(queue: str, needed: tuple[Needed, ...]) -> None:
     assert in_doubt(validate(on_set(queue), settings=settings_of("volcano"), facts=queues())) == needed
 
 
-def test_messages_stay_short_whatever_the_names_are() -> None:
+def test_messages_with_long_names_stay_short() -> None:
     long = "q" * 253
     facts = queues(**{long: VolcanoQueue("p" * 253, "Open")})
     manifest = on_set(long, *(of(f"c{index}", "r" * 253) for index in range(12)))
@@ -164,7 +166,7 @@ def test_messages_stay_short_whatever_the_names_are() -> None:
     assert all(len(str(finding).encode()) <= 512 for finding in verdict.findings)
 
 
-def test_queues_that_are_unknown_are_not_judged_but_what_needs_no_facts_is() -> None:
+def test_unknown_queues_are_not_judged_but_rules_without_facts_are() -> None:
     for manifest in (pod_clique_set(), on_set("team-a")):
         verdict = validate(manifest, settings=settings_of("volcano"))
         assert verdict.allowed
@@ -173,7 +175,7 @@ def test_queues_that_are_unknown_are_not_judged_but_what_needs_no_facts_is() -> 
     assert rules(validate(on_set("Team_A"), settings=settings_of("volcano"))) == ["volcano/queue-name"]
 
 
-def test_a_queue_that_closed_since_refuses_no_update() -> None:
+def test_a_queue_that_was_closed_later_refuses_no_update() -> None:
     old = on_set("closed", labels={"rollcall.dev/scheduler": "volcano"})
     new = on_set("closed", clique("worker", replicas=3), labels={"rollcall.dev/scheduler": "volcano"})
     verdict = validate(new, old, settings=settings_of("volcano"), facts=queues())
@@ -196,7 +198,7 @@ CHANGES: dict[str, tuple[str | None, str | None, Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("before", "now", "gangs", "expected"), CHANGES.values(), ids=CHANGES)
-def test_a_queue_is_frozen_while_a_gang_may_live(
+def test_a_queue_cannot_change_while_a_gang_may_have_pods(
     before: str | None, now: str | None, gangs: Any, expected: list[str]
 ) -> None:
     labels = {"rollcall.dev/scheduler": "volcano"}
@@ -210,7 +212,7 @@ def test_a_queue_is_frozen_while_a_gang_may_live(
     assert verdict.allowed is not bool(expected)
 
 
-def test_a_queue_for_another_scheduler_alone_is_warned_about() -> None:
+def test_a_queue_key_of_another_scheduler_gets_a_warning() -> None:
     kai = {"kai.scheduler/queue": "team-a"}
     verdict = validate(pod_clique_set(labels=kai), settings=settings_of("volcano"), facts=queues())
     assert [(found.rule, str(found.at)) for found in verdict.warnings] == [
@@ -220,7 +222,7 @@ def test_a_queue_for_another_scheduler_alone_is_warned_about() -> None:
     assert validate(both, settings=settings_of("volcano"), facts=queues()).findings == ()
 
 
-def test_volcano_s_own_queue_annotation_is_answered_with_the_one_to_use() -> None:
+def test_a_warning_on_volcano_s_queue_annotation_names_the_right_key() -> None:
     manifest = pod_clique_set(clique("worker", annotations={"volcano.sh/queue-name": "team-a"}))
     verdict = validate(manifest, settings=settings_of("volcano"), facts=queues())
     assert verdict.allowed
@@ -263,17 +265,17 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("manifest", "rule", "place"), REFUSED.values(), ids=REFUSED)
-def test_what_volcano_would_mishandle_is_refused(manifest: Any, rule: str, place: str) -> None:
+def test_a_workload_that_volcano_would_mishandle_is_refused(manifest: Any, rule: str, place: str) -> None:
     verdict = validate(manifest, settings=settings_of("volcano"), facts=queues())
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [(rule, place)]
     assert not verdict.allowed
 
 
-def test_a_prepared_pod_is_no_claimed_one() -> None:
+def test_a_prepared_pod_does_not_count_as_claimed() -> None:
     assert validate(gang_pod(), settings=settings_of("volcano")).findings == ()
 
 
-def test_a_queue_of_the_wrong_type_is_a_fault_of_shape() -> None:
+def test_a_queue_of_the_wrong_type_is_a_shape_error() -> None:
     assert rules(validate(pod_clique_set(annotations={KEY: 7}), settings=settings_of("volcano"))) == ["grove/shape"]  # type: ignore[dict-item]
 
 
@@ -327,7 +329,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("profile", "problem"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_in_the_profile_is_told(profile: dict[str, Any], problem: str) -> None:
+def test_a_mistake_in_the_profile_is_reported(profile: dict[str, Any], problem: str) -> None:
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
         "kind": "RollcallConfiguration",
@@ -338,11 +340,11 @@ def test_a_mistake_in_the_profile_is_told(profile: dict[str, Any], problem: str)
     assert [str(found) for found in error.value.problems] == [problem]
 
 
-def test_a_plain_off_that_yaml_reads_as_false_is_off() -> None:
+def test_an_unquoted_off_that_yaml_reads_as_false_means_off() -> None:
     assert settings_of("volcano", {"topology": False}).profiles["volcano"].backend.settings.topology == "off"
 
 
-def test_hyper_nodes_are_needed_only_where_topology_is_on() -> None:
+def test_hyper_nodes_are_needed_only_if_topology_is_on() -> None:
     groups = Api("scheduling.volcano.sh", "v1beta1", "PodGroup")
     nodes = Api("topology.volcano.sh", "v1alpha1", "HyperNode")
     off, on = (settings_of("volcano", {"topology": mode}).profiles["volcano"].backend for mode in ("off", "hypernode"))

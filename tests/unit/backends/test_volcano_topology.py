@@ -1,4 +1,4 @@
-"""Topology on Volcano: what its PodGroup says of it, by hand, and what it cannot say. Each row a sentence."""
+"""Topology on Volcano: the fields of its PodGroup, by hand, and what it cannot express. One sentence per row."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_required_topology_is_a_tier_by_number(
     assert spec["subGroupPolicy"] == [subgroup(LEADER, 1, leader), subgroup(WORKER, 2, worker)]
 
 
-def test_a_scaled_gang_has_its_scaling_group_s_topology_as_its_own() -> None:
+def test_a_scaled_gang_has_the_topology_of_its_scaling_group() -> None:
     manifest = pod_clique_set(
         clique("worker"),
         groups=[scaling_group("decode", "worker", replicas=2, minAvailable=1, topologyConstraint=required("rack"))],
@@ -154,7 +154,7 @@ INEXPRESSIBLE: dict[str, tuple[PodGang, dict[str, Any], ClusterFacts, str, str]]
 
 
 @pytest.mark.parametrize(("gang", "config", "facts", "rule", "place"), INEXPRESSIBLE.values(), ids=INEXPRESSIBLE)
-def test_what_volcano_cannot_express_is_refused_as_a_whole(
+def test_a_gang_that_volcano_cannot_express_is_refused_completely(
     gang: PodGang, config: dict[str, Any], facts: ClusterFacts, rule: str, place: str
 ) -> None:
     with pytest.raises(Inexpressible) as refusal:
@@ -169,7 +169,7 @@ def test_what_volcano_cannot_express_is_refused_as_a_whole(
         (ClusterFacts(hyper_nodes={"a": HyperNode(1, "rack")}), "the ClusterTopologyBinding"),
     ],
 )
-def test_what_is_unknown_is_no_reason_to_write_a_gang_without_its_topology(facts: ClusterFacts, needs: str) -> None:
+def test_with_unknown_facts_no_gang_is_written_without_its_topology(facts: ClusterFacts, needs: str) -> None:
     with pytest.raises(Inexpressible) as refusal:
         translated(RACK, ON, facts)
     assert refusal.value.findings == ()

@@ -1,4 +1,4 @@
-"""What Volcano's rules refuse of a set's topology: exactly what cannot be translated. Each row a sentence."""
+"""The topologies that Volcano's rules refuse: exactly those that cannot be translated. One sentence per row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 
-def test_a_tier_by_number_is_heeded_by_every_volcano_that_is_worked_with() -> None:
+def test_every_supported_volcano_version_reads_a_tier_number() -> None:
     gang = podgang(member(WORKER, 1, **asks("example.com/rack")))
     assert translated(gang, ON, TIERS, schedulerVersion="1.14.1")["spec"]["subGroupPolicy"] == [subgroup(WORKER, 1, 1)]
     assert found(whole("rack"), ON, TIERS, schedulerVersion="1.14.1") == []
@@ -172,7 +172,9 @@ def found(manifest: Any, config: Any, facts: ClusterFacts, **profile: Any) -> li
 
 
 @pytest.mark.parametrize(("manifest", "config", "facts", "expected"), RULES.values(), ids=RULES)
-def test_topology(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+def test_the_topology_rule_gives_the_expected_findings(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
     assert found(manifest, config, facts) == expected
 
 
@@ -196,7 +198,7 @@ def test_the_rules_refuse_exactly_what_cannot_be_translated(
     assert expressible(manifest, config, facts) is not bool(expected)
 
 
-def test_a_refusal_says_what_to_look_for() -> None:
+def test_a_topology_refusal_names_the_object_to_look_for() -> None:
     (finding,) = validate(whole("rack"), settings=settings_of("volcano", ON), facts=nodes(a=(1, "switch"))).findings
     assert finding.why == ("no HyperNode has the tierName of the domain, nor example.com/rack, so no tier matches it")
     manifest = pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("rack"))
@@ -211,7 +213,7 @@ def test_a_refusal_says_what_to_look_for() -> None:
         (ClusterFacts(topology_bindings=TIERS.topology_bindings), "the HyperNodes"),
     ],
 )
-def test_a_tier_that_cannot_be_looked_up_is_not_judged(facts: ClusterFacts, needs: str) -> None:
+def test_an_unknown_tier_is_not_judged(facts: ClusterFacts, needs: str) -> None:
     verdict = validate(whole("rack"), settings=settings_of("volcano", ON), facts=facts)
     assert verdict.allowed
     assert (TIER, needs) in [(unjudged.rule, unjudged.needs) for unjudged in verdict.unjudged]
@@ -226,13 +228,13 @@ DOUBT: dict[str, tuple[Any, ClusterFacts, tuple[Needed, ...]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "facts", "needed"), DOUBT.values(), ids=DOUBT)
-def test_only_hyper_nodes_that_are_not_there_are_looked_for_before_a_set_is_refused(
+def test_only_missing_hyper_nodes_are_read_live_before_a_refusal(
     manifest: Any, facts: ClusterFacts, needed: tuple[Needed, ...]
 ) -> None:
     verdict = validate(manifest, settings=settings_of("volcano", ON), facts=facts)
     assert (verdict.allowed, in_doubt(verdict)) == (False, needed)
 
 
-def test_hyper_nodes_that_are_found_then_allow_what_their_absence_refused() -> None:
+def test_hyper_nodes_that_a_live_read_finds_prevent_the_refusal() -> None:
     read = {Needed("hyper_nodes"): {"rack-1": HyperNode(1, "rack")}}
     assert found(whole("rack"), ON, nodes().learned(read)) == []

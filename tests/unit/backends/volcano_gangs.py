@@ -1,4 +1,4 @@
-"""What Volcano's PodGroups say, short to write for the tests of its backend."""
+"""The content of Volcano's PodGroups, in a short form for the tests of its backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests that `rollcall check` is given."""
+"""Manifests for `rollcall check`."""
 
 from __future__ import annotations
 

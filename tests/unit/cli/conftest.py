@@ -39,7 +39,7 @@ def rollcall(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 def answer_for_the_cluster(cluster: httpx.AsyncBaseTransport, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have `cluster` answer whatever a command asks of the cluster that it finds."""
+    """Let `cluster` answer all requests of a command."""
 
     async def sent(_: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
         return await cluster.handle_async_request(request)

@@ -1,4 +1,4 @@
-"""`rollcall certs`: files held against each other, and the certificates of a cluster by dictionary."""
+"""`rollcall certs`: the comparison of files, and the certificates of a simulated cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_files_are_checked_by_a_handshake(rollcall: Run, tmp_path: Path, files: 
     ]
 
 
-def test_names_count_without_the_authority(rollcall: Run, tmp_path: Path, files: list[str]) -> None:
+def test_host_names_are_checked_without_the_authority(rollcall: Run, tmp_path: Path, files: list[str]) -> None:
     ran = rollcall("certs", "verify", *files)
     assert (ran.code, ran.out.splitlines()[1]) == (0, f"good    {tmp_path}/tls.crt as rollcall.rollcall-system.svc")
     ran = rollcall("certs", "verify", *files, "--namespace", "elsewhere")
@@ -49,7 +49,7 @@ def test_names_count_without_the_authority(rollcall: Run, tmp_path: Path, files:
 
 
 @pytest.mark.parametrize("command", ["status", "verify", "rotate --leaf"])
-def test_what_is_not_there_may_be_elsewhere(
+def test_missing_certificates_may_be_in_another_namespace(
     rollcall: Run, api: CertificateApi, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object) -> httpx.Response:
@@ -65,7 +65,7 @@ def test_what_is_not_there_may_be_elsewhere(
     assert rollcall("doctor", "--namespace", "a/../b").code == 2
 
 
-def test_files_that_do_not_go_together_are_told(rollcall: Run, tmp_path: Path, files: list[str]) -> None:
+def test_files_that_do_not_match_are_reported(rollcall: Run, tmp_path: Path, files: list[str]) -> None:
     other = tmp_path / "other"
     make_development_certificates(other)
     ca = str(tmp_path / "ca.crt")
@@ -83,7 +83,7 @@ def test_files_that_do_not_go_together_are_told(rollcall: Run, tmp_path: Path, f
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
-def test_what_is_made_by_hand_will_do(rollcall: Run, tmp_path: Path) -> None:
+def test_certificates_that_are_made_by_hand_are_accepted(rollcall: Run, tmp_path: Path) -> None:
     for _ in range(2):
         subprocess.run(
             [BY_HAND, tmp_path, "team", "localhost", "10.0.0.7"], check=True, capture_output=True, timeout=60
@@ -96,7 +96,7 @@ def test_what_is_made_by_hand_will_do(rollcall: Run, tmp_path: Path) -> None:
     assert (tmp_path / "tls.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_example_for_cert_manager_names_what_the_server_mounts() -> None:
+def test_the_cert_manager_example_names_the_secret_that_the_server_mounts() -> None:
     *_, certificate = yaml.safe_load_all(EXAMPLE.read_text())
     assert certificate["spec"]["secretName"] == "rollcall-tls"
     assert "rollcall.rollcall-system.svc" in certificate["spec"]["dnsNames"]
@@ -140,7 +140,7 @@ def test_the_certificates_of_a_cluster_are_shown_without_keys(rollcall: Run, api
     assert "PRIVATE" not in ran.out
 
 
-def test_troubles_are_shown_too(rollcall: Run, api: CertificateApi) -> None:
+def test_problems_of_the_certificates_are_shown(rollcall: Run, api: CertificateApi) -> None:
     api.objects[f"{SECRETS}/rollcall-tls"]["data"]["tls.key"] = ""
     api.objects[CONFIGURATIONS["v-rollcall"]]["webhooks"][0]["clientConfig"]["caBundle"] = ""
     out = rollcall("certs", "status").out
@@ -150,7 +150,7 @@ def test_troubles_are_shown_too(rollcall: Run, api: CertificateApi) -> None:
     assert "none exist, so the API server does not call Rollcall" in rollcall("certs", "status").out
 
 
-def test_no_authority_is_shown_if_another_system_maintains_the_certificates(rollcall: Run, api: CertificateApi) -> None:
+def test_no_authority_is_shown_for_externally_managed_certificates(rollcall: Run, api: CertificateApi) -> None:
     del api.objects[f"{SECRETS}/rollcall-ca"]
     found = json.loads(rollcall("certs", "status", "-o", "json").out)
     assert (found["selfManaged"], found["authority"], found["step"]) == (False, None, None)
@@ -159,7 +159,7 @@ def test_no_authority_is_shown_if_another_system_maintains_the_certificates(roll
     assert "certificates are not self-managed here" in ran.err
 
 
-def test_a_rotation_is_asked_for_by_an_annotation(rollcall: Run, api: CertificateApi) -> None:
+def test_an_annotation_requests_a_rotation(rollcall: Run, api: CertificateApi) -> None:
     ran = rollcall("certs", "rotate", "--leaf")
     assert (ran.code, ran.out) == (0, "asked for\n")
     assert "rollcall.dev/rotate" in api.objects[f"{SECRETS}/rollcall-tls"]["metadata"]["annotations"]
@@ -168,11 +168,11 @@ def test_a_rotation_is_asked_for_by_an_annotation(rollcall: Run, api: Certificat
     assert rollcall("certs", "rotate", "--ca", "--leaf").code == 2
 
 
-def test_waiting_for_a_rotation_ends_when_it_is_over_or_too_long(rollcall: Run, api: CertificateApi) -> None:
+def test_waiting_for_a_rotation_ends_with_the_rotation_or_a_timeout(rollcall: Run, api: CertificateApi) -> None:
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
     assert "the rotation is not finished after 1 s: it is at step" in ran.err
-    # Somebody obeys.
+    # The controller obeys.
     world = CertificateWorld()
     world.settle()
     before = api.reads.count(f"{SECRETS}/rollcall-tls")
@@ -190,7 +190,7 @@ def test_waiting_for_a_rotation_ends_when_it_is_over_or_too_long(rollcall: Run, 
     assert ran.out.startswith("rotated: ")
 
 
-def test_another_renewal_is_not_the_one_that_was_asked_for(rollcall: Run, api: CertificateApi) -> None:
+def test_another_renewal_does_not_count_as_the_requested_one(rollcall: Run, api: CertificateApi) -> None:
     world = CertificateWorld()
     world.settle()
 
@@ -249,7 +249,7 @@ def test_waiting_for_an_authority_ends_when_the_old_one_is_no_longer_trusted(
     assert [line for line in ran.err.splitlines() if "step" in line]
 
 
-def test_a_cluster_is_verified_and_what_cannot_be_reached_is_unknown(rollcall: Run, api: CertificateApi) -> None:
+def test_a_cluster_is_verified_and_unreachable_servers_are_unknown(rollcall: Run, api: CertificateApi) -> None:
     api.slices = [{"ports": [{"port": 1}], "endpoints": [{"addresses": ["127.0.0.1"]}]}]
     ran = rollcall("certs", "verify")
     assert ran.code == 3, ran.out
@@ -272,7 +272,7 @@ def test_a_cluster_is_verified_and_what_cannot_be_reached_is_unknown(rollcall: R
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])
-def test_a_cluster_that_cannot_be_read_is_no_verdict(
+def test_an_unreadable_cluster_gives_no_verdict(
     rollcall: Run, api: CertificateApi, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""`rollcall check`: exit codes, and where everything found is said to be."""
+"""`rollcall check`: exit codes, and the position of every finding."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "set.yaml"
 
 
-def test_a_fine_set_exits_0(rollcall: Run, file: Path) -> None:
+def test_a_valid_set_exits_with_0(rollcall: Run, file: Path) -> None:
     file.write_text(FINE)
     assert rollcall("check", *KOORD, str(file)) == (0, "1 object judged, 0 errors\n", "")
 
 
-def test_a_refused_set_exits_1_and_says_where_what_why_and_what_to_do(rollcall: Run, file: Path) -> None:
+def test_a_refused_set_exits_with_1_and_shows_place_value_reason_and_remedy(rollcall: Run, file: Path) -> None:
     file.write_text(NVLINK)
     assert rollcall("check", *KOORD, str(file)) == (
         1,
@@ -136,7 +136,7 @@ def test_standard_input_and_folders(rollcall: Run, tmp_path: Path) -> None:
     assert ran.out.endswith("2 objects judged, 1 error\n")
 
 
-def test_what_is_no_yaml_exits_2_and_the_rest_is_judged_all_the_same(rollcall: Run, tmp_path: Path) -> None:
+def test_invalid_yaml_exits_with_2_and_other_files_are_judged(rollcall: Run, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("metadata: [\n")
     (tmp_path / "b.yaml").write_text(NVLINK)
     ran = rollcall("check", *KOORD, str(tmp_path), str(tmp_path / "missing.yaml"))
@@ -158,7 +158,7 @@ ITEM = """\
 """
 
 
-def test_the_items_of_a_list_are_judged_where_they_stand(rollcall: Run) -> None:
+def test_findings_of_list_items_have_the_position_of_the_item(rollcall: Run) -> None:
     typed = f"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSetList\nitems:\n{ITEM}"
     plain = f"apiVersion: v1\nkind: List\nitems:\n{ITEM}  apiVersion: grove.io/v1alpha1\n  kind: PodCliqueSet\n"
     for listed in (typed, plain):
@@ -173,11 +173,11 @@ def test_a_deletion_timestamp_in_a_file_hides_nothing(rollcall: Run, file: Path)
     assert ran.out.startswith(f"{file}:8:5: error koordinator/mnnvl\n")
 
 
-def test_an_empty_name_is_no_file(rollcall: Run) -> None:
+def test_an_empty_file_name_is_refused(rollcall: Run) -> None:
     assert rollcall("check", "").err == "rollcall: '': no such file\n"
 
 
-def test_a_broken_review_exits_2(rollcall: Run, file: Path) -> None:
+def test_an_invalid_review_exits_with_2(rollcall: Run, file: Path) -> None:
     file.write_text("apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\n")
     assert rollcall("check", str(file)).err == f"rollcall: {file}:1:1: request is missing\n"
 
@@ -197,7 +197,7 @@ def test_without_facts_a_rule_is_not_judged_and_strict_makes_that_a_failure(roll
     assert rollcall("check", *KOORD, "--strict", str(file)).code == 1
 
 
-def test_facts_let_it_be_judged(rollcall: Run, tmp_path: Path, file: Path) -> None:
+def test_with_facts_the_rule_is_judged(rollcall: Run, tmp_path: Path, file: Path) -> None:
     file.write_text(
         FINE.replace("  name: demo\n", "  name: demo\n  annotations: {scheduling.grove.io/koordinator-quota: a}\n")
     )
@@ -217,7 +217,7 @@ def test_a_namespace_in_the_same_input_chooses_the_scheduler(rollcall: Run) -> N
     assert rollcall("check", "-", stdin=f"{NVLINK}---\n{namespace}").code == 1
 
 
-def test_a_namespace_whose_label_is_no_string_is_no_input(rollcall: Run) -> None:
+def test_a_namespace_label_that_is_not_a_string_is_an_input_error(rollcall: Run) -> None:
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {rollcall.dev/enforcement: off}}\n"
     ran = rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}")
     assert ran.code == 2
@@ -225,7 +225,7 @@ def test_a_namespace_whose_label_is_no_string_is_no_input(rollcall: Run) -> None
     assert rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}".replace("off", "'off'")).code == 0
 
 
-def test_a_warning_leaves_the_exit_code_0(rollcall: Run) -> None:
+def test_a_warning_exits_with_0(rollcall: Run) -> None:
     ran = rollcall("check", *KOORD, "-", stdin=FINE.replace("name: leader", "name: er"))
     assert ran.code == 0
     assert ran.out.startswith("<stdin>:10:7: warning grove/clique-name-suffix\n")
@@ -290,7 +290,7 @@ def test_the_labels_of_a_namespace_in_the_same_list_count(rollcall: Run, file: P
     assert ": error koordinator/mnnvl\n" in ran.out
 
 
-def test_nothing_in_a_manifest_can_speak_to_the_terminal(rollcall: Run, file: Path) -> None:
+def test_control_characters_of_a_manifest_do_not_reach_the_terminal(rollcall: Run, file: Path) -> None:
     file.write_text('apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {name: "a\\e[31m\\n0 errors"}\n')
     ran = rollcall("check", *KOORD, str(file))
     assert "    object PodCliqueSet default/a\\x1b[31m\\n0 errors\n" in ran.out
@@ -298,12 +298,12 @@ def test_nothing_in_a_manifest_can_speak_to_the_terminal(rollcall: Run, file: Pa
     assert rollcall("check", str(file)).err == f"rollcall: {file}:1:20: the key a\\x1b[31m appears twice\n"
 
 
-def test_a_number_that_json_cannot_hold_is_no_manifest(rollcall: Run, file: Path) -> None:
+def test_a_number_that_json_cannot_represent_is_an_input_error(rollcall: Run, file: Path) -> None:
     file.write_text('{"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"replicas": 1e999}}')
     assert rollcall("check", "-o", "json", str(file)).code == 2
 
 
-def test_a_refusal_says_who_else_could_run_it(rollcall: Run, file: Path, tmp_path: Path) -> None:
+def test_a_refusal_names_other_schedulers_that_could_run_it(rollcall: Run, file: Path, tmp_path: Path) -> None:
     file.write_text(GROUP)
     config = tmp_path / "rollcall.yaml"
     config.write_text(

@@ -1,4 +1,4 @@
-"""`rollcall check` on gang objects: those of one folder know each other, whichever file they are in."""
+"""`rollcall check` on gang objects: objects of one folder know each other, in whichever file they are."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def found(rollcall: Run, folder: Path) -> list[tuple[str, str]]:
     return [(Path(one["file"]).name, one["rule"]) for one in report["findings"]]
 
 
-def test_a_tree_in_several_files_is_fine(rollcall: Run, folder: Path) -> None:
+def test_a_tree_in_several_files_is_accepted(rollcall: Run, folder: Path) -> None:
     strict = rollcall("check", "--strict", "--config", str(folder / "rollcall.yaml"), str(folder / "objects"))
     assert strict.code == 0, strict.out
     assert found(rollcall, folder) == []
 
 
-def test_what_contradicts_an_object_in_another_file_is_found(rollcall: Run, folder: Path) -> None:
+def test_a_contradiction_with_an_object_in_another_file_is_reported(rollcall: Run, folder: Path) -> None:
     (folder / "objects" / "a-worker.yaml").write_text(WORKER.replace("minCount: 2", "minCount: 3"))
     (folder / "objects" / "b-root.yaml").write_text(ROOT.replace("spec:", "spec:\n  disruptionMode: {all: {}}"))
     assert found(rollcall, folder) == [
@@ -80,7 +80,7 @@ def test_what_contradicts_an_object_in_another_file_is_found(rollcall: Run, fold
     ]
 
 
-def test_a_parent_that_is_in_no_file_is_a_warning_or_not_judged(rollcall: Run, folder: Path) -> None:
+def test_a_parent_that_is_in_none_of_the_files_causes_a_warning_or_is_not_judged(rollcall: Run, folder: Path) -> None:
     other = ROOT.replace("name: demo}", "name: other}")
     (folder / "objects" / "b-root.yaml").write_text(other)
     assert ("a-worker.yaml", "kube/parent-missing") in found(rollcall, folder)

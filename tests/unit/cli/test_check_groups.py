@@ -1,4 +1,4 @@
-"""`rollcall check` of gang objects written by hand: what stands in one folder is one world."""
+"""`rollcall check` of gang objects written by hand: the objects of one folder are judged together."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def documents() -> list[str]:
     return TREE.split("---\n")
 
 
-def test_every_object_of_a_tree_in_a_file_of_its_own_knows_the_others(checked: Callable[..., Ran]) -> None:
+def test_a_tree_with_one_file_per_object_is_judged_as_a_whole(checked: Callable[..., Ran]) -> None:
     # The last first, so that none is read after what it names.
     files = {f"f{99 - index}": document for index, document in enumerate(documents())}
     ran = checked(**files)
@@ -49,7 +49,7 @@ def test_every_object_of_a_tree_in_a_file_of_its_own_knows_the_others(checked: C
     assert ran.out == "12 objects judged, 0 errors\n"
 
 
-def test_a_parent_that_is_in_no_file_is_missed(checked: Callable[..., Ran]) -> None:
+def test_a_parent_that_is_in_none_of_the_files_is_reported(checked: Callable[..., Ran]) -> None:
     without = [document for document in documents() if "metadata: {name: stage-1}" not in document]
     out = checked(groups="---\n".join(without)).out
     found = [line for line in out.splitlines() if "kube/parent-missing" in line]
@@ -57,7 +57,7 @@ def test_a_parent_that_is_in_no_file_is_missed(checked: Callable[..., Ran]) -> N
     assert out.count('found  "stage-1"') == 2
 
 
-def test_a_cycle_over_two_files_is_found(checked: Callable[..., Ran]) -> None:
+def test_a_cycle_across_two_files_is_reported(checked: Callable[..., Ran]) -> None:
     first, second = (
         TREE.split("---\n")[1]
         .replace("metadata: {name: training}", f"metadata: {{name: {name}}}")

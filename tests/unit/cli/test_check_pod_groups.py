@@ -1,4 +1,4 @@
-"""`rollcall check` of Koordinator's PodGroups and the pods that name them: a folder is one world."""
+"""`rollcall check` of Koordinator's PodGroups and the pods that name them: a folder is judged together."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_in_another_file_is_there(rollcall: Run, folder: Path) -> None:
+def test_objects_of_other_files_are_known(rollcall: Run, folder: Path) -> None:
     ran = rollcall("check", *KOORD, "--strict", str(folder))
     assert ran.out == "3 objects judged, 0 errors\n"
     assert ran.code == 0
 
 
-def test_a_file_that_is_missing_is_missed_by_the_others(rollcall: Run, folder: Path) -> None:
+def test_a_missing_file_causes_findings_in_the_others(rollcall: Run, folder: Path) -> None:
     (folder / "worker.yaml").unlink()
     ran = rollcall("check", *KOORD, str(folder))
     assert ran.code == 0
@@ -63,7 +63,7 @@ def test_a_file_that_is_missing_is_missed_by_the_others(rollcall: Run, folder: P
     assert f"{folder}/pod.yaml:6:5: warning koordinator/pod-group-missing" in ran.out
 
 
-def test_two_files_that_disagree_are_both_shown(rollcall: Run, folder: Path) -> None:
+def test_two_conflicting_files_are_both_shown(rollcall: Run, folder: Path) -> None:
     (folder / "worker.yaml").write_text(pod_group("worker", '["default/worker"]'))
     ran = rollcall("check", *KOORD, str(folder))
     assert ran.code == 1
@@ -71,7 +71,7 @@ def test_two_files_that_disagree_are_both_shown(rollcall: Run, folder: Path) -> 
         assert f"{folder}/{name}.yaml:7:5: error koordinator/gang-groups-differ" in ran.out
 
 
-def test_alone_what_a_file_refers_to_is_not_judged(rollcall: Run, folder: Path) -> None:
+def test_references_of_a_single_file_are_not_judged(rollcall: Run, folder: Path) -> None:
     ran = rollcall("check", *KOORD, "--strict", str(folder / "pod.yaml"))
     assert ran.code == 1
     assert ":6:5: not judged koordinator/pod-group-missing" in ran.out

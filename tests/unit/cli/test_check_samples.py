@@ -1,4 +1,4 @@
-"""`rollcall check` of Grove's published samples: fine as they are, refused with file and line when edited."""
+"""`rollcall check` of Grove's published samples: accepted unchanged, refused with file and line when edited."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def samples(tmp_path: Path) -> Path:
     return folder
 
 
-def test_grove_s_samples_are_fine_on_koordinator(rollcall: Run, tmp_path: Path) -> None:
+def test_koordinator_accepts_grove_s_samples(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("check", *KOORD, str(samples(tmp_path)))
     assert (ran.code, ran.err) == (0, "")
 
@@ -51,7 +51,7 @@ def test_grove_s_samples_are_fine_on_koordinator(rollcall: Run, tmp_path: Path) 
     ],
     ids=["multi-node NVLink", "scaling-group topology", "divergent cliques"],
 )
-def test_grove_s_samples_edited_are_refused_with_file_and_line(
+def test_edited_grove_samples_are_refused_with_file_and_line(
     rollcall: Run, tmp_path: Path, old: str, new: str, rule: str
 ) -> None:
     marks = ("    cliques:\n    - ", "    podCliqueScalingGroups:\n    - ", "        podSpec:\n")

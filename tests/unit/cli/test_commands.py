@@ -1,4 +1,4 @@
-"""The other commands, and what every command does with a mistake."""
+"""The other commands, and how every command handles a mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook import __version__
 CHECKOUT = Path(__file__).parents[3]
 
 
-def test_every_rule_is_listed_on_a_line_of_its_own(rollcall: Run) -> None:
+def test_every_rule_is_listed_on_a_separate_line(rollcall: Run) -> None:
     lines = rollcall("rules").out.splitlines()
     assert lines == sorted(set(lines), key=lines.index)
     found = {line.split()[0]: line.split()[1] for line in lines}
@@ -49,7 +49,7 @@ def test_rules_as_json(rollcall: Run) -> None:
     assert (rule["id"], rule["default"], rule["failsClosed"]) == ("koordinator/divergent-topology", "deny", True)
 
 
-def test_the_rule_reference_in_the_documentation_is_not_stale(rollcall: Run) -> None:
+def test_the_rule_reference_in_the_documentation_is_up_to_date(rollcall: Run) -> None:
     """The pages, one for each backend, contain every section of the one page that the command prints."""
     made = rollcall("rules", "-o", "markdown").out.partition("\n# Capabilities\n")[0]
     folder = CHECKOUT / "docs" / "reference" / "rules"
@@ -58,7 +58,7 @@ def test_the_rule_reference_in_the_documentation_is_not_stale(rollcall: Run) -> 
     assert {section.strip() for section in made.split("\n## ")[1:]} <= written, "run: scripts/reference"
 
 
-def test_a_configuration_is_shown_as_it_comes_out(rollcall: Run, tmp_path: Path) -> None:
+def test_a_configuration_is_shown_with_its_defaults(rollcall: Run, tmp_path: Path) -> None:
     file = tmp_path / "rollcall.yaml"
     file.write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
@@ -129,7 +129,7 @@ tenancy
     )
 
 
-def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, tmp_path: Path) -> None:
+def test_every_mistake_in_a_configuration_is_reported_with_its_line(rollcall: Run, tmp_path: Path) -> None:
     file = tmp_path / "rollcall.yaml"
     file.write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
@@ -148,18 +148,18 @@ def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, t
     )
 
 
-def test_the_configuration_that_is_shipped_is_right(rollcall: Run) -> None:
+def test_the_shipped_configuration_is_valid(rollcall: Run) -> None:
     assert rollcall("config", "check", str(CHECKOUT / "manifests" / "configuration.yaml")).code == 0
 
 
 @pytest.mark.parametrize(("content", "why"), [("", "there are 0"), ("a: 1\n---\nb: 1\n", "there are 2")])
-def test_a_configuration_is_one_document(rollcall: Run, tmp_path: Path, content: str, why: str) -> None:
+def test_a_configuration_must_be_one_document(rollcall: Run, tmp_path: Path, content: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(content)
     ran = rollcall("config", "check", str(tmp_path / "c.yaml"))
     assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: exactly one document is needed, but {why}\n")
 
 
-def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_path: Path) -> None:
+def test_development_certificates_are_written_to_the_given_folder(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", "webhook.test")
     assert ran == (0, f"{tmp_path}/c/ca.crt\n{tmp_path}/c/tls.crt\n{tmp_path}/c/tls.key\n", "")
     (tmp_path / "file").write_text("")
@@ -169,12 +169,12 @@ def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_pat
 
 
 @pytest.mark.parametrize("host", ["*.example.test", "host_1", "10.0.0.1", "fd00::1"])
-def test_a_development_certificate_is_for_any_host(rollcall: Run, tmp_path: Path, host: str) -> None:
+def test_a_development_certificate_can_be_issued_for_any_host(rollcall: Run, tmp_path: Path, host: str) -> None:
     assert rollcall("certs", "dev", "--out", str(tmp_path), "--host", host).code == 0
 
 
 @pytest.mark.parametrize("host", ["", "a b", "https://a", "a..b", "-a", "a:8443", "*"])
-def test_what_is_no_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host: str) -> None:
+def test_an_invalid_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host: str) -> None:
     ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", host)
     assert (ran.code, ran.out) == (2, "")
     assert f"{host!r} is neither a host name nor an address" in " ".join(ran.err.replace("│", "").split())
@@ -201,7 +201,7 @@ def test_what_is_no_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host
         ),
     ],
 )
-def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:
+def test_serve_reports_missing_options(rollcall: Run, arguments: list[str], why: str) -> None:
     ran = rollcall("serve", *arguments)
     assert ran.code == 2
     assert why in " ".join(ran.err.replace("│", " ").split())
@@ -210,17 +210,17 @@ def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why
 @pytest.mark.parametrize(
     "command", [[], ["check"], ["render"], ["rules"], ["serve"], ["certs", "dev"], ["config", "check"]]
 )
-def test_help_teaches_by_example(rollcall: Run, command: list[str]) -> None:
+def test_help_shows_examples(rollcall: Run, command: list[str]) -> None:
     ran = rollcall(*command, "--help")
     assert ran.code == 0
     assert not command or f"rollcall {' '.join(command)}" in ran.out
 
 
-def test_the_version(rollcall: Run) -> None:
+def test_version_prints_the_version(rollcall: Run) -> None:
     assert rollcall("--version").out == f"rollcall {__version__}\n"
 
 
-def test_an_internal_error_is_no_verdict(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_gives_no_verdict(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
@@ -239,12 +239,12 @@ def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byte
     )
 
 
-def test_the_module_is_the_command() -> None:
+def test_the_module_runs_like_the_command() -> None:
     ran = run("--version")
     assert (ran.returncode, ran.stdout) == (0, f"rollcall {__version__}\n".encode())
 
 
-def test_piped_output_is_plain() -> None:
+def test_piped_output_has_no_colours() -> None:
     ran = run(
         "check", "--scheduler", "koord-scheduler", "-", stdin=b"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\n"
     )
@@ -254,7 +254,7 @@ def test_piped_output_is_plain() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["rules", "-o", "json"], ["rules", "grove/shape"], ["check", "manifests"]])
-def test_a_reader_that_has_had_enough_is_told_nothing_and_no_verdict(arguments: list[str]) -> None:
+def test_a_closed_pipe_gives_no_message_and_no_verdict(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "webhook", *arguments]
@@ -263,7 +263,7 @@ def test_a_reader_that_has_had_enough_is_told_nothing_and_no_verdict(arguments: 
     assert (ran.returncode, ran.stderr) == (141, b"")
 
 
-def test_checking_loads_no_server() -> None:
+def test_check_does_not_import_the_server() -> None:
     """The command line is used file by file in CI: what only the server needs would cost each run half a second."""
     script = (
         "import sys; from webhook.cli import run; run(['rules']); "
@@ -274,7 +274,7 @@ def test_checking_loads_no_server() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_cannot_show_a_character_gets_the_verdict_all_the_same(tmp_path: Path, encoding: str) -> None:
+def test_a_terminal_with_a_limited_encoding_still_gets_the_verdict(tmp_path: Path, encoding: str) -> None:
     manifest = (CHECKOUT / "manifests" / "samples" / "refused.yaml").read_bytes()
     path = os.fsencode(tmp_path) + b"/caf\xe9.yaml"
     with open(path, "wb") as file:  # noqa: PTH123 - a Path would have to be text

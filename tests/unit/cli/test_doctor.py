@@ -1,4 +1,4 @@
-"""`rollcall doctor`: what is printed of a diagnosis, and how it ends."""
+"""`rollcall doctor`: the printed diagnosis and the exit code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Reads = Callable[[Snapshot], None]
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Has the command read this world, whatever it is pointed at."""
+    """Makes the command read this snapshot, whatever cluster it is given."""
     monkeypatch.setattr(
         access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
     )
@@ -65,7 +65,7 @@ def passes(*more: Manifest) -> Snapshot:
     return replace(shown, parts=parts)
 
 
-def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
+def test_a_healthy_installation_has_no_findings(rollcall: Run, cluster: Reads) -> None:
     cluster(passes())
     assert rollcall("doctor") == (0, "40 checks, no problems found\n", "")
     assert rollcall("doctor", "--strict").code == 0
@@ -73,7 +73,7 @@ def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
     assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 40)
 
 
-def test_what_is_wrong_is_printed_with_what_to_do(rollcall: Run, cluster: Reads) -> None:
+def test_faults_are_printed_with_remedies(rollcall: Run, cluster: Reads) -> None:
     cluster(passes(namespace("team-b", scheduler="koord-schedular", exempt="")))
     assert rollcall("doctor") == (
         1,
@@ -94,7 +94,7 @@ note namespaces/exempt
     )
 
 
-def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> None:
+def test_a_warning_fails_only_with_strict(rollcall: Run, cluster: Reads) -> None:
     snapshot = passes()
     cluster(
         Snapshot(
@@ -112,7 +112,7 @@ def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> No
     assert said == [True, False]
 
 
-def test_what_could_not_be_known_is_no_all_clear(rollcall: Run, cluster: Reads) -> None:
+def test_an_unknown_result_is_not_a_success(rollcall: Run, cluster: Reads) -> None:
     snapshot, blind = passes(), Unread("the Lease", "HTTP 403: no", "get leases")
     cluster(
         Snapshot(
@@ -139,7 +139,7 @@ not known clocks/agree
     assert [one["check"] for one in found["notKnown"]] == ["reconciler/leader", "clocks/agree"]
 
 
-def test_what_is_wrong_counts_more_than_what_is_not_known(rollcall: Run, cluster: Reads) -> None:
+def test_a_fault_has_precedence_over_an_unknown_result(rollcall: Run, cluster: Reads) -> None:
     snapshot = passes(namespace("team-b", enforcement="wran"))
     blind = Unread("the Lease", "HTTP 403: no", "get leases")
     cluster(
@@ -154,7 +154,9 @@ def test_what_is_wrong_counts_more_than_what_is_not_known(rollcall: Run, cluster
     assert rollcall("doctor").code == 1
 
 
-def test_without_a_cluster_it_is_not_evaluated(rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_the_doctor_is_not_evaluated(
+    rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def unreachable(*_: object) -> Snapshot:
         raise FactsUnavailable("the cluster cannot be read: ConnectError")
 
@@ -163,7 +165,7 @@ def test_without_a_cluster_it_is_not_evaluated(rollcall: Run, cluster: Reads, mo
     assert rollcall("doctor") == (3, "", "rollcall: the cluster cannot be read: ConnectError\n")
 
 
-def test_it_judges_by_what_is_installed_unless_a_file_is_given(
+def test_the_doctor_uses_the_installed_configuration_unless_a_file_is_given(
     rollcall: Run, cluster: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[Settings] = []
@@ -192,18 +194,18 @@ def test_it_judges_by_what_is_installed_unless_a_file_is_given(
     ]
 
 
-def test_usage_and_configuration_are_2(rollcall: Run, tmp_path: Path) -> None:
+def test_usage_and_configuration_errors_exit_with_2(rollcall: Run, tmp_path: Path) -> None:
     assert rollcall("doctor", "--config", str(tmp_path / "absent.yaml")).code == 2
     assert rollcall("doctor", "--kubeconfig", str(tmp_path / "absent")).code == 2
     assert rollcall("doctor", "--output", "svg").code == 2
 
 
-def test_what_a_terminal_would_obey_is_escaped(rollcall: Run, cluster: Reads) -> None:
+def test_control_characters_are_escaped(rollcall: Run, cluster: Reads) -> None:
     cluster(passes(namespace("team-b", scheduler="\x1b[2J")))
     assert "\x1b" not in rollcall("doctor").out
 
 
-def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
+def test_on_a_terminal_long_lines_are_wrapped_with_an_indent() -> None:
     out = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=60)
     print_diagnosis(examine(passes(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
@@ -218,6 +220,6 @@ def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
     assert lines[5].startswith("          scheduler itself")
 
 
-def test_the_list_of_checks_in_the_documentation_is_not_stale(rollcall: Run) -> None:
+def test_the_list_of_checks_in_the_documentation_is_up_to_date(rollcall: Run) -> None:
     made = rollcall("doctor", "-o", "markdown").out
     assert DOCUMENTED.read_text() == made, "run: scripts/reference"

@@ -101,9 +101,7 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_an_explanation_says_who_could_run_it_what_stops_the_others_and_what_would_help(
-    rollcall: Run, config: str
-) -> None:
+def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: Run, config: str) -> None:
     assert rollcall("explain", "--config", config, "-", stdin=SET) == (1, EXPLAINED, "")
 
 
@@ -120,9 +118,19 @@ def test_an_explanation_says_who_could_run_it_what_stops_the_others_and_what_wou
         ("koord-scheduler", '{"kind": "AdmissionReview"}', 2),
         ("slurm", FINE, 2),
     ],
-    ids=["runs", "refused", "runs elsewhere", "in part", "not known", "one of two", "no YAML", "no review", "nobody"],
+    ids=[
+        "runs",
+        "refused",
+        "runs elsewhere",
+        "in part",
+        "not known",
+        "one of two",
+        "no YAML",
+        "no review",
+        "no cluster",
+    ],
 )
-def test_the_exit_code_is_that_of_the_scheduler_chosen(
+def test_the_exit_code_is_the_verdict_of_the_chosen_scheduler(
     rollcall: Run, config: str, scheduler: str, content: str, code: int
 ) -> None:
     ran = rollcall("explain", "--config", config, "--scheduler", scheduler, "-", stdin=content)
@@ -138,7 +146,7 @@ def test_check_and_explain_agree_on_what_is_refused(rollcall: Run, config: str, 
     assert (rollcall("explain", *arguments, stdin=content).code == 1) is refused
 
 
-def test_facts_settle_what_was_not_known(rollcall: Run, config: str, tmp_path: Path) -> None:
+def test_facts_make_unknown_results_known(rollcall: Run, config: str, tmp_path: Path) -> None:
     quota = "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: team-a}\n"
     (tmp_path / "quota.yaml").write_text(quota)
     assert "quota: not judged" in rollcall("explain", "--config", config, "-", stdin=QUOTA).out
@@ -147,7 +155,7 @@ def test_facts_settle_what_was_not_known(rollcall: Run, config: str, tmp_path: P
     assert "quota          yes " in ran.out
 
 
-def test_json_has_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str) -> None:
+def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str) -> None:
     ran = rollcall("explain", "--config", config, "-o", "json", "-", stdin=SET)
     assert ran.code == 1
     document = json.loads(ran.out)
@@ -184,7 +192,7 @@ def test_json_has_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str)
     assert found["gangs"]["below"][1]["waitsFor"] == "demo-0"
 
 
-def test_without_a_configuration_the_default_scheduler_makes_gangs_and_that_is_said(rollcall: Run) -> None:
+def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_gangs(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=FINE)
     assert ran.code == 0
     assert "    scheduler default-scheduler, by default\n" in ran.out
@@ -193,12 +201,12 @@ def test_without_a_configuration_the_default_scheduler_makes_gangs_and_that_is_s
     assert json.loads(rollcall("explain", "-o", "json", "-", stdin=FINE).out)["assumed"] != []
 
 
-def test_what_has_no_gang_is_nothing_to_explain(rollcall: Run) -> None:
+def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")
 
 
-def test_a_field_of_the_wrong_type_is_told_in_place_of_everything_else(rollcall: Run, config: str) -> None:
+def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollcall: Run, config: str) -> None:
     ran = rollcall("explain", "--config", config, "-", stdin=FINE.replace("replicas: 1", "replicas: one"))
     assert (ran.code, ran.err) == (1, "")
     assert ran.out == (
@@ -210,7 +218,7 @@ def test_a_field_of_the_wrong_type_is_told_in_place_of_everything_else(rollcall:
     )
 
 
-def test_ten_thousand_replicas_are_a_number_and_not_ten_thousand_lines(rollcall: Run, config: str) -> None:
+def test_ten_thousand_replicas_are_counted_and_not_listed(rollcall: Run, config: str) -> None:
     many = SET.replace("replicas: 1\n", "replicas: 10000\n").replace("replicas: 2\n", "replicas: 500\n")
     for output in ("text", "json", "mermaid"):
         assert len(rollcall("explain", "--config", config, "-o", output, "-", stdin=many).out.splitlines()) < 300
@@ -219,7 +227,7 @@ def test_ten_thousand_replicas_are_a_number_and_not_ten_thousand_lines(rollcall:
     assert ", waits for demo-0, and 498 more like it, up to demo-0-ring-498\n" in text
 
 
-def test_nothing_that_a_terminal_would_obey_is_printed(rollcall: Run, config: str) -> None:
+def test_control_characters_are_not_printed(rollcall: Run, config: str) -> None:
     hostile = json.dumps(pod_clique_set(clique("work\x1b[31mer\nx", labels={"koordinator.sh/qosClass": "\x1b]0;x"})))
     for output in ("text", "mermaid"):
         out = rollcall("explain", "--config", config, "-o", output, "-", stdin=hostile).out
@@ -230,7 +238,7 @@ def test_nothing_that_a_terminal_would_obey_is_printed(rollcall: Run, config: st
 # Mermaid
 
 
-def test_the_flowchart_has_every_gang_and_who_waits(rollcall: Run, config: str) -> None:
+def test_the_flowchart_shows_every_gang_and_its_dependencies(rollcall: Run, config: str) -> None:
     ran = rollcall("explain", "--config", config, "-o", "mermaid", "-", stdin=SET)
     assert ran == (
         1,
@@ -265,12 +273,12 @@ flowchart TD
         ("größe", "gr#246;#223;e"),
     ],
 )
-def test_a_label_is_escaped(text: str, expected: str) -> None:
+def test_labels_of_the_flowchart_are_escaped(text: str, expected: str) -> None:
     assert escaped(text) == expected
 
 
 @given(st.text(max_size=40))
-def test_no_name_breaks_out_of_its_label(name: str) -> None:
+def test_no_name_can_end_its_flowchart_label(name: str) -> None:
     drawn = flowchart([gangs_box(Node(Level.CLIQUE, name, 1, 1))])
     assert re.fullmatch(r'flowchart TD\n    n0\(\["[^"\n<>]*<br/>1 pod"\]\)\n', drawn)
 
@@ -288,9 +296,7 @@ PUBLISHED = sorted((Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "grove").
 
 @pytest.mark.skipif(not PUBLISHED, reason="ROLLCALL_SAMPLES does not say where Grove's samples are")
 @pytest.mark.parametrize("sample", PUBLISHED, ids=lambda path: path.stem)
-def test_grove_s_samples_run_on_every_gang_scheduler_once_they_have_the_queue_that_KAI_wants(
-    rollcall: Run, sample: Path
-) -> None:
+def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(rollcall: Run, sample: Path) -> None:
     facts = ("--facts", str(CHECKOUT / "manifests" / "facts"))
     (found,) = json.loads(rollcall("explain", "-o", "json", *facts, str(sample)).out)["workloads"]
     answers = {view["scheduler"]: view for view in found["schedulers"]}

@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_tree_is_put_together_from_all_files_and_the_reason_stands_first(rollcall: Run, folder: Path) -> None:
+def test_a_tree_is_built_from_all_files_and_the_reason_comes_first(rollcall: Run, folder: Path) -> None:
     assert rollcall("explain", str(folder)) == (
         1,
         f"""\
@@ -77,7 +77,7 @@ def test_a_tree_is_put_together_from_all_files_and_the_reason_stands_first(rollc
     )
 
 
-def test_the_pod_that_was_missing_makes_it_start(rollcall: Run, folder: Path) -> None:
+def test_with_the_missing_pod_the_tree_starts(rollcall: Run, folder: Path) -> None:
     (folder / "second.yaml").write_text(SECOND)
     ran = rollcall("explain", str(folder))
     assert ran.code == 0
@@ -104,13 +104,13 @@ def test_the_pod_that_was_missing_makes_it_start(rollcall: Run, folder: Path) ->
     ],
     ids=["no pods", "no parent", "all", "templates alone"],
 )
-def test_the_exit_code_is_the_verdict_s(rollcall: Run, content: str, code: int, said: str) -> None:
+def test_the_exit_code_follows_the_verdict(rollcall: Run, content: str, code: int, said: str) -> None:
     ran = rollcall("explain", "-", stdin=content)
     assert (ran.code, ran.err) == (code, "")
     assert ran.out.splitlines()[1] == said
 
 
-def test_of_two_trees_the_one_that_cannot_start_decides(rollcall: Run) -> None:
+def test_of_two_trees_the_one_that_cannot_start_decides_the_exit_code(rollcall: Run) -> None:
     other = TOP.replace("name: job", "name: other")
     ran = rollcall("explain", "-", stdin=f"{TREE}---\n{TOP}---\n{other}---\n{HELPER}---\n{FIRST}---\n{SECOND}")
     assert ran.code == 1
@@ -120,7 +120,7 @@ def test_of_two_trees_the_one_that_cannot_start_decides(rollcall: Run) -> None:
     ]
 
 
-def test_many_reasons_are_a_number_after_the_first(rollcall: Run) -> None:
+def test_further_reasons_are_counted_after_the_first(rollcall: Run) -> None:
     groups = "---\n".join(
         TREE.split("---\n", maxsplit=1)[0].replace("name: worker", f"name: worker-{i}") for i in range(9)
     )
@@ -132,7 +132,7 @@ def test_many_reasons_are_a_number_after_the_first(rollcall: Run) -> None:
     assert said[-1] == "        and 4 more"
 
 
-def test_json_has_the_verdict_the_reasons_and_every_minimum(rollcall: Run, folder: Path) -> None:
+def test_json_contains_the_verdict_the_reasons_and_every_minimum(rollcall: Run, folder: Path) -> None:
     ran = rollcall("explain", "-o", "json", str(folder))
     assert ran.code == 1
     document = json.loads(ran.out)
@@ -169,7 +169,7 @@ def test_json_has_the_verdict_the_reasons_and_every_minimum(rollcall: Run, folde
     ]
 
 
-def test_the_flowchart_marks_what_stops_the_tree(rollcall: Run, folder: Path) -> None:
+def test_the_flowchart_marks_the_group_that_blocks_the_tree(rollcall: Run, folder: Path) -> None:
     ran = rollcall("explain", "-o", "mermaid", str(folder))
     assert ran == (
         1,
@@ -187,7 +187,7 @@ flowchart TD
     )
 
 
-def test_a_GangGroup_of_Koordinator_is_explained_too(rollcall: Run) -> None:
+def test_a_GangGroup_of_Koordinator_is_explained(rollcall: Run) -> None:
     groups = "---\n".join(
         "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\n"
         f"metadata: {{name: {name}, annotations: {{gang.scheduling.koordinator.sh/groups: "
@@ -220,7 +220,7 @@ def test_a_workload_and_a_tree_are_explained_side_by_side(rollcall: Run) -> None
     assert rollcall("explain", "-o", "mermaid", "-", stdin=both).out.count("flowchart TD") == 1
 
 
-def test_what_cannot_be_read_is_told_with_its_place(rollcall: Run) -> None:
+def test_unreadable_input_is_reported_with_its_place(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=f"{TOP}---\n{TREE.replace('minCount: 2', 'minCount: two')}")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: expected a whole number, found str\n"
@@ -263,7 +263,7 @@ def overlapping(boxes: list[Drawn]) -> list[tuple[Drawn, Drawn]]:
     ]
 
 
-def test_the_drawing_has_every_group_with_its_minimum(rollcall: Run, folder: Path) -> None:
+def test_the_drawing_shows_every_group_with_its_minimum(rollcall: Run, folder: Path) -> None:
     ran = rollcall("explain", "-o", "svg", str(folder))
     assert (ran.code, ran.err) == (1, "")
     boxes = boxes_of(ran.out)
@@ -285,14 +285,14 @@ def test_the_drawing_has_every_group_with_its_minimum(rollcall: Run, folder: Pat
     assert ran.out.count("stroke-dasharray") == 2
 
 
-def test_a_drawing_needs_nothing_from_elsewhere(rollcall: Run, folder: Path) -> None:
+def test_a_drawing_has_no_external_references(rollcall: Run, folder: Path) -> None:
     out = rollcall("explain", "-o", "svg", str(folder)).out
     assert out.startswith('<svg xmlns="http://www.w3.org/2000/svg" ')
     assert out.count("http") == 1
     assert not any(word in out for word in ("<script", "<style", "<image", "@import", "@font-face", "href"))
 
 
-def test_a_PodCliqueSet_is_drawn_too(rollcall: Run) -> None:
+def test_a_PodCliqueSet_is_drawn(rollcall: Run) -> None:
     manifest = pod_clique_set(clique("front"), clique("worker"), groups=[scaling_group("ring", "worker", replicas=2)])
     ran = rollcall("explain", "-o", "svg", "-", stdin=json.dumps(manifest))
     assert ran.code == 0
@@ -318,14 +318,14 @@ def test_every_group_is_drawn_once_and_no_two_overlap(world: GroupWorld) -> None
 
 
 @given(st.text(max_size=200))
-def test_whatever_a_name_is_the_drawing_is_XML_that_says_it(name: str) -> None:
+def test_the_drawing_is_valid_XML_with_every_name(name: str) -> None:
     (box,) = boxes_of(drawing([Box(name, ("<&>\"'", "\x00\x1b"), Shape.LEAF, name)]))
     assert box.lines[1:] == ("<&>\"'", "\\x00\\x1b")
     if name.isprintable() and len(name) <= 90:
         assert box.lines[0] == name
 
 
-def test_the_same_folder_gives_the_same_picture_in_another_process(folder: Path) -> None:
+def test_the_drawing_of_a_folder_is_the_same_in_every_process(folder: Path) -> None:
     def drawn(seed: str) -> bytes:
         command = [sys.executable, "-m", "webhook", "explain", "-o", "svg", str(folder)]
         ran = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=False)
@@ -335,5 +335,5 @@ def test_the_same_folder_gives_the_same_picture_in_another_process(folder: Path)
     assert drawn("1") == drawn("2")
 
 
-def test_nothing_to_draw_is_still_a_drawing() -> None:
+def test_an_empty_input_gives_a_valid_drawing() -> None:
     assert boxes_of(drawing([])) == []

@@ -1,4 +1,4 @@
-"""`rollcall gangs`, `rollcall gangs ungate` and `rollcall explain podgang/NAME`, against a cluster by dictionary."""
+"""`rollcall gangs`, `rollcall gangs ungate` and `rollcall explain podgang/NAME`, against a simulated cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.cli.conftest import Run, answer_for_the_cluster
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.owners import (
+from tests.unit.reconciler.opted_in_workloads import (
     JOB_PATH,
     JOB_SET_PATH,
     LWS_PATH,
@@ -29,7 +29,7 @@ from tests.unit.reconciler.owners import (
     lws_pod,
     put_workload,
 )
-from tests.unit.reconciler.running import GANGS, podgang, put_gang, workload
+from tests.unit.reconciler.running_reconciler import GANGS, podgang, put_gang, workload
 from webhook.cli import gang_text
 from webhook.gangs import gang_view as looking
 from webhook.gangs.health import GangHealth, MemberHealth, State
@@ -97,7 +97,7 @@ def test_gangs_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> No
     assert [one["reason"] for one in found["reasons"]] == ["GangObjectMissing", "GangTooFewPods"]
 
 
-def test_only_those_that_are_asked_for_are_shown(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+def test_only_the_requested_gangs_are_shown(rollcall: Run, cluster: WritableWorld, config: str) -> None:
     started = podgang("demo-0-a", minimum=0)
     started["metadata"] |= {"name": "done", "namespace": "team-b"}
     cluster.put(GANGS, started)
@@ -108,7 +108,7 @@ def test_only_those_that_are_asked_for_are_shown(rollcall: Run, cluster: Writabl
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_a_watch_shows_what_changes_until_it_is_interrupted(
+def test_watch_shows_changes_until_it_is_interrupted(
     rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
     shown = looking.GangView._health
@@ -134,7 +134,7 @@ def test_a_watch_shows_what_changes_until_it_is_interrupted(
         assert [line.split()[4] for line in ran.out.splitlines()] == ["PODS", "0", "1"]
 
 
-def test_a_cluster_that_cannot_be_read_is_no_verdict(
+def test_an_unreadable_cluster_gives_no_verdict(
     rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "PATIENCE_SECONDS", 0.2)
@@ -182,7 +182,7 @@ PodGang team-a/demo-0: inPart
     assert json.loads(as_json.out)["gangs"][0]["state"] == "inPart"
 
 
-def test_a_gang_that_is_not_there_is_named(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+def test_a_missing_gang_is_reported_by_name(rollcall: Run, cluster: WritableWorld, config: str) -> None:
     ran = rollcall("explain", "podgang/demo-0", "--config", config)
     assert ran == (2, "", "rollcall: there is no PodGang default/demo-0\n")
 
@@ -203,7 +203,7 @@ def test_manifests_and_gangs_of_a_cluster_are_not_mixed(rollcall: Run, arguments
     assert why in " ".join(ran.err.replace("│", " ").split())
 
 
-def test_the_gate_is_taken_off_by_hand(rollcall: Run, cluster: WritableWorld) -> None:
+def test_ungate_removes_the_gate(rollcall: Run, cluster: WritableWorld) -> None:
     cluster.put(PODS, pod("both", "grove.io/podgang-pending-creation", GATE))
     cluster.put(PODS, pod("none", "grove.io/podgang-pending-creation"))
     sent: list[str] = []
@@ -221,12 +221,12 @@ def test_the_gate_is_taken_off_by_hand(rollcall: Run, cluster: WritableWorld) ->
         '/api/v1/namespaces/team-a/pods/both [{"op":"test","path":"/spec/schedulingGates/1/name",'
         f'"value":"{GATE}"}},{{"op":"remove","path":"/spec/schedulingGates/1"}}]'
     ]
-    nobody = (0, "", f"rollcall: no pod has the gate {GATE}\n")
-    assert rollcall("gangs", "ungate", "other", "-n", "team-a") == nobody
-    assert rollcall("gangs", "ungate", "demo-0") == nobody
+    no_pod = (0, "", f"rollcall: no pod has the gate {GATE}\n")
+    assert rollcall("gangs", "ungate", "other", "-n", "team-a") == no_pod
+    assert rollcall("gangs", "ungate", "demo-0") == no_pod
 
 
-def test_a_gate_that_cannot_be_taken_off_is_said(rollcall: Run, cluster: WritableWorld) -> None:
+def test_a_gate_that_cannot_be_removed_is_reported(rollcall: Run, cluster: WritableWorld) -> None:
     cluster.put(PODS, pod("one", GATE))
     cluster.answering = lambda _: httpx.Response(403, json=failure(403, "you may not"))
     assert rollcall("gangs", "ungate", "--all") == (3, "", "rollcall: pod team-a/one: HTTP 403: you may not\n")
@@ -249,14 +249,14 @@ def gang(**fields: Any) -> GangHealth:
 @pytest.mark.parametrize(
     ("seconds", "age"), [(5, "5s"), (119, "119s"), (130, "2m"), (3600 * 3, "3h"), (86400 * 40, "40d"), (-9, "0s")]
 )
-def test_ages_are_short(seconds: int, age: str) -> None:
+def test_ages_are_printed_in_short_form(seconds: int, age: str) -> None:
     out = Console(width=10_000, record=True, file=io.StringIO())
     one = gang(seconds=seconds)
     gang_text.GangTable([one], out).add(one)
     assert out.export_text().split()[5].rstrip("s") in {age.rstrip("s"), str(int(age[:-1]) + 1)}
 
 
-def test_what_a_terminal_would_obey_is_escaped_and_a_terminal_is_not_overrun() -> None:
+def test_control_characters_are_escaped_and_lines_fit_the_terminal() -> None:
     evil = HoldReason(Reason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
     out = Console(width=80, force_terminal=True, record=True, file=io.StringIO())
     gang_text.GangTable([], out).add(gang(obstacles=(evil,)))
@@ -267,7 +267,7 @@ def test_what_a_terminal_would_obey_is_escaped_and_a_terminal_is_not_overrun() -
 
 
 @pytest.fixture
-def owners(cluster: WritableWorld) -> WritableWorld:
+def opted_in(cluster: WritableWorld) -> WritableWorld:
     """The same cluster with a Job, a JobSet that starts in turn, and a LeaderWorkerSet."""
     cluster.served += [JOBS, JOB_SETS, LEADER_WORKER_SETS, STATEFUL_SETS]
     cluster.put(JOB_PATH, job())
@@ -278,7 +278,7 @@ def owners(cluster: WritableWorld) -> WritableWorld:
     return cluster
 
 
-def test_gangs_of_other_workloads_stand_in_the_same_table(rollcall: Run, owners: WritableWorld, config: str) -> None:
+def test_gangs_of_opted_in_workloads_are_in_the_same_table(rollcall: Run, opted_in: WritableWorld, config: str) -> None:
     lines = [line.split() for line in rollcall("gangs", "--config", config).out.splitlines()]
     assert [line[1:5] for line in lines] == [
         ["GANG", "SCHEDULER", "BOUND", "PODS"],
@@ -308,22 +308,20 @@ def test_gangs_of_other_workloads_stand_in_the_same_table(rollcall: Run, owners:
     ],
 )
 def test_the_gangs_of_a_workload_are_explained(
-    rollcall: Run, owners: WritableWorld, config: str, named: str, code: int, titles: list[str]
+    rollcall: Run, opted_in: WritableWorld, config: str, named: str, code: int, titles: list[str]
 ) -> None:
     ran = rollcall("explain", named, "-n", "team-a", "--config", config)
     assert ran.code == code
     assert [line for line in ran.out.splitlines() if line and not line.startswith(" ")] == titles
 
 
-def test_a_workload_without_gangs_is_told(rollcall: Run, owners: WritableWorld, config: str) -> None:
+def test_a_workload_without_gangs_is_reported(rollcall: Run, opted_in: WritableWorld, config: str) -> None:
     ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
 
 
-def test_the_gate_comes_off_the_pods_of_workloads_by_the_name_of_gang_or_workload(
-    rollcall: Run, owners: WritableWorld
-) -> None:
+def test_ungate_accepts_the_name_of_a_gang_or_a_workload(rollcall: Run, opted_in: WritableWorld) -> None:
     said = "pod team-a/serve-0-0-new of serve-0-new: has the gate\n"
     assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
     assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said

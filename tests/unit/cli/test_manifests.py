@@ -1,4 +1,4 @@
-"""`rollcall manifests`: what is printed, and what is no address."""
+"""`rollcall manifests`: the printed objects, and refused options."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_rights_are_printed_for_kubectl(rollcall: Run) -> None:
     assert found[5]["subjects"] == [{"kind": "ServiceAccount", "namespace": "other", "name": "writer"}]
 
 
-def test_the_net_is_printed_for_kubectl_where_there_is_one(rollcall: Run, tmp_path: Path) -> None:
+def test_the_net_is_printed_for_kubectl_if_it_is_on(rollcall: Run, tmp_path: Path) -> None:
     file = tmp_path / "rollcall.yaml"
     head = "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
     file.write_text(f"{head}registration: {{net: Warn}}\n")
@@ -78,7 +78,7 @@ certificates: {mode: selfManaged}
 """
 
 
-def test_all_that_is_needed_is_printed_in_the_order_of_its_application(rollcall: Run, tmp_path: Path) -> None:
+def test_all_objects_are_printed_in_the_order_of_application(rollcall: Run, tmp_path: Path) -> None:
     (tmp_path / "rollcall.yaml").write_text(OWN)
     found = list(yaml.safe_load_all(rollcall("manifests", "all", "--config", f"{tmp_path}/rollcall.yaml").out))
     name = next(one["metadata"]["name"] for one in found if one["kind"] == "ConfigMap")
@@ -111,7 +111,7 @@ def test_all_that_is_needed_is_printed_in_the_order_of_its_application(rollcall:
     assert configuration["immutable"] is True
 
 
-def test_another_text_has_another_name(rollcall: Run, tmp_path: Path) -> None:
+def test_a_changed_configuration_gets_another_name(rollcall: Run, tmp_path: Path) -> None:
     """So a change of the configuration is a roll, and the old Pods keep theirs until they go."""
     names = set()
     for text in (OWN, OWN + "# a comment\n"):
@@ -121,7 +121,7 @@ def test_another_text_has_another_name(rollcall: Run, tmp_path: Path) -> None:
     assert len(names) == 2
 
 
-def test_without_a_file_there_is_none_in_the_cluster(rollcall: Run) -> None:
+def test_without_a_configuration_file_the_cluster_gets_none(rollcall: Run) -> None:
     found = list(
         yaml.safe_load_all(rollcall("manifests", "all", "-n", "team", "--image", "mine:1", "--replicas", "3").out)
     )
@@ -141,7 +141,7 @@ def test_the_failure_policy_can_be_overridden_in_an_emergency(rollcall: Run) -> 
         assert policies == {"Ignore"}
 
 
-def test_the_kinds_of_others_are_named(rollcall: Run, tmp_path: Path) -> None:
+def test_the_foreign_kinds_are_listed(rollcall: Run, tmp_path: Path) -> None:
     (tmp_path / "rollcall.yaml").write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
         "scheduler: {profiles: [{name: kai-scheduler}]}\n"
@@ -166,7 +166,7 @@ def test_the_kinds_of_others_are_named(rollcall: Run, tmp_path: Path) -> None:
     assert len(told) == len(found) + 1
 
 
-def test_the_committed_manifests_are_those_that_are_written(rollcall: Run, tmp_path: Path) -> None:
+def test_the_committed_manifests_are_up_to_date(rollcall: Run, tmp_path: Path) -> None:
     why = "run: rollcall manifests write manifests --config manifests/configuration.yaml"
     shutil.copytree(MANIFESTS / "monitoring", tmp_path / "monitoring")
     ran = rollcall("manifests", "write", f"{tmp_path}", "--config", f"{MANIFESTS}/configuration.yaml")
@@ -220,7 +220,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize(("image", "expected"), IMAGES.items(), ids=IMAGES)
-def test_the_image_is_taken_apart_so_that_kustomize_finds_and_replaces_it(
+def test_the_image_is_split_so_that_kustomize_can_replace_it(
     rollcall: Run, tmp_path: Path, image: str, expected: dict[str, str]
 ) -> None:
     configuration = f"{MANIFESTS}/configuration.yaml"
@@ -242,7 +242,7 @@ def test_the_image_is_taken_apart_so_that_kustomize_finds_and_replaces_it(
         "",
     ],
 )
-def test_each_variant_has_its_own_mode_of_certificates(rollcall: Run, tmp_path: Path, text: str) -> None:
+def test_each_variant_has_its_certificate_mode(rollcall: Run, tmp_path: Path, text: str) -> None:
     head = "# Mine.\napiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
     (tmp_path / "rollcall.yaml").write_text(head + text)
     assert rollcall("manifests", "write", f"{tmp_path}/out", "--config", f"{tmp_path}/rollcall.yaml").code == 0
@@ -298,7 +298,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
-def test_what_cannot_be_registered_is_refused(rollcall: Run, arguments: tuple[str, ...]) -> None:
+def test_impossible_registration_options_are_refused(rollcall: Run, arguments: tuple[str, ...]) -> None:
     ran = rollcall("manifests", *arguments)
     assert (ran.code, ran.out) == (2, "")
     # Each says what it is about: the option, or the file that it names.
@@ -316,7 +316,7 @@ def test_what_cannot_be_registered_is_refused(rollcall: Run, arguments: tuple[st
         "registry.example.com/a/b/rollcall:1@sha256:" + "0" * 64,
     ],
 )
-def test_an_image_is_called_as_container_runtimes_call_it(rollcall: Run, image: str) -> None:
+def test_every_valid_image_name_is_accepted(rollcall: Run, image: str) -> None:
     ran = rollcall("manifests", "all", "--image", image)
     assert (ran.code, ran.err) == (0, "")
     deployments = [one for one in yaml.safe_load_all(ran.out) if one["kind"] == "Deployment"]
@@ -324,11 +324,11 @@ def test_an_image_is_called_as_container_runtimes_call_it(rollcall: Run, image: 
     assert {one["image"] for one in containers} == {image}
 
 
-def test_a_server_outside_may_have_an_address_of_version_6(rollcall: Run) -> None:
+def test_an_external_server_can_have_an_ipv6_address(rollcall: Run) -> None:
     assert rollcall("manifests", "webhooks", "--url", "https://[fd00::1]:8443").code == 0
 
 
-def test_accounts_may_have_dots_and_are_two_where_one_holds_the_key(rollcall: Run, tmp_path: Path) -> None:
+def test_account_names_can_have_dots_and_must_differ_if_one_holds_the_key(rollcall: Run, tmp_path: Path) -> None:
     accounts = ("--account", "team/roll.call", "--reconciler", "team/roll.call")
     assert rollcall("manifests", "rbac", *accounts).code == 0
     (tmp_path / "rollcall.yaml").write_text(OWN)
@@ -338,9 +338,7 @@ def test_accounts_may_have_dots_and_are_two_where_one_holds_the_key(rollcall: Ru
 
 
 @pytest.mark.parametrize("option", ["--cert-manager", "--reconciler=sidecar"])
-def test_who_makes_the_certificates_is_said_once_and_keeps_the_key_apart(
-    rollcall: Run, tmp_path: Path, option: str
-) -> None:
+def test_options_that_contradict_the_certificate_mode_are_refused(rollcall: Run, tmp_path: Path, option: str) -> None:
     (tmp_path / "rollcall.yaml").write_text(OWN)
     ran = rollcall("manifests", "all", "--config", f"{tmp_path}/rollcall.yaml", option)
     assert (ran.code, ran.out) == (2, "")
@@ -348,7 +346,7 @@ def test_who_makes_the_certificates_is_said_once_and_keeps_the_key_apart(
 
 
 @pytest.mark.parametrize("link", ["base", "base/rights.yaml"])
-def test_nothing_is_written_through_a_link(rollcall: Run, tmp_path: Path, link: str) -> None:
+def test_manifests_are_not_written_through_a_symlink(rollcall: Run, tmp_path: Path, link: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     place = tmp_path / "out" / link

@@ -1,4 +1,4 @@
-"""`rollcall render`: what a workload would get, written out by hand."""
+"""`rollcall render`: the gang objects of a workload, written by hand."""
 
 from __future__ import annotations
 
@@ -90,17 +90,17 @@ def test_a_set_gets_the_pod_groups_and_one_stamped_pod_of_each_gang(rollcall: Ru
         assert pod["spec"]["schedulerName"] == "koord-scheduler"
 
 
-def test_a_scaling_group_of_no_cliques_is_no_gang(rollcall: Run) -> None:
+def test_a_scaling_group_without_cliques_has_no_gang(rollcall: Run) -> None:
     empty = SET + "    - {name: empty, cliqueNames: [], replicas: 3, minAvailable: 1}\n"
     assert rollcall("render", *KOORD, "-", stdin=empty) == rollcall("render", *KOORD, "-", stdin=SET)
 
 
-def test_json_is_a_list_that_kubectl_takes(rollcall: Run) -> None:
+def test_json_output_is_a_list_that_kubectl_accepts(rollcall: Run) -> None:
     found = json.loads(rollcall("render", *KOORD, "-o", "json", "-", stdin=GANG).out)
     assert (found["kind"], [item["kind"] for item in found["items"]]) == ("List", ["PodGroup"])
 
 
-def test_a_pod_is_printed_as_the_webhook_leaves_it(rollcall: Run) -> None:
+def test_a_pod_is_printed_as_the_webhook_patches_it(rollcall: Run) -> None:
     pod = """\
 apiVersion: v1
 kind: Pod
@@ -116,14 +116,14 @@ spec: {containers: []}
     assert alone.out.startswith("---\n# Pod, left as it is\n")
 
 
-def test_a_refused_set_prints_nothing_in_part(rollcall: Run) -> None:
+def test_a_refused_set_prints_no_objects(rollcall: Run) -> None:
     refused = SET.replace("minAvailable: 1", "minAvailable: 1, topologyConstraint: {pack: {required: rack}}")
     ran = rollcall("render", *KOORD, "-", stdin=refused)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("rollcall: <stdin>:11:73: koordinator/scaling-group-topology at ")
 
 
-def test_a_gang_that_cannot_be_expressed_is_told_with_its_place(rollcall: Run) -> None:
+def test_a_gang_that_cannot_be_expressed_is_reported_with_its_place(rollcall: Run) -> None:
     gang = GANG + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
     facts = "kind: ClusterNetworkTopologyList\napiVersion: scheduling.koordinator.sh/v1alpha1\nitems: []\n"
     unknown = rollcall("render", *KOORD, "-", stdin=gang)
@@ -133,7 +133,7 @@ def test_a_gang_that_cannot_be_expressed_is_told_with_its_place(rollcall: Run) -
     assert ran.code == 0
 
 
-def test_missing_facts_are_no_verdict(rollcall: Run) -> None:
+def test_missing_facts_give_no_verdict(rollcall: Run) -> None:
     asking = SET.replace(
         "  template:\n", "  template:\n    topologyConstraint: {topologyName: dc, pack: {required: rack}}\n"
     )
@@ -142,7 +142,7 @@ def test_missing_facts_are_no_verdict(rollcall: Run) -> None:
     assert ran.err == "rollcall: spec.template.topologyConstraint needs the ClusterTopologyBinding dc\n"
 
 
-def test_a_mistyped_number_is_not_written_out(rollcall: Run) -> None:
+def test_a_number_of_the_wrong_type_is_not_rendered(rollcall: Run) -> None:
     for old, new in (
         ("  replicas: 1\n", "  replicas: 1000000000\n"),
         ("spec: {replicas: 1,", "spec: {replicas: 1000000000,"),
@@ -152,7 +152,7 @@ def test_a_mistyped_number_is_not_written_out(rollcall: Run) -> None:
         assert ran.err == "rollcall: <stdin>:1:1: demo would have 2000000000 pods; render shows at most 100000\n"
 
 
-def test_nothing_to_render_is_said(rollcall: Run) -> None:
+def test_empty_input_is_reported(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.splitlines() == [
@@ -165,7 +165,7 @@ def test_the_plain_scheduler_has_no_gang_objects(rollcall: Run) -> None:
     assert rollcall("render", "--scheduler", "default-scheduler", "-", stdin=GANG).out == ""
 
 
-def test_a_typed_list_is_rendered_one_by_one_and_so_is_a_list_within_a_list(rollcall: Run) -> None:
+def test_each_item_of_typed_and_nested_lists_is_rendered(rollcall: Run) -> None:
     gang = GANG.replace("apiVersion: scheduler.grove.io/v1alpha1\nkind: PodGang\n", "").replace("\n", "\n  ").rstrip()
     typed = f"apiVersion: scheduler.grove.io/v1alpha1\nkind: PodGangList\nitems:\n- {gang}\n"
     assert rollcall("render", *KOORD, "-", stdin=typed) == (0, GROUP, "")
@@ -173,7 +173,7 @@ def test_a_typed_list_is_rendered_one_by_one_and_so_is_a_list_within_a_list(roll
     assert rollcall("render", *KOORD, "-", stdin=outer) == (0, GROUP, "")
 
 
-def test_what_kubectl_prints_as_a_list_is_rendered_one_by_one(rollcall: Run) -> None:
+def test_each_item_of_a_kubectl_list_is_rendered(rollcall: Run) -> None:
     listed = "apiVersion: v1\nkind: List\nitems:\n- " + GANG.replace("\n", "\n  ").rstrip() + "\n"
     assert rollcall("render", *KOORD, "-", stdin=listed) == (0, GROUP, "")
     refused = listed + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
@@ -182,7 +182,7 @@ def test_what_kubectl_prints_as_a_list_is_rendered_one_by_one(rollcall: Run) -> 
     assert ran.err.startswith("rollcall: <stdin>:12:")
 
 
-def test_words_that_kubectl_would_take_for_something_else_are_quoted(rollcall: Run) -> None:
+def test_words_that_kubectl_would_misread_are_quoted(rollcall: Run) -> None:
     words = ["on", "y", "No", "012", "0o7", "1e3", "1_000", ".5", "0x1F", "null", "~", ".nan", "2020-01-01", "plain"]
     args = json.dumps(words)
     pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec: {{containers: [{{name: m, args: {args}}}]}}\n"
@@ -193,12 +193,12 @@ def test_words_that_kubectl_would_take_for_something_else_are_quoted(rollcall: R
     assert "    - plain\n" in ran.out
 
 
-def test_an_object_that_is_none_is_told_with_its_place(rollcall: Run) -> None:
+def test_an_invalid_object_is_reported_with_its_place(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: 5\n")
     assert ran == (2, "", "rollcall: <stdin>:1:1: expected an object, found int\n")
 
 
-def test_what_has_no_gang_is_left_out_with_a_note(rollcall: Run) -> None:
+def test_an_object_without_a_gang_is_left_out_with_a_note(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin=f"apiVersion: v1\nkind: ConfigMap\n---\n{GANG}")
     assert ran == (0, GROUP, "rollcall: <stdin>:1:1: ConfigMap is left out: it has no gang\n")
 
@@ -211,7 +211,7 @@ spec: {levels: [{domain: rack, key: example.com/rack}, {domain: host, key: kuber
 """
 
 
-def test_a_topology_binding_becomes_the_topology_of_those_schedulers_that_have_their_own(rollcall: Run) -> None:
+def test_a_topology_binding_becomes_the_topology_objects_of_the_schedulers(rollcall: Run) -> None:
     ran = rollcall("render", "-", stdin=BINDING)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("---\n# ClusterTopologyBinding dc, kai-scheduler\n")
@@ -226,7 +226,7 @@ def test_a_topology_binding_becomes_the_topology_of_those_schedulers_that_have_t
     assert none.err.startswith("rollcall: nothing to render")
 
 
-def test_levels_that_no_topology_can_have_are_refused_with_their_place(rollcall: Run) -> None:
+def test_invalid_topology_levels_are_refused_with_their_place(rollcall: Run) -> None:
     reversed_levels = BINDING.replace("example.com/rack", "x").replace("kubernetes.io/hostname", "example.com/rack")
     ran = rollcall("render", "-", stdin=reversed_levels.replace("key: x", "key: kubernetes.io/hostname"))
     assert (ran.code, ran.out) == (1, "")
@@ -236,7 +236,7 @@ def test_levels_that_no_topology_can_have_are_refused_with_their_place(rollcall:
     )
 
 
-def test_a_podgang_s_queue_is_its_set_s_where_that_is_known(rollcall: Run, tmp_path: Path) -> None:
+def test_a_podgang_has_its_set_s_queue_if_the_set_is_known(rollcall: Run, tmp_path: Path) -> None:
     podgang = """\
 apiVersion: scheduler.grove.io/v1alpha1
 kind: PodGang

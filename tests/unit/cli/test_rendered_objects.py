@@ -1,5 +1,5 @@
-"""What `rollcall render` prints may be applied by anybody: by a user, by Argo CD, by Flux. So it passes every rule
-under any user, in any order, with and without the others of its gang.
+"""Any user, Argo CD or Flux may apply the output of `rollcall render`. So it passes every rule under any user, in any
+order, with and without the other objects of its gang.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def samples() -> list[Path] | None:
 
 
 @pytest.mark.parametrize("named", PROFILES)
-def test_what_is_rendered_passes_every_rule_under_any_user(rollcall: Run, tmp_path: Path, named: str) -> None:
+def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path: Path, named: str) -> None:
     scheduler = named.split(maxsplit=1)[0]
     configuration = tmp_path / "rollcall.yaml"
     profile = {"name": scheduler, **PROFILES[named]}
@@ -82,7 +82,7 @@ def test_what_is_rendered_passes_every_rule_under_any_user(rollcall: Run, tmp_pa
         files = [tmp_path / name for name in STAND_INS]
         for path in files:
             path.write_text(STAND_INS[path.name])
-    # Settings as a server's: nothing is chosen for anybody.
+    # Settings like a server's: no scheduler is chosen by default.
     settings = load_settings(configuration)
     judged = 0
     for path in files:

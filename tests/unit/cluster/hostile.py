@@ -1,4 +1,4 @@
-"""Objects that are as large as they can be: of each kind that is followed a sample, and each of its fields grown.
+"""Objects of maximum size: a sample of each watched kind, with each of its fields enlarged.
 
 A field grows in three ways: a text becomes long, a list gets many items, an object many entries. What the API server
 bounds is left as it is: names, and the keys and values of labels.

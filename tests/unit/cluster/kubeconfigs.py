@@ -9,7 +9,7 @@ import yaml
 
 
 def kubeconfig(folder: Path, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
-    """A kubeconfig in `folder`: who the user is, and what it says of the cluster."""
+    """A kubeconfig in `folder` with this user and this cluster."""
     path = folder / "kubeconfig"
     content = {
         "apiVersion": "v1",

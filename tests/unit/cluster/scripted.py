@@ -1,4 +1,4 @@
-"""A Kubernetes API by script: each answer is given once, in turn, and what was asked is kept.
+"""A scripted Kubernetes API: each answer is given once, in order, and the requests are recorded.
 
 For what a real API server cannot be made to do on demand: fail half way, send nonsense, forget its history. What it
 does of itself is for the cluster tests.
@@ -47,7 +47,7 @@ class Script(httpx.AsyncBaseTransport):
 
     @property
     def paths(self) -> list[str]:
-        """What was asked, with the parameters that matter."""
+        """The requested paths, with the relevant parameters."""
         told = []
         for request in self.asked:
             params = {key: value for key, value in request.url.params.items() if key in {"resourceVersion", "continue"}}

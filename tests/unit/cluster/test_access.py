@@ -1,4 +1,4 @@
-"""The way to a cluster: from inside a pod, from a kubeconfig, and what is said where there is none."""
+"""Access to a cluster: from inside a pod, from a kubeconfig, and the error if there is neither."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_in_a_pod_the_token_is_read_again_because_it_is_replaced(account: Path) -> None:
+def test_in_a_pod_the_token_is_reread_because_kubelet_replaces_it(account: Path) -> None:
     found = in_cluster(account)
     assert (found.url, found.authorization()) == ("https://10.0.0.1:443", "Bearer first")
     (account / "token").write_text("second\n")
     assert found.authorization() == "Bearer second"
 
 
-def test_in_a_pod_of_an_ipv6_cluster(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_in_an_ipv6_cluster_gets_a_valid_url(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     assert in_cluster(account).url == "https://[fd00::1]:443"
 
 
 @pytest.mark.parametrize("missing", ["token", CA_FILE])
-def test_a_pod_without_a_service_account_is_told_what_it_needs(account: Path, missing: str) -> None:
+def test_a_pod_without_a_service_account_gets_an_error_with_a_remedy(account: Path, missing: str) -> None:
     (account / missing).unlink()
     with pytest.raises(AccessError, match="No such file or directory; a pod that reads its cluster needs automount"):
         in_cluster(account)
 
 
-def test_the_pod_is_found_without_being_told(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_in_a_pod_is_detected(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "SERVICE_ACCOUNT", account)
     assert find().url == "https://10.0.0.1:443"
 
@@ -74,7 +74,7 @@ USERS: dict[str, tuple[dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize(("user", "expected"), USERS.values(), ids=USERS)
-def test_a_kubeconfig_says_who_one_is(tmp_path: Path, user: dict[str, Any], expected: str | None) -> None:
+def test_the_credentials_of_a_kubeconfig_are_used(tmp_path: Path, user: dict[str, Any], expected: str | None) -> None:
     found = from_kubeconfig(kubeconfig(tmp_path, user), None)
     assert (found.url, found.authorization()) == ("https://cluster:6443", expected)
 
@@ -90,7 +90,7 @@ def test_a_client_certificate_is_loaded(tmp_path: Path) -> None:
         from_kubeconfig(kubeconfig(tmp_path, user), None)
 
 
-def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_file_is_reread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "RELOAD_SECONDS", -1)
     (tmp_path / "token").write_text("first\n")
     found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None)
@@ -99,13 +99,13 @@ def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found.authorization() or "").strip() == "Bearer second"
 
 
-def test_a_server_that_is_no_url_is_told(tmp_path: Path) -> None:
+def test_a_server_that_is_not_a_url_is_reported(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, {"token": "x"}, server="cluster:6443")
     with pytest.raises(AccessError, match="the server 'cluster:6443' is not a URL"):
         from_kubeconfig(path, None)
 
 
-def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_a_kubeconfig_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = tmp_path / "absent"
     with pytest.raises(AccessError, match=f"cannot connect to a cluster: {absent}: "):
         from_kubeconfig(absent, None)
@@ -120,9 +120,7 @@ def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, monkeypatch: py
         find()
 
 
-def test_what_is_no_kubeconfig_is_told_in_one_line_of_our_own_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def why(path: Path | None = tmp_path / "config") -> str:
         with pytest.raises(AccessError) as error:
             from_kubeconfig(path, None)
@@ -140,10 +138,10 @@ def test_what_is_no_kubeconfig_is_told_in_one_line_of_our_own_words(
 
 
 @pytest.mark.parametrize("program", [["/nowhere/program"], ["/bin/echo", '{"token": "secret"'], ["/bin/false"]])
-def test_a_program_that_gives_no_credentials_is_an_error(
+def test_a_credential_program_without_credentials_is_an_error(
     tmp_path: Path, program: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What followed would be refused to an anonymous user whom nobody knows."""
+    """The requests after it would be refused, because the user is anonymous."""
     command, *arguments = program
     user = {
         "exec": {
@@ -158,7 +156,7 @@ def test_a_program_that_gives_no_credentials_is_an_error(
     assert "secret" not in capfd.readouterr().err
 
 
-def test_credentials_that_cannot_be_had_are_a_failed_request() -> None:
+def test_missing_credentials_make_the_request_fail() -> None:
     def broken() -> str:
         raise OSError("the plugin is gone")
 
@@ -169,7 +167,7 @@ def test_credentials_that_cannot_be_had_are_a_failed_request() -> None:
         asyncio.run(asked())
 
 
-def test_what_was_not_modified_is_not_sent_again() -> None:
+def test_an_unmodified_answer_is_not_transferred_again() -> None:
     async def asked() -> httpx.Request:
         script = Script((200, {"items": []}), (304, b""), headers={"etag": '"one"'})
         asking = client(script, lambda: "Bearer me")

@@ -1,4 +1,4 @@
-"""How many connections to the API server are used at once, and who waits for them."""
+"""How many connections to the API server are used at once, and which requests wait for one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READS = 32 * 8
 
 
 class Slow(httpx.AsyncBaseTransport):
-    """Answers when it is told to. A watch is answered at once."""
+    """Answers when the test lets it. A watch is answered at once."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -87,7 +87,7 @@ def test_a_watch_needs_no_free_connection() -> None:
     assert asyncio.run(story()) == [b"", b"{}"]
 
 
-def test_a_cancelled_read_gives_its_turn_back() -> None:
+def test_a_cancelled_read_releases_its_slot() -> None:
     async def story() -> Slow:
         slow = Slow()
         asked = client(slow)
@@ -101,7 +101,7 @@ def test_a_cancelled_read_gives_its_turn_back() -> None:
     assert asyncio.run(story()).answered == REQUESTS_AT_ONCE
 
 
-async def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_without_a_free_slot_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ANSWER_SECONDS", 0.01)
 
     slow = Slow()
@@ -113,7 +113,7 @@ async def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch
     await let_go(tasks)
 
 
-async def test_a_fact_that_gets_no_turn_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fact_whose_read_gets_no_slot_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.01)
 
     slow = Slow()

@@ -1,4 +1,4 @@
-"""What the image leaves out of the `kubernetes` package is nothing that is imported."""
+"""The parts of the `kubernetes` package that the image omits are never imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(*(name for name in sys.modules if f"{name}.".startswith("kubernetes.")))
 
 
 @pytest.mark.parametrize("user", [{"token": "secret"}, {"username": "alice", "password": "secret"}, {}])
-def test_a_kubeconfig_is_read_without_what_the_image_leaves_out(tmp_path: Path, user: dict[str, str]) -> None:
+def test_a_kubeconfig_is_read_without_the_modules_that_the_image_omits(tmp_path: Path, user: dict[str, str]) -> None:
     file = tmp_path / "kubeconfig"
     config = {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""What one event costs, and what becomes of objects that are not kept."""
+"""The cost of one event, and the handling of objects that are not cached."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def alike(projection: Projection, number: int, where: str) -> Manifest:
 @pytest.mark.parametrize("act", [Index.put, Index.drop], ids=["put", "drop"])
 @pytest.mark.parametrize("where", ["names", "namespaces"])
 @Each
-def test_an_event_costs_the_same_however_many_objects_there_are(
+def test_the_cost_of_an_event_does_not_grow_with_the_number_of_objects(
     projection: Projection, where: str, act: Callable[[Index, Manifest], None]
 ) -> None:
     raw = alike(projection, 7, where)
@@ -67,7 +67,7 @@ def test_an_event_costs_the_same_however_many_objects_there_are(
     assert steps(lambda: act(many, raw)) <= 1.2 * steps(lambda: act(few, raw)) + 20
 
 
-def test_quotas_of_one_name_in_thousands_of_namespaces_are_forgotten_one_by_one() -> None:
+def test_quotas_with_one_name_in_thousands_of_namespaces_can_be_deleted_one_by_one() -> None:
     index = Index(ELASTIC_QUOTAS)
     for number in range(2000):
         index.put(quota("shared", f"team-{number}", parent=number == 0))
@@ -78,7 +78,7 @@ def test_quotas_of_one_name_in_thousands_of_namespaces_are_forgotten_one_by_one(
     assert index.entries == {}
 
 
-def test_the_last_object_that_came_is_the_one_that_is_known_by_a_shared_key() -> None:
+def test_under_a_shared_key_the_latest_object_is_known() -> None:
     index = Index(ELASTIC_QUOTAS)
     for where, parent in (("a", True), ("b", False), ("a", True)):
         index.put(quota("shared", where, parent=parent))
@@ -98,7 +98,7 @@ def test_an_object_that_is_too_large_is_left_out_and_comes_back_when_it_is_small
     assert index.left_out == set()
 
 
-def test_what_was_left_out_is_forgotten_with_its_object() -> None:
+def test_a_left_out_object_is_forgotten_when_it_is_deleted() -> None:
     index = Index(SMALL._replace(most=1))
     for name in ("a", "b"):
         index.put(namespace(name))
@@ -108,7 +108,7 @@ def test_what_was_left_out_is_forgotten_with_its_object() -> None:
     assert index.left_out == set()
 
 
-def test_objects_that_are_not_kept_are_logged_less_and_less_often() -> None:
+def test_objects_that_are_not_cached_are_logged_at_growing_intervals() -> None:
     index = Index(SMALL._replace(most=1))
     with structlog.testing.capture_logs() as lines:
         for number in range(1000):
@@ -118,7 +118,7 @@ def test_objects_that_are_not_kept_are_logged_less_and_less_often() -> None:
 
 
 @Each
-def test_a_line_about_an_object_is_short_whatever_is_in_it(projection: Projection) -> None:
+def test_a_log_line_about_an_object_has_a_length_limit(projection: Projection) -> None:
     index = Index(projection)
     with structlog.testing.capture_logs() as lines:
         for number, attack in enumerate(attacks(SAMPLES[projection.part], 64 * 1024)):
@@ -128,6 +128,6 @@ def test_a_line_about_an_object_is_short_whatever_is_in_it(projection: Projectio
     assert all(len(str(line)) < 1024 for line in lines)
 
 
-def test_a_kind_rests_after_an_event_that_took_long() -> None:
+def test_a_kind_pauses_after_an_event_that_took_long() -> None:
     assert rest_after(0.0001) == 0
     assert rest_after(0.1) == pytest.approx(0.1 / EVENTS_SHARE - 0.1)

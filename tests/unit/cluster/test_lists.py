@@ -29,7 +29,7 @@ def test_every_page_is_read_with_the_same_selector() -> None:
     assert {request.url.params["labelSelector"] for request in script.asked} == {"team"}
 
 
-def test_a_list_of_nothing_is_empty() -> None:
+def test_a_list_without_items_is_empty() -> None:
     assert read(Script((200, {"items": None, "metadata": {"continue": ""}}))) == []
 
 
@@ -42,7 +42,7 @@ def test_a_list_of_nothing_is_empty() -> None:
         ((403, failure(403, "no right")), "HTTP 403: no right"),
     ],
 )
-def test_what_is_no_list_is_said_not_to_be_one(answer: Step, why: str) -> None:
+def test_an_answer_that_is_not_a_list_is_reported(answer: Step, why: str) -> None:
     with pytest.raises(RequestFailed) as raised:
         read(Script(answer))
     assert str(raised.value) == why

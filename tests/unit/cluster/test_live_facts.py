@@ -1,4 +1,4 @@
-"""The live facts of a server: what is followed, what is waited for, and what comes and goes."""
+"""The live facts of a server: watched kinds, readiness, and kinds that are added and removed."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ async def until(probe: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_what_is_served_is_known_and_the_rest_unknown() -> None:
+async def test_facts_of_served_kinds_are_known_and_others_unknown() -> None:
     world = World(*GROVE)
     world.put(NAMESPACES, namespace("a", x="1"))
     async with followed(world) as (live, seen):
         await until(lambda: live.facts.apis is not None and not list(live.unready()))
         assert live.facts.namespaces == {"a": Namespace({"x": "1"})}
         assert live.facts.pod_gangs == {}
-        assert live.facts.elastic_quotas is None, "nobody serves ElasticQuotas"
+        assert live.facts.elastic_quotas is None, "ElasticQuotas are not served"
         assert Api("grove.io", "v1alpha1", "PodCliqueSet") in (live.facts.apis or ())
         assert seen[-1] is live.facts
 
@@ -83,7 +83,7 @@ async def test_a_change_is_known_without_a_new_snapshot() -> None:
         assert len(seen) == snapshots
 
 
-async def test_a_kind_that_appears_is_picked_up_and_one_that_goes_is_unknown_again() -> None:
+async def test_an_added_kind_is_watched_and_a_removed_kind_is_unknown_again() -> None:
     world = World(*GROVE)
     async with followed(world) as (live, _):
         await until(lambda: not list(live.unready()))
@@ -97,7 +97,7 @@ async def test_a_kind_that_appears_is_picked_up_and_one_that_goes_is_unknown_aga
         assert list(live.unready()) == []
 
 
-async def test_without_a_cluster_it_says_why_it_waits_and_goes_on_when_there_is_one() -> None:
+async def test_without_a_cluster_the_reason_is_reported_until_one_is_reachable() -> None:
     world = World(*GROVE)
     world.failing = httpx.ConnectError("refused")
     async with followed(world) as (live, seen):
@@ -108,7 +108,7 @@ async def test_without_a_cluster_it_says_why_it_waits_and_goes_on_when_there_is_
         await until(lambda: live.facts.apis is not None and not list(live.unready()))
 
 
-async def test_a_kind_that_may_not_be_listed_is_named() -> None:
+async def test_a_kind_that_cannot_be_listed_is_reported_by_name() -> None:
     world = World(*GROVE)
     async with followed(world) as (live, _):
         # Everything but discovery.
@@ -124,7 +124,7 @@ def group_pod(name: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": {"namespace": "default", "name": name}, "spec": spec}
 
 
-async def test_of_pods_those_are_followed_that_wait_in_a_group() -> None:
+async def test_only_pods_that_wait_in_a_group_are_watched() -> None:
     world = World(*GROVE)
     world.put(PODS, group_pod("a"))
     world.put(PODS, group_pod("b", schedulingGroup=None))
@@ -144,7 +144,7 @@ async def test_of_pods_those_are_followed_that_wait_in_a_group() -> None:
         await until(lambda: known == {})
 
 
-async def test_a_server_that_may_not_list_pods_is_ready_and_knows_none() -> None:
+async def test_a_server_without_the_right_to_list_pods_is_ready_and_knows_none() -> None:
     world = World(*GROVE)
     world.refused[PODS] = httpx.Response(403, json={"message": "no"})
     async with followed(world, [GROUP_PODS]) as (live, _):
@@ -155,7 +155,7 @@ async def test_a_server_that_may_not_list_pods_is_ready_and_knows_none() -> None
         await until(lambda: live.facts.group_pods == {})
 
 
-async def test_it_is_not_ready_between_knowing_what_is_served_and_having_read_it() -> None:
+async def test_the_server_is_not_ready_between_discovery_and_the_first_lists() -> None:
     world = World(*GROVE)
     live = LiveFacts(client(world), [], lambda _: None)
     live._take(frozenset(resource.api for resource in GROVE))
@@ -164,7 +164,7 @@ async def test_it_is_not_ready_between_knowing_what_is_served_and_having_read_it
         task.cancel()
 
 
-async def test_a_fault_in_discovery_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_discovery_fault_is_reported_and_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(*GROVE)
     world.failing = ZeroDivisionError("our fault")
     async with followed(world) as (live, _):
@@ -174,7 +174,7 @@ async def test_a_fault_in_discovery_is_said_and_tried_again(monkeypatch: pytest.
         await until(lambda: not list(live.unready()))
 
 
-async def test_a_fault_of_ours_makes_the_kind_unknown_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_internal_error_makes_the_kind_unknown_and_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(*GROVE)
     faults = ["once"]
     run = Watch.run

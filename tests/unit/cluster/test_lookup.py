@@ -1,4 +1,4 @@
-"""Reading what no cache has: at most once at a time, within a deadline, and never by a path that somebody made up."""
+"""Live reads: each fact at most once at a time, within a deadline, and never by a path from user input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lookup(script: httpx.AsyncBaseTransport) -> Lookup:
 
 
 def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:
-    """What is found, and what was asked for it."""
+    """The found value, and the script with its requests."""
 
     async def found() -> tuple[Any, Script]:
         script = Script(*steps)
@@ -48,7 +48,7 @@ def test_an_object_is_read_by_its_name() -> None:
     assert script.paths == ["/apis/grove.io/v1alpha1/namespaces/team-a/podcliquesets/demo"]
 
 
-def test_a_pod_that_waits_no_longer_is_as_good_as_gone() -> None:
+def test_a_pod_that_no_longer_waits_counts_as_missing() -> None:
     needed = Needed("group_pods", ("team-a", "worker-0"))
     spec = {"schedulingGroup": {"podGroupName": "worker"}}
     pod = {"metadata": {"namespace": "team-a", "name": "worker-0"}, "spec": spec}
@@ -59,11 +59,11 @@ def test_a_pod_that_waits_no_longer_is_as_good_as_gone() -> None:
     assert find(needed, (404, failure(404, "not found")))[0] is None
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_a_missing_object_is_read_as_none() -> None:
     assert find(OWNER, NOT_FOUND)[0] is None
 
 
-def test_a_quota_is_looked_for_in_all_namespaces() -> None:
+def test_a_quota_is_looked_up_in_all_namespaces() -> None:
     needed = Needed("elastic_quotas", "q")
     found, script = find(needed, listed("5", quota("q", "somewhere")))
     assert found == Quota(is_parent=False)
@@ -72,7 +72,7 @@ def test_a_quota_is_looked_for_in_all_namespaces() -> None:
     assert find(needed, listed("5"))[0] is None
 
 
-def test_one_bound_pod_is_enough_to_know_that_a_set_lives() -> None:
+def test_one_bound_pod_shows_that_a_set_is_running() -> None:
     needed = Needed("bound_gangs", ("team-a", "demo"))
     pod = {"metadata": {"name": "p", "labels": {"grove.io/podgang": "demo-0"}}}
     found, script = find(needed, listed("5", pod))
@@ -88,7 +88,7 @@ def test_one_bound_pod_is_enough_to_know_that_a_set_lives() -> None:
     assert find(needed, listed("5"))[0] == frozenset()
 
 
-def test_what_is_served_is_asked_as_a_whole() -> None:
+def test_the_served_kinds_are_read_completely() -> None:
     resource = {"responseKind": {"kind": "PodGroup"}}
     versions = [{"version": "v1alpha1", "resources": [resource]}]
     found, _ = find(Needed("apis"), (200, {"items": [{"metadata": {"name": "example.com"}, "versions": versions}]}))
@@ -99,7 +99,7 @@ def priority(name: str, value: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "value": value}
 
 
-def test_a_kind_is_read_as_a_whole_page_by_page_without_what_is_not_understood() -> None:
+def test_a_kind_is_read_page_by_page_without_malformed_objects() -> None:
     found, script = find(
         Needed("priority_classes"),
         listed("5", priority("high", 100), priority("broken", "much"), token="more"),
@@ -130,7 +130,7 @@ def test_an_empty_name_does_not_read_the_whole_kind() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_no_object_can_have_is_never_asked_for(name: str) -> None:
+def test_an_invalid_name_is_never_sent_to_the_api_server(name: str) -> None:
     found, script = find(Needed("pod_clique_sets", ("team-a", name)))
     assert (found, script.asked) == (None, [])
     found, script = find(Needed("bound_gangs", (name, "demo")))
@@ -139,7 +139,7 @@ def test_a_name_that_no_object_can_have_is_never_asked_for(name: str) -> None:
 
 FAILURES: dict[str, tuple[Step, str]] = {
     "no right to": ((403, failure(403, "forbidden")), "HTTP 403: forbidden"),
-    "nobody there": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
+    "no server": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
     "nonsense": ((200, b"<html>"), "the answer is not JSON"),
     "not understood": (
         (200, {"metadata": {"name": []}}),
@@ -149,21 +149,25 @@ FAILURES: dict[str, tuple[Step, str]] = {
 
 
 @pytest.mark.parametrize(("step", "why"), FAILURES.values(), ids=FAILURES)
-def test_what_cannot_be_read_is_said_and_is_no_verdict(step: Step, why: str) -> None:
+def test_a_failed_read_is_reported_and_gives_no_verdict(step: Step, why: str) -> None:
     with pytest.raises(FactsUnavailable) as error:
         find(OWNER, step)
     assert str(error.value) == f"the PodCliqueSet team-a/demo could not be read: {why}"
 
 
-def test_a_reader_waits_no_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_waits_no_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async def waited() -> Lookup:
-        silent = lookup(Script())
+        script = Script()
+        silent = lookup(script)
         with pytest.raises(FactsUnavailable, match="no answer in time"):
             await silent.find([OWNER], 0.01)
-        # The read itself is given up, too, and the next one asks anew.
-        await asyncio.sleep(0.1)
+        # The read itself is cancelled too, and the next call starts another one.
+        async with asyncio.timeout(30):
+            while silent._under_way:
+                await asyncio.sleep(0.005)
         with pytest.raises(FactsUnavailable, match="no answer in time"):
             await silent.find([OWNER], 5)
+        assert len(script.asked) == 2
         return silent
 
     monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.05)
@@ -192,7 +196,7 @@ def test_a_thousand_pods_of_one_set_cost_one_read() -> None:
     assert asyncio.run(burst()) == (1, {Record("koord-scheduler")}, {"found": 1000, "absent": 0, "failed": 0})
 
 
-def test_one_who_gives_up_does_not_take_the_others_with_him() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_shared_read() -> None:
     async def impatient() -> Any:
         asking = lookup(Slow())
         patient = asyncio.create_task(asking.find([OWNER], 5))

@@ -1,4 +1,4 @@
-"""Lists of large objects: how much of one is received and parsed at a time."""
+"""Lists of large objects: how much of a list is received and parsed at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OBJECT_BYTES = 1400 * 1024
 
 
 class Pages(httpx.AsyncBaseTransport):
-    """So many namespaces of one size, in pages as large as they are asked for. What was sent of each is counted."""
+    """So many namespaces of one size, in pages of the requested size. The bytes sent of each are counted."""
 
     def __init__(self, objects: int, size: int) -> None:
         self.limits: list[int] = []
@@ -66,13 +66,13 @@ def names(count: int) -> set[str]:
     return {f"n{number}" for number in range(count)}
 
 
-def test_small_objects_come_in_whole_pages() -> None:
+def test_small_objects_are_listed_in_full_pages() -> None:
     pages = Pages(250, 100)
     assert followed(pages) == names(250)
     assert pages.limits == [100, 100, 100]
 
 
-def test_large_objects_come_one_by_one_and_none_is_lost() -> None:
+def test_large_objects_are_listed_one_by_one_and_none_is_lost() -> None:
     pages = Pages(12, OBJECT_BYTES)
     assert followed(pages) == names(12)
     assert pages.limits[:3] == [100, 12, 1]
@@ -81,14 +81,14 @@ def test_large_objects_come_one_by_one_and_none_is_lost() -> None:
     assert pages.sent < 12 * OBJECT_BYTES + 2 * (MAX_PAGE_BYTES + 2 * OBJECT_BYTES)
 
 
-def test_pages_grow_again_behind_large_objects() -> None:
+def test_pages_grow_again_after_large_objects() -> None:
     pages = Pages(200, 40 * 1024)
     assert followed(pages) == names(200)
     assert pages.limits[:2] == [100, 12]
     assert max(pages.limits[2:]) > 12
 
 
-def test_the_memory_of_a_list_does_not_grow_with_it() -> None:
+def test_the_memory_of_a_list_does_not_grow_with_its_length() -> None:
     few, many = (_peak_of(objects) for objects in (3, 18))
     assert many < 1.5 * few
 
@@ -101,7 +101,7 @@ def _peak_of(objects: int) -> int:
     return peak
 
 
-def test_an_object_that_is_larger_than_any_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_beyond_the_size_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 1024)
 
     async def read() -> list[Manifest]:

@@ -1,4 +1,4 @@
-"""A real request through a real proxy, which is asked to connect by name; nothing resolves that name here."""
+"""A real request through a real proxy that is asked to connect to a host name; nothing else resolves that name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 
 
 
 class ConnectProxy:
-    """It connects everybody to one port of this machine, whatever host is asked for, or refuses to."""
+    """It connects every client to one port of this machine, for any host, or refuses to."""
 
     def __init__(self, listening: socket.socket, port: int, *, refuses: bool) -> None:
         self.asked: list[str] = []
@@ -92,7 +92,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def test_a_kubeconfig_s_cluster_is_asked_through_the_proxy_of_the_environment(
+def test_a_kubeconfig_s_cluster_is_reached_through_the_proxy_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with proxy_before_an_api_server() as proxy:
@@ -101,7 +101,7 @@ def test_a_kubeconfig_s_cluster_is_asked_through_the_proxy_of_the_environment(
     assert proxy.asked == [f"CONNECT {HOST}:443 HTTP/1.1"]
 
 
-def test_the_kubeconfig_s_own_proxy_comes_first_and_has_no_exceptions(
+def test_the_kubeconfig_s_proxy_has_precedence_and_no_exceptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
@@ -111,7 +111,7 @@ def test_the_kubeconfig_s_own_proxy_comes_first_and_has_no_exceptions(
     assert proxy.asked == [f"CONNECT {HOST}:443 HTTP/1.1"]
 
 
-def test_a_proxy_that_refuses_is_named_without_its_password(tmp_path: Path) -> None:
+def test_a_refusing_proxy_is_reported_without_its_password(tmp_path: Path) -> None:
     with proxy_before_an_api_server(refuses=True) as proxy:
         named = proxied(tmp_path, **{"proxy-url": f"http://me:SECRET@{proxy.address}"})
         with pytest.raises(RequestFailed) as error:
@@ -133,6 +133,6 @@ def test_a_pod_uses_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert ask(found) == {}
 
 
-def test_a_proxy_of_another_kind_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_an_unsupported_proxy_type_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="has the scheme 'socks5'; use one whose URL begins with http:// or https://"):
         proxied(tmp_path, **{"proxy-url": "socks5://me:SECRET@127.0.0.1:1080"})

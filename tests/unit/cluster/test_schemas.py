@@ -1,4 +1,4 @@
-"""The fields of kinds, as an API server's schemas have them."""
+"""The fields of kinds, read from an API server's schemas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def asked(script: Script, *wanted: Api, times: int = 1) -> dict[Api, frozenset[s
     return asyncio.run(story())
 
 
-def test_of_the_kinds_asked_about_the_fields_of_spec_are_known() -> None:
+def test_the_spec_fields_of_the_requested_kinds_are_known() -> None:
     other = Api("scheduling.volcano.sh", "v1beta1", "Other")
     script = Script(
         document(schema(GROUPS, "minMember", "subGroupPolicy"), schema(QUEUES, "parent"), schema(other, "x"))
@@ -62,24 +62,24 @@ SILENT = {
 
 
 @pytest.mark.parametrize("answer", SILENT.values(), ids=SILENT)
-def test_what_no_schema_says_is_unknown(answer: Step) -> None:
+def test_fields_without_a_schema_are_unknown(answer: Step) -> None:
     assert asked(Script(answer), GROUPS) == {}
 
 
-def test_an_answer_that_did_not_change_is_not_sent_again() -> None:
+def test_an_unchanged_answer_is_not_transferred_again() -> None:
     script = Script(document(schema(GROUPS, "minMember")), (304, b""), headers={"etag": '"7"'})
     assert asked(script, GROUPS, times=2) == {GROUPS: frozenset({"minMember"})}
     assert script.asked[1].headers["if-none-match"] == '"7"'
 
 
-def test_a_newer_crd_is_noticed_and_a_removed_one_forgotten() -> None:
+def test_a_changed_crd_is_reread_and_a_removed_one_is_unknown() -> None:
     steps = document(schema(GROUPS, "minMember")), document(schema(GROUPS, "minMember", "subGroupPolicy"))
     assert asked(Script(*steps), GROUPS, times=2) == {GROUPS: frozenset({"minMember", "subGroupPolicy"})}
     assert asked(Script(steps[0], (404, failure(404, "gone"))), GROUPS, times=2) == {}
 
 
 @pytest.mark.parametrize("answer", [(403, failure(403, "forbidden")), (200, {"components": []}), (200, b"<html>")])
-async def test_what_cannot_be_read_leaves_what_was_known(answer: Step) -> None:
+async def test_a_failed_read_keeps_the_known_schemas(answer: Step) -> None:
     schemas = Schemas(client(Script(document(schema(GROUPS, "minMember")), answer)), [GROUPS])
     before = await schemas.ask()
     with pytest.raises(RequestFailed):
@@ -91,7 +91,7 @@ TREES = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
 TOLD = document(schema(GROUPS, "minMember"))
 
 
-async def test_what_was_read_before_a_failure_is_kept_because_it_is_not_sent_again() -> None:
+async def test_schemas_that_were_read_before_a_failure_are_kept() -> None:
     script = Script(TOLD, (500, failure(500, "etcd")), (304, b""), (304, b""), headers={"etag": '"7"'})
     schemas = Schemas(client(script), [GROUPS, TREES])
     with pytest.raises(RequestFailed):
@@ -99,7 +99,7 @@ async def test_what_was_read_before_a_failure_is_kept_because_it_is_not_sent_aga
     assert await schemas.ask() == {GROUPS: frozenset({"minMember"})}
 
 
-async def test_two_who_ask_at_once_lose_nothing_of_each_other() -> None:
+async def test_two_concurrent_readers_keep_each_other_s_schemas() -> None:
     answers = [TOLD, (304, b""), document(schema(TREES, "minSubGroup")), (304, b"")]
     schemas = Schemas(client(Script(*answers, headers={"etag": '"7"'})), [GROUPS, TREES])
     await asyncio.gather(schemas.ask(), schemas.ask())

@@ -1,4 +1,6 @@
-"""Whether an API server is trusted: real handshakes and a real request, from a pod and by a kubeconfig."""
+"""The verification of an API server's certificate: real handshakes and a real request, from a pod and by a
+kubeconfig.
+"""
 
 from __future__ import annotations
 
@@ -74,20 +76,18 @@ def answered(case: TrustCase, find: Find, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("case", TRUSTED.values(), ids=TRUSTED)
-def test_an_api_server_that_go_trusts_is_asked(case: TrustCase, find: Find, tmp_path: Path) -> None:
+def test_an_api_server_that_go_trusts_gets_requests(case: TrustCase, find: Find, tmp_path: Path) -> None:
     assert answered(case, find, tmp_path) == {"minor": "34"}
 
 
 @pytest.mark.parametrize("case", [*REFUSED.values(), *STRICTER.values()], ids=[*REFUSED, *STRICTER])
-def test_an_api_server_that_is_not_trusted_is_told_nothing(case: TrustCase, find: Find, tmp_path: Path) -> None:
+def test_an_untrusted_api_server_gets_no_request(case: TrustCase, find: Find, tmp_path: Path) -> None:
     with pytest.raises(RequestFailed) as error:
         answered(case, find, tmp_path)
     assert case.refused in str(error.value)
 
 
-def test_without_authorities_a_kubeconfig_trusts_those_of_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_authorities_a_kubeconfig_trusts_the_system_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = tmp_path / "system.crt"
     monkeypatch.setenv("SSL_CERT_FILE", str(system))
     case = TRUSTED["an authority with nothing but basic constraints"]
@@ -102,14 +102,14 @@ def test_without_authorities_a_kubeconfig_trusts_those_of_the_system(
         answered(case, by_system, tmp_path)
 
 
-def test_a_kubeconfig_may_ask_for_no_verification(tmp_path: Path) -> None:
+def test_a_kubeconfig_can_turn_verification_off(tmp_path: Path) -> None:
     def unverified(folder: Path, port: int, bundle: bytes) -> Access:
         return by_kubeconfig(folder, port, bundle, **{"insecure-skip-tls-verify": True})
 
     assert answered(REFUSED["another authority"], unverified, tmp_path) == {"minor": "34"}
 
 
-def test_the_dot_that_ends_an_absolute_name_is_in_no_certificate(tmp_path: Path) -> None:
+def test_a_trailing_dot_of_a_host_name_is_ignored_in_verification(tmp_path: Path) -> None:
     def absolute(folder: Path, port: int, bundle: bytes) -> Access:
         found = by_kubeconfig(folder, port, bundle, server=f"https://{HOST}.:{port}")
         assert found.server_name == HOST
@@ -119,7 +119,7 @@ def test_the_dot_that_ends_an_absolute_name_is_in_no_certificate(tmp_path: Path)
     assert answered(TrustCase(SERVED, (), only(OURS)), absolute, tmp_path) == {"minor": "34"}
 
 
-def test_a_file_without_authorities_is_named(tmp_path: Path, by_pod: Find) -> None:
+def test_a_file_without_authorities_is_reported_by_name(tmp_path: Path, by_pod: Find) -> None:
     with pytest.raises(
         AccessError, match=r"cannot connect to a cluster: \S+/ca\.crt: there is no certificate in PEM form"
     ):

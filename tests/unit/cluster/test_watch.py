@@ -1,4 +1,4 @@
-"""One kind kept in step: what is listed, from where is watched, and what happens when something goes wrong."""
+"""The watch of one kind: the list, the version where the watch begins, and faults."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names(watch: Watch) -> list[str]:
 LIST, FROM_5 = "/api/v1/namespaces", "/api/v1/namespaces {'resourceVersion': '5'}"
 
 
-def test_what_is_listed_and_what_changes_is_known() -> None:
+def test_listed_and_changed_objects_are_known() -> None:
     watch, script = follow(
         listed("5", namespace("a", x="1"), namespace("b")),
         [
@@ -59,13 +59,13 @@ def test_what_is_listed_and_what_changes_is_known() -> None:
         ],
     )
     assert watch.index.entries == {"a": Namespace({"x": "2"}), "c": Namespace({})}
-    # The bookmark moved the place from which to go on.
+    # The bookmark moved the version from which the watch resumes.
     assert script.paths == [LIST, FROM_5, f"{LIST} {{'resourceVersion': '20'}}"]
     assert script.asked[1].url.params["allowWatchBookmarks"] == "true"
     assert 300 <= int(script.asked[1].url.params["timeoutSeconds"]) <= 600
 
 
-def test_a_long_list_comes_in_pages() -> None:
+def test_a_long_list_is_read_in_pages() -> None:
     watch, script = follow(listed("5", namespace("a"), token="more"), listed("5", namespace("b")), [...])
     assert names(watch) == ["a", "b"]
     assert script.paths == [LIST, f"{LIST} {{'continue': 'more'}}", FROM_5]
@@ -97,7 +97,7 @@ def test_after_an_error_the_watch_resumes_or_lists_again(trouble: Step, then: li
     assert names(watch) == (["b"] if then == [LIST] else ["a"])
 
 
-def test_a_version_from_the_future_is_given_up_in_the_end() -> None:
+def test_a_resource_version_from_the_future_is_given_up_after_some_tries() -> None:
     """After a restore of etcd the server refuses the version again and again, and never with 410."""
     refused: Step = (504, failure(504, "Timeout: Too large resource version: 5, current: 3"))
     watch, script = follow(listed("5", namespace("a")), refused, refused, refused, listed("3", namespace("b")))
@@ -105,7 +105,7 @@ def test_a_version_from_the_future_is_given_up_in_the_end() -> None:
     assert names(watch) == ["b"]
 
 
-def test_a_list_that_fails_half_way_loses_nothing_that_was_known() -> None:
+def test_a_list_that_fails_half_way_keeps_all_known_objects() -> None:
     watch, _ = follow(
         listed("5", namespace("a"), namespace("b")),
         (410, GONE),
@@ -116,19 +116,19 @@ def test_a_list_that_fails_half_way_loses_nothing_that_was_known() -> None:
     assert watch.trouble == "ReadError: broken"
 
 
-def test_a_watch_that_is_quiet_is_well_all_the_same() -> None:
+def test_a_quiet_watch_is_healthy() -> None:
     watch, _ = follow(listed("5", namespace("a")), httpx.ConnectError("refused"), [...])
     assert watch.trouble is None
 
 
-def test_a_watch_that_is_taken_and_then_refused_is_given_up_in_the_end() -> None:
+def test_a_watch_that_is_accepted_and_then_refused_is_given_up_after_some_tries() -> None:
     refused: Step = [event("ERROR", failure(500, "etcd has a bad day"))]
     watch, script = follow(listed("5", namespace("a")), refused, refused, refused, listed("9", namespace("b")), [...])
     assert script.paths[:5] == [LIST, FROM_5, FROM_5, FROM_5, LIST]
     assert names(watch) == ["b"]
 
 
-def test_trouble_is_told_until_it_is_over() -> None:
+def test_a_problem_is_reported_until_it_is_over() -> None:
     forbidden: Step = (403, failure(403, "namespaces is forbidden"))
     watch, _ = follow(forbidden)
     assert (watch.filled, watch.trouble) == (False, "HTTP 403: namespaces is forbidden")
@@ -145,19 +145,19 @@ BROKEN_LISTS = {
 
 
 @pytest.mark.parametrize("broken", BROKEN_LISTS.values(), ids=BROKEN_LISTS)
-def test_a_list_that_is_none_is_asked_for_again(broken: Step) -> None:
+def test_an_invalid_list_is_requested_again(broken: Step) -> None:
     watch, script = follow(broken, listed("5", namespace("a")), [...])
     assert names(watch) == ["a"]
     assert script.paths == [LIST, LIST, FROM_5]
 
 
-def test_an_object_that_is_not_understood_is_as_good_as_none() -> None:
+def test_a_malformed_object_counts_as_missing() -> None:
     odd: dict[str, Any] = {"metadata": {"name": "a", "resourceVersion": "6", "labels": []}}
     watch, _ = follow(listed("5", namespace("a"), namespace("b")), [event("MODIFIED", odd), ...])
     assert names(watch) == ["b"]
 
 
-def test_a_fault_in_reading_one_object_keeps_no_other_from_being_known() -> None:
+def test_an_error_in_one_object_does_not_hide_other_objects() -> None:
     def read(raw: dict[str, Any]) -> tuple[str, int]:
         return raw["metadata"]["name"], 1 // (raw["metadata"]["name"] != "a")
 
@@ -168,7 +168,7 @@ def test_a_fault_in_reading_one_object_keeps_no_other_from_being_known() -> None
     assert names(watch) == ["b", "c"]
 
 
-def test_two_quotas_of_one_name_do_not_take_each_other_with_them() -> None:
+def test_deleting_one_of_two_quotas_with_one_name_keeps_the_other() -> None:
     first, second = quota("q", "one"), quota("q", "two", parent=True)
     watch, _ = follow(listed("5", first, second), [event("DELETED", first), ...], projection=ELASTIC_QUOTAS)
     assert watch.index.entries == {"q": Quota(is_parent=True)}
@@ -176,7 +176,7 @@ def test_two_quotas_of_one_name_do_not_take_each_other_with_them() -> None:
     assert watch.index.entries == {"q": Quota(is_parent=False)}
 
 
-def test_everything_is_listed_again_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_listed_again_every_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "RELIST_SECONDS", -1)
     watch, script = follow(listed("5", namespace("a")), [], listed("9", namespace("b")), [...])
     assert script.paths[:3] == [LIST, FROM_5, LIST]
@@ -187,7 +187,7 @@ WAITS: list[tuple[int, float]] = [(1, 0.1), (2, 0.2), (3, 0.4), (6, 3.2), (7, 5.
 
 
 @pytest.mark.parametrize(("failures", "longest"), WAITS)
-def test_waits_double_and_are_spread(failures: int, longest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_delays_double_and_have_jitter(failures: int, longest: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "BACKOFF_SECONDS", BACKOFF_SECONDS)
     assert backoff(failures, 0.0) == pytest.approx(longest / 2)
     assert backoff(failures, 1.0) == pytest.approx(longest)
@@ -200,17 +200,17 @@ def answer_to_a_write(version: str) -> Watch:
     return watch
 
 
-def test_the_answer_to_a_write_is_known_before_the_watch_brings_it() -> None:
+def test_the_answer_to_a_write_is_known_before_its_watch_event() -> None:
     assert names(answer_to_a_write("9")) == ["a"]
 
 
 @pytest.mark.parametrize("version", ["6", "8"])
-def test_an_answer_that_comes_after_what_happened_then_is_no_news(version: str) -> None:
+def test_a_late_answer_does_not_replace_newer_events(version: str) -> None:
     assert names(answer_to_a_write(version)) == []
 
 
 @pytest.mark.parametrize(("asked_for", "pause"), [("3", 3.0), ("3600", 60.0), ("Sat, 21 Nov 2026 16:00:00 GMT", 0.0)])
-def test_who_asks_to_be_left_alone_for_some_seconds_is(asked_for: str, pause: float) -> None:
+def test_retry_after_is_obeyed(asked_for: str, pause: float) -> None:
     async def refused() -> float:
         script = Script((429, failure(429, "too many requests")), headers={"retry-after": asked_for})
         with pytest.raises(RequestFailed) as told:
@@ -221,7 +221,7 @@ def test_who_asks_to_be_left_alone_for_some_seconds_is(asked_for: str, pause: fl
     assert asyncio.run(refused()) == pause
 
 
-def test_a_watch_waits_as_long_as_it_is_asked_to() -> None:
+def test_a_watch_waits_as_long_as_retry_after_says() -> None:
     async def waited() -> float:
         script = Script((429, failure(429, "too many requests")), headers={"retry-after": "1"})
         task = asyncio.create_task(Watch(client(script), NAMESPACES, lambda _: None).run())

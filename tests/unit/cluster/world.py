@@ -1,4 +1,4 @@
-"""A small API by dictionary: which kinds are served, which objects there are, and what comes of watching them.
+"""A small simulated API: served kinds, objects, and watches.
 
 It knows no more of Kubernetes than `LiveFacts` asks for. Whether Kubernetes behaves so is for the cluster tests.
 """
@@ -36,12 +36,12 @@ class World(httpx.AsyncBaseTransport):
         self._watchers: dict[str, list[asyncio.Event]] = {}
 
     def put(self, collection: str, raw: dict[str, Any]) -> None:
-        """Add an object, and tell whoever watches."""
+        """Add an object, and notify all watches."""
         self.objects.setdefault(collection, []).append(raw)
         self.tell(collection, "ADDED", raw)
 
     def tell(self, collection: str, event: str, raw: dict[str, Any]) -> None:
-        """Tell whoever watches, as things are now."""
+        """Notify all watches of the present state."""
         self._told.setdefault(collection, []).append({"type": event, "object": deepcopy(raw)})
         for told in self._watchers.get(collection, []):
             told.set()

@@ -1,4 +1,4 @@
-"""The configuration file: what it comes to."""
+"""The configuration file: the settings that it gives."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from webhook.model.findings import Action
 from webhook.model.version import Version
 
 
-def test_the_smallest_file_has_the_default_scheduler_only() -> None:
+def test_the_smallest_file_enables_only_the_default_scheduler() -> None:
     settings = settings_from(dict(HEAD), "rollcall.yaml")
     assert (list(settings.profiles), settings.default) == (["default-scheduler"], "default-scheduler")
 
 
-def test_the_scheduler_block_of_grove_s_own_configuration_can_be_used() -> None:
+def test_the_scheduler_block_of_grove_s_configuration_is_accepted() -> None:
     profiles = [
         {"name": "default-scheduler", "config": {"gangScheduling": False}},
         {
@@ -57,7 +57,7 @@ def test_koordinator_s_defaults_are_the_safe_ones() -> None:
     }
 
 
-def test_a_key_without_a_value_is_as_good_as_none() -> None:
+def test_a_key_without_a_value_counts_as_absent() -> None:
     empty = {"scheduler": None, "enforcement": {"mode": None, "rules": None}, "namespaces": {"team-a": None}}
     settings = settings_from({**HEAD, **empty}, "rollcall.yaml")
     assert list(settings.profiles) == ["default-scheduler"]
@@ -75,34 +75,32 @@ def test_a_key_without_a_value_is_as_good_as_none() -> None:
         ("scheduler-plugins-scheduler", False),
     ],
 )
-def test_pods_are_gated_where_the_scheduler_would_start_half_a_gang_unless_the_file_says_otherwise(
-    name: str, gated: bool
-) -> None:
+def test_pods_are_gated_by_default_if_the_scheduler_would_start_half_a_gang(name: str, gated: bool) -> None:
     for profile, expected in (({}, gated), ({"gate": True}, True), ({"gate": False}, False)):
         document = {**HEAD, "scheduler": {"profiles": [{"name": name, **profile}]}}
         assert settings_from(document, "rollcall.yaml").profiles[name].gate is expected
 
 
-def test_a_profile_s_own_keys() -> None:
+def test_a_profile_accepts_the_keys_of_its_backend() -> None:
     profile = {**KOORD, "gate": True, "schedulerVersion": "v1.8.0", "enforcement": {"mode": "warn"}}
     found = settings_from(scheduler(profile), "rollcall.yaml").profiles["koord-scheduler"]
     assert (found.gate, found.ceiling, found.backend.scheduler_version) == (True, Action.WARN, Version(1, 8, 0))
 
 
 @pytest.mark.parametrize("off", ["off", False], ids=["YAML 1.2", "YAML 1.1"])
-def test_off_may_be_read_as_false_by_older_yaml(off: Any) -> None:
+def test_an_unquoted_off_read_as_false_means_off(off: Any) -> None:
     settings = settings_from(scheduler(KOORD, enforcement={"mode": off}), "rollcall.yaml")
     assert settings.profiles["koord-scheduler"].ceiling is Action.OFF
 
 
-def test_a_profile_s_mode_wins_over_the_global_one() -> None:
+def test_a_profile_s_mode_has_precedence_over_the_global_one() -> None:
     document = scheduler({**KOORD, "enforcement": {"mode": "deny"}}, enforcement={"mode": "audit"})
     profiles = settings_from(document, "rollcall.yaml").profiles
     assert profiles["koord-scheduler"].ceiling is Action.DENY
     assert profiles["default-scheduler"].ceiling is Action.AUDIT
 
 
-def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_default() -> None:
+def test_without_a_file_every_backend_is_enabled_and_the_plain_scheduler_is_the_default() -> None:
     settings = default_settings()
     assert (list(settings.profiles), settings.default) == (
         [
@@ -117,7 +115,7 @@ def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_de
     )
 
 
-def test_a_forced_scheduler_needs_no_profile_but_a_backend() -> None:
+def test_a_forced_scheduler_needs_a_backend_but_no_profile() -> None:
     settings = force_scheduler(settings_from(dict(HEAD), "rollcall.yaml"), "koord-scheduler")
     assert (settings.forced, "koord-scheduler" in settings.available) == ("koord-scheduler", True)
     with pytest.raises(ConfigurationError, match="is not a scheduler with a backend"):

@@ -1,4 +1,4 @@
-"""Mistakes in the configuration file: each with path, value and allowed set."""
+"""Mistakes in the configuration file: each with path, value and allowed values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         [f"schedulers: {{}}: is an unknown key (allowed: {KEYS})"],
     ),
     "a profile without a name": (scheduler({}, KOORD), ["scheduler.profiles[0].name: is required"]),
-    "a scheduler that nobody knows": (
+    "an unknown scheduler": (
         scheduler({"name": "koordinator"}, KOORD),
         [
             'scheduler.profiles[0].name: "koordinator": is not a scheduler with a backend '
@@ -256,7 +256,7 @@ def problems(document: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("document", "expected"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_path_value_and_allowed_set(document: Any, expected: list[str]) -> None:
+def test_a_mistake_is_reported_with_path_value_and_allowed_values(document: Any, expected: list[str]) -> None:
     assert problems(document) == expected
 
 
@@ -265,11 +265,11 @@ def test_a_mistake_is_told_with_path_value_and_allowed_set(document: Any, expect
     [
         {"mode": "selfManaged", "caValidityDays": 91},
         {"mode": "selfManaged", "leafValidityDays": 1, "overlapSeconds": 28_944},
-        # Somebody else keeps them, and these say nothing.
+        # Another system maintains the certificates, so these settings have no effect.
         {"mode": "files", "caValidityDays": 1, "leafValidityDays": 825, "overlapSeconds": 86_400},
     ],
 )
-def test_how_long_certificates_hold_is_free_within_what_a_rotation_takes(held: dict[str, Any]) -> None:
+def test_certificate_lifetimes_must_leave_time_for_a_rotation(held: dict[str, Any]) -> None:
     found = settings_from({**HEAD, "certificates": held}, "rollcall.yaml").certificates
     assert found.self_managed is (held["mode"] == "selfManaged")
 
@@ -291,7 +291,7 @@ def test_how_long_certificates_hold_is_free_within_what_a_rotation_takes(held: d
         "grpc://otel:4317": None,
     }.items(),
 )
-def test_a_collector_s_url_has_a_host_and_a_port_that_there_is(endpoint: str, port: int | None) -> None:
+def test_a_collector_s_url_needs_a_host_and_a_valid_port(endpoint: str, port: int | None) -> None:
     document = {**HEAD, "tracing": {"endpoint": endpoint}}
     if port is None:
         assert len(problems(document)) == 1
@@ -299,7 +299,7 @@ def test_a_collector_s_url_has_a_host_and_a_port_that_there_is(endpoint: str, po
         assert port_of(settings_from(document, "test").tracing.endpoint) == port
 
 
-def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
+def test_the_error_about_an_unknown_rule_lists_all_rules() -> None:
     (problem,) = problems({**HEAD, "enforcement": {"rules": {"koordinator/mnvl": "warn"}}})
     assert problem.startswith(
         'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that does not exist (allowed: '

@@ -1,4 +1,4 @@
-"""As whom the reconciler runs, whether the server may write, and whether the accounts that are trusted are there."""
+"""The account of the reconciler, the rights of the server, and whether the trusted accounts exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.doctor.told import remedies, told, unknown
+from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.accounts import reconciler_accounts, trusted
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, thing
@@ -57,15 +57,15 @@ def running(place: Reconciler, *more: Manifest) -> Snapshot:
         ),
     ],
 )
-def test_a_server_that_may_write_is_told_and_a_right_that_is_left_is_a_warning(
+def test_write_rights_of_the_server_are_reported_and_leftover_rights_are_a_warning(
     place: Reconciler, wanted: list[tuple[Level, str, str]]
 ) -> None:
     snapshot = running(place)
-    assert told(snapshot, "reconciler/apart") == wanted
+    assert reported(snapshot, "reconciler/apart") == wanted
     assert all("From a sidecar to a Deployment" in remedy for remedy in remedies(snapshot, "reconciler/apart"))
 
 
-def test_the_reconciler_s_account_is_read_of_what_runs() -> None:
+def test_the_reconciler_s_account_is_read_from_its_running_pods() -> None:
     named = {Reconciler.DEPLOYMENT: "rollcall-reconciler", Reconciler.SIDECAR: "rollcall"}
     for place, account in named.items():
         assert reconciler_accounts(running(place)) == {account}
@@ -86,7 +86,7 @@ def test_the_reconciler_s_account_is_read_of_what_runs() -> None:
         (Reconciler.SIDECAR, OF_RECONCILER, [f"add {OF_SERVER}"]),
     ],
 )
-def test_grove_s_authorizer_exempts_the_account_that_lifts_gates(
+def test_grove_s_authorizer_must_exempt_the_account_that_removes_gates(
     place: Reconciler, exempt: str, missing: list[str]
 ) -> None:
     authorizer = {"enabled": True, "exemptServiceAccountUserNames": [exempt]}
@@ -111,11 +111,11 @@ def test_grove_s_authorizer_exempts_the_account_that_lifts_gates(
         (Reconciler.DEPLOYMENT, {"reconcilers": [OF_SERVER], "exemptUsers": [OF_RECONCILER]}, []),
     ],
 )
-def test_the_reconciler_that_runs_is_one_whose_gang_objects_are_not_judged(
+def test_gang_objects_of_the_running_reconciler_must_be_exempt(
     place: Reconciler, tenancy: dict[str, list[str]], wanted: list[str]
 ) -> None:
     snapshot = replace(running(place), settings=configured(tenancy=tenancy))
-    assert [found for _, _, found in told(snapshot, "reconciler/exempt")] == wanted
+    assert [found for _, _, found in reported(snapshot, "reconciler/exempt")] == wanted
 
 
 KOORD = "system:serviceaccount:koordinator-system:koord-scheduler"
@@ -123,11 +123,11 @@ ARGO = "system:serviceaccount:argocd:controller"
 GROVE = "system:serviceaccount:dynamo:grove-operator"
 
 
-def test_each_account_that_is_trusted_and_not_there_is_told_with_the_field_that_names_it() -> None:
+def test_each_trusted_account_that_does_not_exist_is_reported_with_its_field() -> None:
     tenancy = {"exemptUsers": [ARGO, "alice"], "groveOperators": [GROVE, "system:serviceaccount:*:grove-operator"]}
     settings = configured({"name": "koord-scheduler"}, {"name": "default-scheduler"}, tenancy=tenancy)
     absent = dict.fromkeys((KOORD, ARGO, GROVE), False)
-    assert told(installed(settings=settings, accounts=absent), "accounts/there") == [
+    assert reported(installed(settings=settings, accounts=absent), "accounts/there") == [
         (
             Level.WARNING,
             "scheduler.profiles[koord-scheduler].controllers",
@@ -136,16 +136,16 @@ def test_each_account_that_is_trusted_and_not_there_is_told_with_the_field_that_
         (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} does not exist"),
         (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} does not exist"),
     ]
-    assert told(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
+    assert reported(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
 
 
-def test_an_account_that_may_not_be_read_is_not_known() -> None:
+def test_an_unreadable_account_is_unknown() -> None:
     unread = Unread("the ServiceAccount koord-scheduler", "HTTP 403", "get serviceaccounts koord-scheduler")
     (why,) = unknown(installed(accounts={KOORD: unread}), "accounts/there")
     assert "it takes the right to get serviceaccounts koord-scheduler" in why
 
 
-def test_accounts_of_kube_system_and_other_users_are_not_looked_for() -> None:
+def test_accounts_of_kube_system_and_other_users_are_not_checked() -> None:
     tenancy = {"exemptUsers": ["alice", "system:serviceaccount:kube-system:backup"]}
     settings = configured({"name": "default-scheduler", "config": {"gangScheduling": True}}, tenancy=tenancy)
     assert set(trusted(settings)) == {

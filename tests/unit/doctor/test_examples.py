@@ -1,4 +1,4 @@
-"""Every check against the worlds that it is shown with."""
+"""Every check with its own healthy and faulty examples."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ BY_ID = pytest.mark.parametrize("check", EVERY_CHECK, ids=lambda check: check.id
 
 
 @BY_ID
-def test_the_world_that_is_well_is_found_to_be(check: Check) -> None:
+def test_the_healthy_example_of_a_check_passes(check: Check) -> None:
     diagnosis = examine(check.passes(), [check])
     assert (diagnosis.found, diagnosis.not_known) == ([], [])
 
 
 @BY_ID
-def test_the_world_that_is_ill_is_found_to_be(check: Check) -> None:
+def test_the_faulty_example_of_a_check_is_reported(check: Check) -> None:
     diagnosis = examine(check.fails(), [check])
     assert diagnosis.found
     assert diagnosis.not_known == []
 
 
 @BY_ID
-def test_a_symptom_says_where_what_why_and_what_to_do(check: Check) -> None:
+def test_a_symptom_has_place_value_reason_and_remedy(check: Check) -> None:
     for found in examine(check.fails(), [check]).found:
         where, what, why, remedy, _ = found.symptom
         assert len(where) > 4

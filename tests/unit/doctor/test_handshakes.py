@@ -1,4 +1,6 @@
-"""Looking at who serves: real handshakes, with a certificate that is right, of another authority, for another host."""
+"""Inspection of servers: real handshakes, with a valid certificate, one of another authority, and one for
+another host.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def look(endpoint: Endpoint, *bundles: str) -> Seen:
     return found
 
 
-def test_a_certificate_is_shown_and_trusted_by_its_authority(serve: Serve, tmp_path: Path) -> None:
+def test_a_presented_certificate_is_trusted_by_its_authority(serve: Serve, tmp_path: Path) -> None:
     seen = look(Endpoint("127.0.0.1", serve(), "rollcall.rollcall-system.svc"), bundle(tmp_path))
     expected = ssl.PEM_cert_to_DER_cert((tmp_path / CERTIFICATE_FILE).read_text())
     assert seen.presented.certificate == expected
@@ -53,7 +55,7 @@ def test_a_certificate_is_shown_and_trusted_by_its_authority(serve: Serve, tmp_p
     assert seen.clock is None
 
 
-def test_another_authority_and_another_host_are_told(serve: Serve, tmp_path: Path) -> None:
+def test_another_authority_and_another_host_are_reported(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     make_development_certificates(tmp_path / "other")
     right, other = bundle(tmp_path), bundle(tmp_path / "other")
@@ -64,12 +66,12 @@ def test_another_authority_and_another_host_are_told(serve: Serve, tmp_path: Pat
     assert "Hostname mismatch" in elsewhere.presented.refused[right]
 
 
-def test_a_bundle_that_is_none_is_not_judged_by(serve: Serve) -> None:
+def test_an_invalid_bundle_is_not_used_for_verification(serve: Serve) -> None:
     seen = look(Endpoint("127.0.0.1", serve(), "rollcall"), b64encode(b"nonsense").decode())
     assert dict(seen.presented.refused) == {}
 
 
-def test_the_clock_is_that_of_the_answer(serve: Serve) -> None:
+def test_the_clock_is_read_from_the_answer(serve: Serve) -> None:
     ahead = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     port = serve(f"HTTP/1.1 200 OK\r\nDate: {ahead}\r\n\r\nok".encode())
     seen = look(Endpoint("127.0.0.1", port, "rollcall"))
@@ -83,14 +85,14 @@ def test_an_answer_without_a_date_gives_no_time(serve: Serve, answer: bytes) -> 
     assert look(Endpoint("127.0.0.1", serve(answer), "rollcall")).clock is None
 
 
-def test_who_cannot_be_reached_is_said_not_to_be() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     seen = look(Endpoint("127.0.0.1", port, "rollcall"))
     assert (seen.presented.certificate, seen.presented.trouble) == (None, "Connection refused")
 
 
-def test_who_goes_away_between_two_handshakes_is_not_distrusted_for_that(tmp_path: Path) -> None:
+def test_a_server_that_ends_between_two_handshakes_is_not_reported_as_untrusted(tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / CERTIFICATE_FILE, tmp_path / KEY_FILE)
@@ -116,7 +118,7 @@ def test_addresses_are_written_as_in_a_url() -> None:
     assert str(Endpoint("10.0.0.1", 8443, "rollcall")) == "https://10.0.0.1:8443"
 
 
-def test_half_of_a_slow_answer_s_time_is_the_network_s() -> None:
+def test_half_of_a_slow_answer_s_time_is_attributed_to_the_network() -> None:
     now = datetime.now(UTC)
     clock = clock_of("it", format_datetime(now, usegmt=True), now - timedelta(seconds=4))
     assert 1 < clock.ahead < 3

@@ -1,4 +1,4 @@
-"""The configuration that an installation runs with is read from what its server mounts, of what is really installed."""
+"""The configuration of an installation, read from what its server mounts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from tests.unit.doctor.test_reading import OWN, Cluster
+from tests.unit.doctor.test_snapshot import OWN, Cluster
 from webhook.cluster.access import Access
 from webhook.config.file import default_settings, settings_from
 from webhook.doctor.installed import Installed, installed_settings
@@ -43,17 +43,17 @@ def read(found: Cluster) -> Installed:
     return asyncio.run(installed_settings(Access("https://c", ssl.create_default_context(), lambda: None), OWN, found))
 
 
-def test_it_is_read_from_the_config_map_that_the_server_mounts() -> None:
+def test_the_configuration_is_read_from_the_config_map_that_the_server_mounts() -> None:
     settings, unknown = read(cluster(*manifests()))
     assert (set(settings.profiles), settings.default, unknown) == ({"volcano", "default-scheduler"}, "volcano", "")
 
 
-def test_a_server_that_mounts_none_runs_with_the_defaults() -> None:
+def test_a_server_without_a_mounted_configuration_has_the_defaults() -> None:
     settings, unknown = read(cluster(*manifests(None)))
     assert (set(settings.profiles), unknown) == (set(default_settings().profiles), "")
 
 
-def test_what_keeps_it_from_being_known_is_said() -> None:
+def test_the_reason_for_an_unknown_configuration_is_reported() -> None:
     (config_map,) = (one for one in manifests() if one["kind"] == "ConfigMap")
     source = f"ConfigMap {OWN}/{config_map['metadata']['name']}"
     others = [one for one in manifests() if one["kind"] != "ConfigMap"]
@@ -67,14 +67,14 @@ def test_what_keeps_it_from_being_known_is_said() -> None:
     assert read(forbidden).unknown == "HTTP 403: forbidden"
 
 
-def test_a_configuration_that_is_wrong_is_told_with_where_it_is() -> None:
+def test_an_invalid_installed_configuration_is_reported_with_its_place() -> None:
     wrong = CONFIGURATION.replace("volcano}]", "yarn}]")
     config_map = next(one for one in manifests(wrong) if one["kind"] == "ConfigMap")
     with pytest.raises(ConfigurationError, match=f"ConfigMap {OWN}/{config_map['metadata']['name']}: scheduler"):
         read(cluster(*manifests(wrong)))
 
 
-def test_it_comes_to_what_the_file_comes_to() -> None:
+def test_the_installed_configuration_gives_the_same_settings_as_the_file() -> None:
     settings, _ = read(cluster(*manifests()))
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",

@@ -1,4 +1,4 @@
-"""Webhook configurations, their neighbours and the net: what is told of which change."""
+"""Webhook configurations, their neighbours and the net: the finding for each change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.doctor.told import remedies, told, unknown
+from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST
 from webhook.doctor.examples import configured, installed, snapshot, webhook_of
@@ -70,17 +70,19 @@ CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("change", "wanted"), CHANGES.values(), ids=CHANGES)
-def test_what_differs_from_what_is_printed(change: Callable[[Manifest], None], wanted: list[tuple[str, str]]) -> None:
-    found = told(installed(changed=of_pods(change)), "webhooks/as-printed")
+def test_differences_from_the_printed_webhooks_are_reported(
+    change: Callable[[Manifest], None], wanted: list[tuple[str, str]]
+) -> None:
+    found = reported(installed(changed=of_pods(change)), "webhooks/as-printed")
     assert found == [(Level.ERROR, *one) for one in wanted]
 
 
-def test_a_change_of_many_webhooks_is_told_once_a_configuration() -> None:
+def test_a_change_of_many_webhooks_is_reported_once_per_configuration() -> None:
     def ignoring(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             hook["failurePolicy"] = "Ignore"
 
-    found = told(installed(changed=ignoring), "webhooks/as-printed")
+    found = reported(installed(changed=ignoring), "webhooks/as-printed")
     assert [(where, said) for _, where, said in found] == [
         (f"{MUTATING}, owned-pods.mutate.rollcall.dev and 4 more", 'failurePolicy is "Ignore" and not "Fail"'),
         (f"{VALIDATING}, group-pods.validate.rollcall.dev and 6 more", 'failurePolicy is "Ignore" and not "Fail"'),
@@ -91,12 +93,12 @@ OUT = {
     "its own namespace": (["kube-system", "kube-node-lease"], "Fail", ["Namespace rollcall-system"]),
     "kube-system": (["rollcall-system", "kube-node-lease"], "Fail", ["Namespace kube-system"]),
     "leases of nodes": (["rollcall-system", "kube-system"], "Fail", ["Namespace kube-node-lease"]),
-    "nobody waits for its answer": ([], "Ignore", []),
+    "an ignored failure": ([], "Ignore", []),
 }
 
 
 @pytest.mark.parametrize(("left_out", "policy", "wanted"), OUT.values(), ids=OUT)
-def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
+def test_webhooks_that_select_a_recovery_namespace_are_reported(
     left_out: list[str], policy: str, wanted: list[str]
 ) -> None:
     def changed(hook: Manifest) -> None:
@@ -104,21 +106,21 @@ def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
         hook["namespaceSelector"] = {"matchExpressions": [outside]}
         hook["failurePolicy"] = policy
 
-    found = told(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
+    found = reported(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
     asked = "the webhooks cover it: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
     assert found == [(Level.ERROR, where, asked) for where in wanted]
 
 
-def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
+def test_webhooks_with_a_url_are_compared_with_that_url() -> None:
     def by_url(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             path = "validate" if raw["kind"].startswith("Validating") else "mutate"
             hook["clientConfig"] = {"url": f"https://rollcall.example.com:8443/{path}"}
 
-    assert told(installed(changed=by_url), "webhooks/as-printed", "server/service", "server/endpoints") == []
+    assert reported(installed(changed=by_url), "webhooks/as-printed", "server/service", "server/endpoints") == []
 
 
-def test_without_the_right_to_read_them_nothing_is_said_of_webhooks() -> None:
+def test_without_the_right_to_read_webhooks_they_are_unknown() -> None:
     why = Unread("the MutatingWebhookConfiguration objects", "HTTP 403", "list them")
     seen = installed()
     blind = replace(seen, parts={**seen.parts, MUTATING_WEBHOOKS: why})
@@ -140,7 +142,7 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
         ['failed calling webhook "podcliquesets.mutate.rollcall.dev": connection refused'],
         [],
     ),
-    "refused by somebody else": (
+    "refused by another webhook": (
         Tried(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
         [],
         [
@@ -152,11 +154,13 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("asked", "wanted", "not_known"), ANSWERS.values(), ids=ANSWERS)
-def test_what_the_api_server_said(asked: Tried, wanted: list[str], not_known: list[str]) -> None:
+def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(
+    asked: Tried, wanted: list[str], not_known: list[str]
+) -> None:
     known = snapshot(asked=asked)
     assert unknown(known, "webhooks/answered") == not_known
     if not not_known:
-        assert [found for _, _, found in told(known, "webhooks/answered")] == wanted
+        assert [found for _, _, found in reported(known, "webhooks/answered")] == wanted
 
 
 ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
@@ -180,23 +184,23 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
         "mutatepod.volcano.sh",
         [(Level.WARNING, "Volcano's webhook runs after m-rollcall")],
     ),
-    "somebody before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
+    "another webhook before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
 }
 
 
 @pytest.mark.parametrize(("name", "hook", "wanted"), ORDER.values(), ids=ORDER)
 def test_the_order_of_other_mutating_webhooks(name: str, hook: str, wanted: list[tuple[Level, str]]) -> None:
     other = webhook_of("MutatingWebhookConfiguration", name, hook)
-    found = told(installed(other), "webhooks/order", "webhooks/unknown-neighbour")
+    found = reported(installed(other), "webhooks/order", "webhooks/unknown-neighbour")
     assert found == [(level, f"MutatingWebhookConfiguration {name}", said) for level, said in wanted]
 
 
-def test_a_webhook_that_is_not_about_pods_of_gangs_is_no_neighbour() -> None:
+def test_a_webhook_that_does_not_select_gang_pods_is_ignored() -> None:
     other = {"rules": [{"apiGroups": ["apps"], "resources": ["deployments"], "operations": ["*"]}]}
     narrow = {"objectSelector": {"matchLabels": {"app": "web"}}}
     for fields in (other, narrow):
         hook = webhook_of("MutatingWebhookConfiguration", "zz", "a.example.com", **fields)
-        assert told(installed(hook), "webhooks/order", "webhooks/unknown-neighbour") == []
+        assert reported(installed(hook), "webhooks/order", "webhooks/unknown-neighbour") == []
 
 
 def changing(kind: str, **spec: Any) -> list[Manifest]:
@@ -208,7 +212,7 @@ def changing(kind: str, **spec: Any) -> list[Manifest]:
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
     "off, and none": ("off", [], []),
-    "off, and somebody else's": ("off", [{**changing("")[0], "metadata": {"name": "theirs"}}], []),
+    "off, and a foreign policy": ("off", [{**changing("")[0], "metadata": {"name": "theirs"}}], []),
     "off, and left": (
         "off",
         changing(""),
@@ -242,10 +246,10 @@ NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("wanted", "objects", "said"), NETS.values(), ids=NETS)
-def test_the_net_is_as_the_configuration_says(
+def test_the_net_must_match_the_configuration(
     wanted: str, objects: list[Manifest], said: list[tuple[str, str]]
 ) -> None:
-    found = told(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
+    found = reported(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
     assert found == [(Level.WARNING, *one) for one in said]
 
 
@@ -257,20 +261,20 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_what_all_our_manifests_make_is_well(name: str) -> None:
-    """Of the checks that are about what is applied, and not about who runs."""
+def test_all_our_manifests_pass_the_registration_checks(name: str) -> None:
+    """Only the checks of applied objects, not those of running components."""
     modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
     settings = configured(registration={"net": "Deny"}, certificates=modes)
     snapshot = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
     checks = ("webhooks/registered", "webhooks/as-printed", "webhooks/out-of-the-way", "webhooks/registered-twice")
-    assert told(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
+    assert reported(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
     assert list(endpoints(snapshot)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]
 
 
 _PRINTED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Service", "PodDisruptionBudget")
 
 
-def test_where_nothing_is_installed_webhooks_alone_would_refuse_every_gang() -> None:
+def test_webhooks_without_an_installation_would_refuse_every_gang() -> None:
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     everything_else = installed(without=kinds)
     nothing = installed(without=(*kinds, "Service"))

@@ -1,4 +1,4 @@
-"""Label selectors as the API server reads them, and what a webhook's rules are about."""
+"""Label selectors as the API server evaluates them, and the objects that a webhook's rules cover."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SELECTORS: dict[str, tuple[Any, bool]] = {
 
 
 @pytest.mark.parametrize(("selector", "taken"), SELECTORS.values(), ids=SELECTORS)
-def test_a_selector_takes(selector: Any, taken: bool) -> None:
+def test_a_selector_matches_like_kubernetes(selector: Any, taken: bool) -> None:
     assert selects(selector, LABELS) is taken
 
 
@@ -47,11 +47,11 @@ RULES: dict[str, tuple[dict[str, list[str]], bool]] = {
 
 
 @pytest.mark.parametrize(("rule", "about"), RULES.values(), ids=RULES)
-def test_a_webhook_is_about_the_creation_of_pods(rule: dict[str, list[str]], about: bool) -> None:
+def test_a_webhook_on_the_creation_of_pods_is_detected(rule: dict[str, list[str]], about: bool) -> None:
     assert is_about({"rules": [rule]}, "", "pods", "CREATE") is about
 
 
-def test_each_part_says_the_right_that_it_takes() -> None:
+def test_each_part_names_the_right_that_it_needs() -> None:
     assert [part.right("own") for part in (MUTATING_WEBHOOKS, GANG_PODS, LEASE, SCHEDULER_LEASE)] == [
         "list mutatingwebhookconfigurations.admissionregistration.k8s.io",
         "list pods",
@@ -60,7 +60,7 @@ def test_each_part_says_the_right_that_it_takes() -> None:
     ]
 
 
-def test_of_a_pod_and_a_secret_no_more_is_kept_than_is_looked_at() -> None:
+def test_only_the_used_fields_of_pods_and_secrets_are_kept() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "a", "managedFields": [1]}, "spec": {"containers": [1], "nodeName": "n"}}
     assert trimmed(pod) == {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "n"}}
     secret = {"kind": "Secret", "metadata": {}, "data": {"tls.key": "a", "tls.crt": "b", "next.key": "c"}}
@@ -68,7 +68,7 @@ def test_of_a_pod_and_a_secret_no_more_is_kept_than_is_looked_at() -> None:
     assert SECRET.name == "rollcall-tls"
 
 
-def test_pods_of_gangs_are_of_one_part() -> None:
+def test_pods_of_gangs_belong_to_one_part() -> None:
     def pod(**labels: str) -> dict[str, Any]:
         found = {key.replace("_", "/"): value for key, value in labels.items()}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": found}}

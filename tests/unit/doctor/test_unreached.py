@@ -1,4 +1,4 @@
-"""What is said to be the cause where an API server gets no answer."""
+"""The reported cause when an API server gets no answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def told(message: str, snapshot: Snapshot) -> tuple[str, str]:
         f"{CALL}: Address is not allowed",
     ],
 )
-def test_where_servers_are_ready_and_nothing_comes_back_pods_cannot_be_reached(said: str) -> None:
+def test_a_timeout_with_ready_servers_means_that_pods_are_unreachable(said: str) -> None:
     why, remedy = told(said, on(10443))
     assert why.startswith("2 servers are ready, but the API server gets no answer")
     assert "a managed control plane cannot reach Pods" in why
@@ -54,7 +54,7 @@ def test_where_servers_are_ready_and_nothing_comes_back_pods_cannot_be_reached(s
     assert "--host-network (chart: hostNetwork): docs/how-to/managed-clusters.md" in remedy
 
 
-def test_if_the_connection_is_refused_the_ports_are_to_be_compared() -> None:
+def test_a_refused_connection_means_that_ports_may_differ() -> None:
     why, remedy = told(f"{CALL}: dial tcp 10.0.0.1:8443: connect: connection refused", on(8443))
     assert why.startswith("2 servers are ready, but no server listens where the API server calls")
     assert "compare the Service's targetPort with port 8443 of the Pods" in remedy
@@ -74,11 +74,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("said", "why"), OTHERS.items(), ids=OTHERS)
-def test_what_else_the_api_server_says_has_a_cause_of_its_own(said: str, why: str) -> None:
+def test_other_errors_of_the_api_server_have_their_own_causes(said: str, why: str) -> None:
     assert told(said, installed())[0].startswith(why)
 
 
-def test_the_network_is_not_blamed_where_no_server_is_known_to_be_ready() -> None:
+def test_the_network_is_not_blamed_without_a_ready_server() -> None:
     def unready(raw: Manifest) -> None:
         for endpoint in raw.get("endpoints", ()):
             endpoint["conditions"]["ready"] = False
@@ -90,7 +90,7 @@ def test_the_network_is_not_blamed_where_no_server_is_known_to_be_ready() -> Non
             assert told(f"{CALL}: {said}", snapshot)[0] == UNKNOWN
 
 
-def test_a_server_outside_is_named_by_its_url() -> None:
+def test_an_external_server_is_named_by_its_url() -> None:
     def by_url(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             hook["clientConfig"] = {"url": "https://rollcall.example.com:8443/mutate"}

@@ -1,4 +1,4 @@
-"""Reading the pages of the documentation: their links, their anchors, and what is fenced in them."""
+"""Reading the pages of the documentation: their links, anchors, and fenced blocks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def sessions(block: Block) -> list[Command]:
     while at < len(lines):
         line, command = block.line + at, lines[at].removeprefix("$ ")
         at += 1
-        # A command goes on until a shell finds it complete.
+        # A command continues until a shell accepts it as complete.
         while at < len(lines) and not lines[at].startswith("$ ") and not is_complete(command):
             command += "\n" + lines[at]
             at += 1

@@ -1,4 +1,4 @@
-"""Every command of the documentation is run, or is in the table of those that cannot run here, with the reason."""
+"""Every command of the documentation is run, or listed with the reason why it cannot run here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from webhook.certificates.files import make_development_certificates
 NOT_RUN = {
     "gcloud ": "needs an account with a cloud provider",
     "helm ": "needs a cluster; tests/e2e/test_chart.py installs the chart",
-    "kubectl ": "needs a cluster; tests/e2e/test_installing.py and test_tutorial.py run these",
+    "kubectl ": "needs a cluster; tests/e2e/test_installation.py and test_tutorial.py run these",
     "for one in ": "needs a cluster; tests/e2e/test_blast_radius.py runs it",
     "pip install ": "needs the network",
     "pytest": "runs the tests of another package; tests/conformance has the same kit",
@@ -173,18 +173,18 @@ def answered(command: str, client: httpx.Client) -> list[str]:
     return client.post(path, content=body.read_bytes()).text.splitlines()
 
 
-def test_every_command_is_one_that_a_shell_reads() -> None:
+def test_every_command_is_valid_shell() -> None:
     assert [one for one in commands() if not is_complete(one.text)] == []
 
 
-def test_every_command_that_is_shown_exists() -> None:
+def test_every_command_in_the_documentation_exists() -> None:
     shown = [(one.page, one.text) for one in commands()]
     inline = [(page.relative_to(ROOT).as_posix(), text) for page in pages() for text in inline_commands(page)]
     wrong = {(page, text): unknown_words(text) for page, text in [*shown, *inline]}
     assert {where: words for where, words in wrong.items() if words} == {}
 
 
-def test_no_reason_is_left_of_a_command_that_is_gone() -> None:
+def test_the_list_of_skipped_commands_has_no_stale_entry() -> None:
     assert set(NOT_RUN) == {reason(one) for one in commands()} - {None}
 
 
@@ -198,5 +198,5 @@ def test_no_reason_is_left_of_a_command_that_is_gone() -> None:
         ("rollcall manifests all --image x && rollcall rules --all", ["--all"]),
     ],
 )
-def test_a_command_that_does_not_exist_is_found(command: str, wrong: list[str]) -> None:
+def test_an_unknown_command_is_detected(command: str, wrong: list[str]) -> None:
     assert unknown_words(command) == wrong

@@ -1,4 +1,4 @@
-"""Every configuration, manifest and other file that is fenced in the documentation is what its page says of it."""
+"""Every configuration, manifest and other file in the documentation is valid for its stated purpose."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ def fenced(*languages: str) -> list[Any]:
     return [pytest.param(block, id=f"{block.page}:{block.line}") for block in found]
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_declares_its_language() -> None:
     known = {"", "sh", "text", "yaml", "json", "toml", "python"}
     found = [(block.page, block.line) for page in pages() for block in blocks(page) if block.language not in known]
     assert found == []
 
 
 @pytest.mark.parametrize("block", fenced("yaml"))
-def test_a_yaml_block_is_what_its_page_says(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_yaml_block_is_valid_for_its_purpose(
+    block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     documents = list(yaml.safe_load_all(block.text))
     assert documents
     if ROOT / block.page in GENERATED:

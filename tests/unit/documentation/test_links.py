@@ -1,4 +1,4 @@
-"""Every link of the documentation leads somewhere: to a file of the checkout, and there to a heading."""
+"""Every link of the documentation leads to an existing file of the checkout, and to an existing heading."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert broken == []
 
 
-def test_every_page_is_reached_from_the_index() -> None:
+def test_every_page_is_linked_from_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     reached, waiting = {index}, [index]
     while waiting:

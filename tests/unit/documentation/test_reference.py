@@ -1,4 +1,4 @@
-"""The pages of `docs/reference` that are made from the code are what the code says now."""
+"""The generated pages of `docs/reference` are up to date."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 _BY_HAND = {"configuration.md", "limits.md"}
 
 
-def test_the_reference_pages_are_not_stale() -> None:
+def test_the_reference_pages_are_up_to_date() -> None:
     written = {path.relative_to(_REFERENCE).as_posix(): path.read_text() for path in _REFERENCE.rglob("*.md")}
     made = reference_pages()
     assert set(written) == set(made) | _BY_HAND, "run: scripts/reference"
     assert [path for path, text in made.items() if written[path] != text] == [], "run: scripts/reference"
 
 
-def test_a_page_of_a_backend_that_is_gone_is_deleted(tmp_path: Path) -> None:
+def test_the_page_of_a_removed_backend_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "gone.md").write_text("# Rules of gone\n")
     (tmp_path / "configuration.md").write_text("# Configuration\n")

@@ -1,4 +1,4 @@
-"""The smallest edit: each by hand, and that every one that is shown helps."""
+"""The smallest edit: examples by hand, and that every shown edit works."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def edit_for(manifest: Manifest, scheduler: str, facts: ClusterFacts = NOTHING_K
         "two priorities", "topology in two ways",
     ],
 )  # fmt: skip
-def test_the_smallest_edit_is(scheduler: str, manifest: Manifest, expected: Expected) -> None:
+def test_the_smallest_edit_is_found(scheduler: str, manifest: Manifest, expected: Expected) -> None:
     found = edit_for(manifest, scheduler, PARENT)
     assert found is not None
     assert [(str(change.path), change.was, change.value) for change in found.changes] == expected
@@ -140,7 +140,7 @@ def test_the_smallest_edit_is(scheduler: str, manifest: Manifest, expected: Expe
     ],
     ids=["devices", "what containers request", "whole cliques", "nothing there", "no replicas"],
 )
-def test_what_a_user_could_not_want_is_not_offered(scheduler: str, manifest: Manifest) -> None:
+def test_harmful_edits_are_not_offered(scheduler: str, manifest: Manifest) -> None:
     found = explain(request(manifest), NOTHING_KNOWN, three_schedulers())
     view = next(view for view in found.views if view.scheduler == scheduler)
     if view.opinion.answer is Answer.REFUSED:
@@ -172,9 +172,7 @@ def kai_edit(manifest: Manifest) -> Edit | None:
         ),
     ],
 )
-def test_a_queue_that_exists_is_offered_where_one_is_missing(
-    manifest: Manifest, expected: tuple[str, str, object]
-) -> None:
+def test_an_existing_queue_is_offered_for_a_missing_one(manifest: Manifest, expected: tuple[str, str, object]) -> None:
     edit = kai_edit(manifest)
     assert edit is not None
     assert [(change.op, str(change.path), change.value) for change in edit.changes] == [expected]
@@ -192,12 +190,12 @@ def test_the_choice_of_the_scheduler_is_never_edited() -> None:
     )
 
 
-def test_no_place_at_all_has_no_candidates() -> None:
+def test_a_finding_without_a_place_has_no_candidate_edits() -> None:
     nowhere = Finding(at=FieldPath(), found=None, why="x", remedy="y")
     assert list(candidates(nowhere, PodCliqueSet(pod_clique_set()))) == []
 
 
-def test_an_edit_says_what_the_scheduler_answers_then() -> None:
+def test_an_edit_shows_the_verdict_after_it() -> None:
     found = edit_for(pod_clique_set(clique("a", requests=GPU), annotations=NVLINK), "koord-scheduler")
     assert found is not None
     assert found.then is Answer.RUNS
@@ -207,7 +205,7 @@ def test_an_edit_says_what_the_scheduler_answers_then() -> None:
     assert found.then is Answer.PARTLY
 
 
-def test_one_change_that_mends_two_faults_is_found_before_two() -> None:
+def test_one_change_that_fixes_two_faults_is_preferred_to_two() -> None:
     """A greedy search would take the annotation of the first finding; the one above it is enough for both."""
     workload = PodCliqueSet(pod_clique_set(annotations={"a": "1", "b": "2", "both": "3"}))
 
@@ -221,7 +219,7 @@ def test_one_change_that_mends_two_faults_is_found_before_two() -> None:
     assert [str(change.path) for change in smallest_edit(workload, denials)] == ["metadata.annotations.both"]
 
 
-def test_what_turns_out_not_to_be_needed_is_left_out() -> None:
+def test_changes_that_are_not_needed_are_left_out() -> None:
     workload = PodCliqueSet(pod_clique_set(annotations={"a": "1", "b": "2"}))
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
@@ -235,7 +233,7 @@ def test_what_turns_out_not_to_be_needed_is_left_out() -> None:
     assert [str(change.path) for change in smallest_edit(workload, denials)] == ["metadata.annotations.b"]
 
 
-def test_a_rewrite_is_no_edit() -> None:
+def test_a_complete_rewrite_is_not_offered_as_an_edit() -> None:
     many = pod_clique_set(
         *(clique(f"c{index}", labels={"koordinator.sh/qosClass": "gold"}) for index in range(MAX_CHANGES + 1))
     )
@@ -247,7 +245,7 @@ def test_a_rewrite_is_no_edit() -> None:
     assert len(found.changes) == MAX_CHANGES
 
 
-def test_a_huge_set_is_not_searched_for_long() -> None:
+def test_the_edit_search_of_a_huge_set_is_bounded() -> None:
     asked = 0
     huge = PodCliqueSet(pod_clique_set(*(clique(f"c{index}") for index in range(5000))))
 

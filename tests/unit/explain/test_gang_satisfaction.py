@@ -1,4 +1,4 @@
-"""Whether trees of groups can ever start: what we say and what oracles say that work in another way."""
+"""Whether trees of groups can ever start: our verdict compared with independent oracles."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def widest(pods_of_last: int) -> GroupWorld:
 @example(widest(2))
 @example(widest(1))
 @given(group_worlds())
-def test_the_verdict_is_that_of_an_independent_oracle(world: GroupWorld) -> None:
+def test_the_verdict_agrees_with_an_independent_oracle(world: GroupWorld) -> None:
     found: dict[str, str] = {}
     for tree in trees_of(world.manifests()):
         answer = str(judge(tree).standing)
@@ -87,7 +87,7 @@ def test_the_verdict_is_that_of_an_independent_oracle(world: GroupWorld) -> None
 
 
 @given(group_worlds(width=3))
-def test_a_tree_that_cannot_start_says_why_and_one_that_can_does_not(world: GroupWorld) -> None:
+def test_only_a_tree_that_cannot_start_has_reasons(world: GroupWorld) -> None:
     for tree in trees_of(world.manifests()):
         verdict = judge(tree)
         assert bool(verdict.causes) is (verdict.standing is Standing.CANNOT)
@@ -108,7 +108,7 @@ NAMES = ["a", "b", "c", "d"]
     ),
     st.dictionaries(st.sampled_from(NAMES), st.integers(1, 2)),
 )
-def test_gangs_of_Koordinator_agree_with_an_oracle_too(
+def test_verdicts_on_Koordinator_gangs_agree_with_an_oracle(
     listed: dict[str, tuple[int, list[str]]], members: dict[str, int]
 ) -> None:
     manifests = [gang(name, minimum, str(names).replace("'", '"')) for name, (minimum, names) in listed.items()]

@@ -1,4 +1,4 @@
-"""The tree of gangs: by hand, and the same gangs as Grove will have."""
+"""The tree of gangs: by hand, and compared with the gangs that Grove creates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_set_of_one_clique_is_one_gang() -> None:
     }
 
 
-def test_a_scaled_gang_waits_for_its_base_and_topology_stands_at_each_level() -> None:
+def test_a_scaled_gang_waits_for_its_base_and_each_level_shows_its_topology() -> None:
     manifest = pod_clique_set(
         clique("front", topologyConstraint=required("host")),
         clique("worker", replicas=4),
@@ -58,7 +58,7 @@ def test_a_scaled_gang_waits_for_its_base_and_topology_stands_at_each_level() ->
     assert (scaled.name, scaled.waits_for, scaled.preferred, scaled.pods) == ("demo-0-ring-0", "demo-0", "rack", 4)
 
 
-def test_what_is_alike_is_counted_and_not_listed() -> None:
+def test_equal_gangs_are_counted_and_not_listed() -> None:
     manifest = pod_clique_set(
         clique("worker", replicas=3), groups=[scaling_group("ring", "worker", replicas=1000, minAvailable=10)]
     )
@@ -72,13 +72,13 @@ def test_what_is_alike_is_counted_and_not_listed() -> None:
     assert (ring.name, ring.more, ring.last) == ("ring-0", 9, "ring-9")
 
 
-def test_two_that_are_alike_are_both_shown() -> None:
+def test_two_equal_gangs_are_both_shown() -> None:
     manifest = pod_clique_set(clique("worker"))
     manifest["spec"]["replicas"] = 2
     assert [(gang.name, gang.more) for gang in tree_of(manifest).below] == [("demo-0", 0), ("demo-1", 0)]
 
 
-def test_odd_numbers_make_an_odd_tree_and_no_fault() -> None:
+def test_invalid_numbers_cause_no_error() -> None:
     manifest = pod_clique_set(clique("w"), groups=[scaling_group("g", "w", "gone", replicas=-3, minAvailable=-9)])
     manifest["spec"]["replicas"] = -1
     assert (tree_of(manifest).below, tree_of(manifest).pods) == ((), 0)
@@ -91,7 +91,7 @@ def gangs(node: Node) -> Iterator[Node]:
 
 
 @given(pod_clique_sets())
-def test_the_tree_has_the_gangs_that_grove_will_make(manifest: Manifest) -> None:
+def test_the_tree_has_the_gangs_that_grove_will_create(manifest: Manifest) -> None:
     workload = PodCliqueSet(manifest)
     tree = gang_tree(workload)
     expected = list(expected_gangs(workload, FACTS))

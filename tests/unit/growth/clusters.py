@@ -1,4 +1,4 @@
-"""Clusters that grow: more objects of every kind that lives in a namespace, so that whoever has one can make many.
+"""Clusters that grow: more objects of every kind that lives in a namespace, because its users can create many.
 
 Of the others, such as Queues and PriorityClasses, only an administrator makes any, and a review may look at them all.
 """

@@ -1,4 +1,4 @@
-"""One review from bytes to bytes, but for the bytes: what a call of each endpoint does with an object."""
+"""One complete review without the transport: what a call of each endpoint does with an object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.unit.growth.growing import Style, grown, places, texts
+from tests.unit.growth.growing_objects import Style, grown, places, texts
 from tests.unit.worlds import PCS
 from webhook import admission
 from webhook.admission.live_reads import in_doubt, required_facts

@@ -1,4 +1,4 @@
-"""No review costs more than n log n of its object: counted, for everything in every rule's examples that can grow.
+"""No review costs more than n log n of its object: counted for every list and map in the examples of all rules.
 
 A new rule, or a new backend, is covered by its examples. The objects are small, because what is compared is how often
 each line runs, and not how long all of them take.
@@ -14,9 +14,9 @@ from functools import partial
 import pytest
 
 from tests.unit.growth.clusters import larger
-from tests.unit.growth.counting import Cost, grows_too_fast
-from tests.unit.growth.growing import Style
+from tests.unit.growth.growing_objects import Style
 from tests.unit.growth.reviews import Grown, created, enlarged, judge, reordered, settings_for
+from tests.unit.growth.step_counts import Cost, grows_too_fast
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
@@ -55,7 +55,7 @@ def settings_of(rule: Rule, example: Example) -> Settings:
 def too_fast(example: Example, way: Way, style: Style, settings: Settings, *, memory: bool) -> list[str]:
     """The lines of which a large object costs more than its size says."""
     small, large = (way(example, length, style) for length in (SMALL, LARGE))
-    # What is worked out once, and kept, is no part of either.
+    # Values that are computed once and cached do not count.
     judge(way(example, 1, style), settings)
     one, many = (Cost(partial(judge, case, settings), memory=memory) for case in (small, large))
     times = len(json.dumps(large.object)) / len(json.dumps(small.object))
@@ -144,7 +144,7 @@ def test_all_lists_of_a_set_grow_together_with_every_scheduler_enabled(scheduler
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
-def test_a_review_takes_no_more_steps_where_namespaces_have_more_objects(rule: Rule) -> None:
+def test_the_steps_of_a_review_do_not_grow_with_the_objects_of_the_namespaces(rule: Rule) -> None:
     settings = settings_of(rule, rule.fails)
 
     def review(count: int) -> Cost:

@@ -1,4 +1,4 @@
-"""Single values that are long, large or deep: read in bounded time, and never a fault of ours."""
+"""Single values that are long, large or deep: read in bounded time, and never an internal error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = 300_000
 
 
 @pytest.mark.parametrize("written", ["1h" * LONG, "1" * LONG, "." * LONG, "-" * LONG])
-def test_a_time_in_very_many_parts_is_none(written: str) -> None:
+def test_a_duration_with_too_many_parts_is_invalid(written: str) -> None:
     assert nanoseconds(written) is None
 
 
@@ -29,7 +29,7 @@ def test_an_annotation_that_no_api_server_stores_is_not_read(read: Any) -> None:
 
 
 @pytest.mark.parametrize("written", ["1e999999", "9" * LONG, "1e-999999", "." * LONG, "1" + "0" * LONG + "Ki"])
-def test_a_quantity_that_nobody_could_compute_is_none(written: str) -> None:
+def test_a_quantity_that_is_too_large_to_compute_is_invalid(written: str) -> None:
     assert parse_quantity(written) is None
 
 

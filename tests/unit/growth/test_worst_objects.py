@@ -1,4 +1,4 @@
-"""Objects that once made a review wait, each at sizes at which nothing of that can hide."""
+"""Objects that once made a review slow, each at sizes that would show it again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from tests.unit.growth.counting import Cost, grows_too_fast
 from tests.unit.growth.reviews import Grown, judge, settings_for
+from tests.unit.growth.step_counts import Cost, grows_too_fast
 from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PodGangFacts, PodGangs, TopologyBinding, TopologyLayer
@@ -82,7 +82,7 @@ WORST = (
 
 @pytest.mark.parametrize("scheduler", ["koord-scheduler", "volcano", "kai-scheduler"])
 @pytest.mark.parametrize("worst", WORST, ids=lambda worst: worst.__name__)
-def test_no_line_runs_more_often_than_the_object_is_larger(worst: Callable[[int], Manifest], scheduler: str) -> None:
+def test_no_line_runs_more_often_than_the_object_grows(worst: Callable[[int], Manifest], scheduler: str) -> None:
     settings = settings_for((scheduler,), {})
     small, large = (Grown(worst(count), None, FACTS) for count in (SMALL, LARGE))
     judge(Grown(worst(1), None, FACTS), settings)
@@ -91,7 +91,7 @@ def test_no_line_runs_more_often_than_the_object_is_larger(worst: Callable[[int]
     assert list(grows_too_fast(one, many, SMALL, times)) == []
 
 
-def test_a_change_of_ten_thousand_replicas_costs_as_much_as_one_of_two() -> None:
+def test_a_change_of_ten_thousand_replicas_costs_no_more_than_one_of_two() -> None:
     def changed(replicas: int) -> Cost:
         groups = [{**scaling_group("decode", "worker"), "replicas": 20_000, "minAvailable": replicas}]
         before = pod_clique_set(clique("worker"), groups=[{**groups[0], "minAvailable": 1}])
@@ -101,7 +101,7 @@ def test_a_change_of_ten_thousand_replicas_costs_as_much_as_one_of_two() -> None
     assert changed(10_000).runs.total() <= changed(2).runs.total() + 100
 
 
-def test_a_rule_says_no_more_than_anybody_reads() -> None:
+def test_the_number_of_findings_of_a_rule_is_bounded() -> None:
     cliques = [clique(f"c{index}", replicas=1, minimum=2) for index in range(MAX_FINDINGS + 100)]
     settings = settings_for(tuple(installed_backends()), {})
     verdict = judge(Grown(pod_clique_set(*cliques), None, ClusterFacts()), settings)
@@ -109,18 +109,18 @@ def test_a_rule_says_no_more_than_anybody_reads() -> None:
     assert len([one for one in verdict.findings if one.rule == "grove/min-available"]) == MAX_FINDINGS
 
 
-def test_a_set_with_more_faults_than_are_said_can_still_be_reordered() -> None:
+def test_a_set_with_more_faults_than_are_reported_can_still_be_reordered() -> None:
     cliques = [clique(f"c{index}", replicas=1, minimum=2) for index in range(2 * MAX_FINDINGS)]
     now, before = pod_clique_set(*reversed(cliques)), pod_clique_set(*cliques)
     assert judge(Grown(now, before, ClusterFacts()), settings_for(("koord-scheduler",), {})).allowed
 
 
-def test_who_else_could_run_a_set_is_not_asked_of_a_very_large_one() -> None:
+def test_the_other_schedulers_are_not_judged_for_a_very_large_set() -> None:
     assert notes_on(1, 10) == []
     assert ["too large" in note for note in notes_on(1, 2_000)] == [True]
 
 
-def test_who_else_could_run_a_set_is_not_asked_of_one_with_very_many_faults() -> None:
+def test_the_other_schedulers_are_not_judged_for_a_set_with_very_many_faults() -> None:
     assert notes_on(50, 10) == []
     assert notes_on(51, 10) == [
         "the set has too many faults to say which other scheduler could run it; rollcall explain does"

@@ -1,4 +1,4 @@
-"""What registration and rights have besides where certificates are self-managed, written out by hand."""
+"""The additional registration and rights for self-managed certificates, written by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webhook.installation.webhooks import Address, webhook_configurations
 SELF_MANAGED = {**HEAD, "certificates": {"mode": "selfManaged"}}
 
 
-def test_who_keeps_certificates_may_write_two_secrets_and_patch_two_configurations() -> None:
+def test_the_reconciler_can_write_two_secrets_and_patch_two_webhook_configurations() -> None:
     files = reconciler_access_rules(settings_from(HEAD, "test"), "system", "writer")
     kept = reconciler_access_rules(settings_from(SELF_MANAGED, "test"), "system", "writer")
     configuration = ["get", "list", "watch", "patch", "delete"]
@@ -45,7 +45,7 @@ def test_who_keeps_certificates_may_write_two_secrets_and_patch_two_configuratio
     ]
 
 
-def test_a_server_is_given_no_more_where_certificates_are_self_managed() -> None:
+def test_self_managed_certificates_give_the_server_no_more_rights() -> None:
     files = access_rules(settings_from(HEAD, "test"), "system", "server")
     assert access_rules(settings_from(SELF_MANAGED, "test"), "system", "server") == files
     assert not any("secrets" in rule["resources"] for role in files for rule in role.get("rules", ()))
@@ -73,7 +73,7 @@ def following(path: str) -> dict[str, Any]:
     }
 
 
-def test_the_next_certificate_is_asked_for_by_a_hook_that_nothing_depends_on() -> None:
+def test_the_hook_that_probes_the_next_certificate_blocks_no_request() -> None:
     settings = settings_from(SELF_MANAGED, "test")
     mutating, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
     assert mutating["webhooks"][-1] == {**following("mutate"), "reinvocationPolicy": "IfNeeded"}
@@ -82,7 +82,7 @@ def test_the_next_certificate_is_asked_for_by_a_hook_that_nothing_depends_on() -
     assert [mutating["webhooks"][:-1], validating["webhooks"][:-1]] == [one["webhooks"] for one in before]
 
 
-def test_the_next_certificate_is_shown_at_a_url_of_its_own() -> None:
+def test_the_next_certificate_is_served_at_a_separate_url() -> None:
     address = Address(url="https://127.0.0.1:8443", next_url="https://127.0.0.1:8444/next")
     for one in webhook_configurations(settings_from(SELF_MANAGED, "test"), address, "rollcall-system", None):
         assert one["webhooks"][-1]["clientConfig"] == {"url": "https://127.0.0.1:8444/next"}

@@ -1,4 +1,4 @@
-"""What an installation is made of: held against the Pod Security Standard, the image and the commands themselves."""
+"""The objects of an installation, compared with the Pod Security Standard, the image and the commands themselves."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def pods(way: str, **sections: Any) -> dict[str, Manifest]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_pod_may_more_than_it_needs(way: str) -> None:
-    """The Pod Security Standard *restricted*, and a root file system that nobody writes to."""
+def test_every_pod_has_minimal_privileges(way: str) -> None:
+    """The Pod Security Standard *restricted*, and a read-only root file system."""
     for pod in pods(way).values():
         assert pod["securityContext"] == {
             "runAsNonRoot": True,
@@ -74,7 +74,7 @@ def test_no_pod_may_more_than_it_needs(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_token_is_mounted_by_name_and_no_secret_but_the_serving_pair(way: str) -> None:
+def test_only_the_token_and_the_serving_pair_are_mounted(way: str) -> None:
     for name, pod in pods(way).items():
         assert pod["automountServiceAccountToken"] is False
         secrets = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
@@ -87,7 +87,7 @@ def test_a_token_is_mounted_by_name_and_no_secret_but_the_serving_pair(way: str)
     assert all(account["automountServiceAccountToken"] is False for account in accounts.values())
 
 
-def test_the_server_has_no_right_to_write_where_the_reconciler_is_apart() -> None:
+def test_the_server_cannot_write_if_the_reconciler_runs_separately() -> None:
     ways = {
         "sidecar": ["rollcall"],
         "deployment": ["rollcall-reconciler"],
@@ -101,7 +101,7 @@ def test_the_server_has_no_right_to_write_where_the_reconciler_is_apart() -> Non
         assert reading["name"] == "rollcall"
 
 
-def test_a_sidecar_that_moves_out_differs_from_one_that_has_moved_by_its_rights_alone() -> None:
+def test_during_the_move_of_a_sidecar_only_its_rights_differ() -> None:
     moving, moved = installed("moving"), installed("deployment")
     differing = [one["kind"] for one, other in zip(moving, moved, strict=True) if one != other]
     assert differing == ["ClusterRoleBinding", "RoleBinding"]
@@ -113,7 +113,7 @@ def test_the_server_s_account_cannot_write_anything() -> None:
     assert not any("secrets" in rule["resources"] for rule in serving["rules"])
 
 
-def test_an_authority_s_key_is_never_beside_the_server() -> None:
+def test_an_authority_s_key_is_never_in_the_server_s_pod() -> None:
     settings = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", **OWN}, "test")
     assert placed(settings, Reconciler.SIDECAR) is Reconciler.DEPLOYMENT
     # Nor is the right to change pods, unless that is asked for.
@@ -123,7 +123,7 @@ def test_an_authority_s_key_is_never_beside_the_server() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_commands_take_what_their_containers_are_told(way: str) -> None:
+def test_the_commands_accept_the_arguments_of_their_containers(way: str) -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     for pod in pods(way).values():
         for container in pod["containers"]:
@@ -133,7 +133,7 @@ def test_the_commands_take_what_their_containers_are_told(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_port_that_is_named_is_listened_on(way: str) -> None:
+def test_every_named_port_has_a_listener(way: str) -> None:
     manifests = installed(way)
     services, policies = of_kind(manifests, "Service"), of_kind(manifests, "NetworkPolicy")
     for name, deployment in of_kind(manifests, "Deployment").items():
@@ -155,7 +155,7 @@ def test_every_port_that_is_named_is_listened_on(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_roll_a_drained_node_or_a_lost_one_leaves_a_replica(way: str) -> None:
+def test_a_rollout_a_drain_and_a_lost_node_each_leave_a_replica(way: str) -> None:
     manifests = installed(way)
     budgets = of_kind(manifests, "PodDisruptionBudget")
     for name, deployment in of_kind(manifests, "Deployment").items():
@@ -179,7 +179,7 @@ def test_a_roll_a_drained_node_or_a_lost_one_leaves_a_replica(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_traffic_goes_by_readiness_and_a_restart_by_life(way: str) -> None:
+def test_traffic_depends_on_readiness_and_restarts_on_liveness(way: str) -> None:
     for pod in pods(way).values():
         for container in pod["containers"]:
             asked = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
@@ -190,20 +190,18 @@ def test_traffic_goes_by_readiness_and_a_restart_by_life(way: str) -> None:
 
 
 @pytest.mark.parametrize(("way", "waits"), [("sidecar", True), ("deployment", True), ("self-managed", False)])
-def test_the_pair_is_for_its_group_alone_and_may_come_later_where_the_reconciler_makes_it(
-    way: str, waits: bool
-) -> None:
+def test_the_pair_is_group_readable_and_optional_if_the_reconciler_creates_it(way: str, waits: bool) -> None:
     (secret,) = (volume["secret"] for volume in pods(way)["rollcall"]["volumes"] if "secret" in volume)
     assert secret["defaultMode"] == 0o440
     assert secret.get("optional", False) is not waits
 
 
-def test_pods_get_the_time_that_draining_takes() -> None:
+def test_the_grace_period_of_pods_covers_draining() -> None:
     assert pods("sidecar", serving={"drainSeconds": 100})["rollcall"]["terminationGracePeriodSeconds"] == 130
     assert pods("self-managed")["rollcall"]["terminationGracePeriodSeconds"] == 45
 
 
-def test_the_image_is_what_the_containers_take_it_for() -> None:
+def test_the_image_matches_the_containers_settings() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     for pod in pods("self-managed").values():
         assert f"USER {pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" in dockerfile
@@ -221,7 +219,7 @@ def test_the_image_is_what_the_containers_take_it_for() -> None:
     assert set(exposed[1].split()) == listened
 
 
-def test_traces_find_their_way() -> None:
+def test_the_network_policy_allows_traces_to_the_collector() -> None:
     assert "rollcall-tracing" not in of_kind(installed("sidecar"), "NetworkPolicy")
     traced = of_kind(installed("sidecar", tracing={"endpoint": "http://otel:4318/v1"}), "NetworkPolicy")
     assert traced["rollcall-tracing"]["spec"]["egress"] == [{"ports": [{"protocol": "TCP", "port": 4318}]}]
@@ -236,11 +234,11 @@ def test_traces_find_their_way() -> None:
         ("http://me:secret@otel:99/a:1", 99),
     ],
 )
-def test_the_port_of_a_url(url: str, port: int) -> None:
+def test_the_port_of_a_url_is_found(url: str, port: int) -> None:
     assert port_of(url) == port
 
 
-def test_the_reconciler_that_keeps_certificates_reaches_the_servers() -> None:
+def test_a_reconciler_with_self_managed_certificates_can_reach_the_servers() -> None:
     policies = of_kind(installed("self-managed"), "NetworkPolicy")
     *_, servers = policies["rollcall-reconciler"]["spec"]["egress"]
     assert servers["ports"] == [{"protocol": "TCP", "port": 8443}, {"protocol": "TCP", "port": 8444}]
@@ -249,7 +247,7 @@ def test_the_reconciler_that_keeps_certificates_reaches_the_servers() -> None:
     assert selected["podSelector"]["matchLabels"] == labels
 
 
-def test_cert_manager_fills_in_what_it_is_told_to() -> None:
+def test_cert_manager_gets_its_certificates_and_injection_annotations() -> None:
     manifests = everything(default_settings(), Options("rollcall:1", "team", cert_manager=True))
     certificates = of_kind(manifests, "Certificate")
     assert certificates["rollcall"]["spec"]["secretName"] == "rollcall-tls"
@@ -261,11 +259,11 @@ def test_cert_manager_fills_in_what_it_is_told_to() -> None:
             assert found["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "team/rollcall"}
 
 
-# Of the kinds that a cluster lives by: which may be asked about at all, and only where these narrow it.
+# The kinds that a cluster needs to live: which of them webhooks may select, and only with these restrictions.
 NARROWED = ("objectSelector", "matchConditions")
 
 
-def test_a_hook_that_may_fail_is_about_gangs_alone() -> None:
+def test_a_hook_that_fails_closed_selects_only_gangs() -> None:
     """Every backend is enabled here, so these are all the hooks that there can be."""
     settings = settings_from(
         {
@@ -302,7 +300,7 @@ def test_a_hook_that_may_fail_is_about_gangs_alone() -> None:
                 assert "objectSelector" in hook or len(hook["namespaceSelector"]["matchExpressions"]) > 2
 
 
-def test_the_kustomizations_are_what_kubectl_reads() -> None:
+def test_the_kustomizations_are_valid_for_kubectl() -> None:
     for path in (ROOT / "manifests").rglob("*.yaml"):
         if "templates" not in path.parts:
             assert list(yaml.safe_load_all(path.read_text())), path

@@ -1,4 +1,4 @@
-"""The net's objects, written out by hand as far as they are not CEL, which the API server judges in tests/e2e."""
+"""The net's objects, written by hand except for CEL, which the API server evaluates in tests/e2e."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def made(net: str) -> list[dict[str, Any]]:
     return net_policy(chosen, "rollcall-system")
 
 
-def test_nothing_is_made_where_the_net_is_off() -> None:
+def test_no_net_is_created_if_it_is_off() -> None:
     assert made("off") == []
 
 
-def test_the_policy_is_about_pods_that_become_free_to_start_where_the_webhooks_are() -> None:
+def test_the_policy_covers_pods_that_become_free_to_start_in_the_namespaces_of_the_webhooks() -> None:
     policy = made("Deny")[0]
     assert policy["metadata"] == {"name": "rollcall-net", "labels": LABELS}
     spec = policy["spec"]
@@ -67,7 +67,7 @@ def test_the_policy_is_about_pods_that_become_free_to_start_where_the_webhooks_a
         ("Audit", ["Audit"], ["off"]),
     ],
 )
-def test_two_bindings_select_the_pods_of_gangs_where_no_label_asks_for_less(
+def test_two_bindings_select_gang_pods_in_namespaces_without_a_weaker_label(
     net: str, actions: list[str], lower: list[str]
 ) -> None:
     _, of_grove, opted_in = made(net)
@@ -112,7 +112,7 @@ class Unknowing(Written):
         return None
 
 
-def test_a_backend_that_says_nothing_of_its_marks_is_asked_what_it_writes() -> None:
+def test_the_marks_of_a_backend_without_a_list_are_taken_from_what_it_writes() -> None:
     assert Written(KoordinatorSettings()).membership == (
         (
             Mark("spec", "schedulingGroup"),

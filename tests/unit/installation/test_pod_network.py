@@ -1,4 +1,4 @@
-"""How the server is reached where the API server cannot reach Pods, and who may call: written out by hand."""
+"""How the server is reachable if the API server cannot reach Pods, and which callers are allowed: written by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def deployments(way: str, network: Network) -> dict[str, Manifest]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_containers_listen_on_the_ports_that_are_chosen(way: str) -> None:
+def test_containers_listen_on_the_chosen_ports(way: str) -> None:
     wanted = {"https": 10443, "next": 10444, "health": 10081, "reconciler": 10080}
     arguments = {"--port=10443", "--next-port=10444", "--health-port=10081", "--port=10080"}
     if way != "self-managed":
@@ -47,7 +47,7 @@ def test_containers_listen_on_the_ports_that_are_chosen(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whoever_calls_a_service_need_not_know_what_containers_listen_on(way: str) -> None:
+def test_callers_of_a_service_do_not_depend_on_container_ports(way: str) -> None:
     services, usual = (of_kind(installed(way, network), "Service") for network in (Network(CHOSEN), Network()))
     assert services == usual
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
@@ -55,7 +55,7 @@ def test_whoever_calls_a_service_need_not_know_what_containers_listen_on(way: st
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_server_alone_has_the_nodes_network(way: str) -> None:
+def test_only_the_server_has_the_host_network(way: str) -> None:
     """Of a reconciler beside it the containers share that."""
     for name, deployment in deployments(way, ON_HOST).items():
         pod = deployment["spec"]["template"]["spec"]
@@ -70,7 +70,7 @@ def test_the_server_alone_has_the_nodes_network(way: str) -> None:
     assert namespace["pod-security.kubernetes.io/enforce"] == "privileged"
 
 
-def test_who_is_asked_for_names_can_be_said() -> None:
+def test_the_dns_policy_can_be_set() -> None:
     for network, policy in (
         (Network(host_network=True, dns_policy=DnsPolicy.DEFAULT), "Default"),
         (Network(dns_policy=DnsPolicy.CLUSTER_FIRST), "ClusterFirst"),
@@ -82,7 +82,7 @@ def test_who_is_asked_for_names_can_be_said() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_on_nodes_an_old_server_goes_before_a_new_one_needs_its_port(way: str) -> None:
+def test_on_the_host_network_an_old_server_ends_before_a_new_one_starts(way: str) -> None:
     """With a server on each node no other finds room: a roll that waits for it never ends."""
     found = deployments(way, ON_HOST)
     roll = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
@@ -100,7 +100,7 @@ def test_no_policy_is_made_for_pods_on_which_it_has_no_effect() -> None:
     assert servers == {"ports": tcp(10443, 10444)}
 
 
-def test_callers_are_limited_and_who_looks_after_servers_is_not() -> None:
+def test_callers_are_limited_but_probes_and_scrapes_are_not() -> None:
     callers: tuple[Manifest, ...] = ({"ipBlock": {"cidr": "10.0.0.0/28"}}, {"namespaceSelector": {}})
     network = Network(CHOSEN, callers=callers)
     policies = of_kind(installed("self-managed", network), "NetworkPolicy")
@@ -119,7 +119,7 @@ def test_callers_are_limited_and_who_looks_after_servers_is_not() -> None:
     ]
 
 
-def test_a_port_of_the_privileged_is_opened_by_the_pod_s_own_network() -> None:
+def test_a_privileged_port_is_opened_by_a_sysctl_of_the_pod() -> None:
     assert low_ports("self-managed", Ports(serving=443)) == {"rollcall": "443", "rollcall-reconciler": None}
     assert low_ports("self-managed", Ports(reconciler=80)) == {"rollcall": None, "rollcall-reconciler": "80"}
     assert low_ports("self-managed", Ports(443, 444, 81, 80)) == {"rollcall": "81", "rollcall-reconciler": "80"}
@@ -149,18 +149,18 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("network", "why"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_cannot_be_had_says_why(network: Network, why: str) -> None:
+def test_an_impossible_combination_has_a_reason(network: Network, why: str) -> None:
     assert network.problem is not None
     assert why in network.problem
 
 
 @pytest.mark.parametrize("network", [Network(), ON_HOST, Network(Ports(serving=10250)), Network(CHOSEN)])
-def test_what_can_be_had_has_no_problem(network: Network) -> None:
+def test_a_possible_combination_has_no_problem(network: Network) -> None:
     assert network.problem is None
 
 
 @pytest.mark.parametrize(("kind", "source"), [("configmap", "configMap"), ("secret", "secret")])
-def test_of_callers_authorities_the_server_is_given_the_certificates_and_no_key(kind: str, source: str) -> None:
+def test_the_server_gets_the_certificates_of_client_authorities_but_no_key(kind: str, source: str) -> None:
     clients = ClientCertificates.read(f"{kind}/api-servers", ("kube-apiserver", "other"))
     found = of_kind(everything(default_settings(), Options("rollcall:1", clients=clients)), "Deployment")
     pod = found["rollcall"]["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""The webhook configurations, written out by hand as they should be."""
+"""The expected webhook configurations, written by hand."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def group_pods() -> dict[str, Any]:
     }
 
 
-def owned_pods(path: str) -> dict[str, Any]:
+def opted_in_pods(path: str) -> dict[str, Any]:
     labels = "object.metadata.labels"
     key = "app.kubernetes.io/managed-by"
     not_groves = (
@@ -187,10 +187,10 @@ def workloads(path: str) -> list[dict[str, Any]]:
 
 def always(path: str) -> list[dict[str, Any]]:
     """What there is whichever schedulers are enabled."""
-    return [sets(path), pods(path), owned_pods(path), *workloads(path)]
+    return [sets(path), pods(path), opted_in_pods(path), *workloads(path)]
 
 
-def test_the_configurations_are_as_the_design_has_them() -> None:
+def test_the_webhook_configurations_match_the_design() -> None:
     again = {"reinvocationPolicy": "IfNeeded"}
     assert webhook_configurations(koordinator(), SERVICE, "rollcall-system", "Q0E=") == [
         {
@@ -208,7 +208,7 @@ def test_the_configurations_are_as_the_design_has_them() -> None:
     ]
 
 
-def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked() -> None:
+def test_the_file_sets_the_failure_policy_and_the_exempt_namespaces() -> None:
     registration = {"failurePolicy": "Ignore", "timeoutSeconds": 2, "excludedNamespaces": ["monitoring"]}
     head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
     settings = settings_from({**head, "registration": registration}, "test")
@@ -220,14 +220,14 @@ def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked()
             assert "caBundle" not in hook["clientConfig"]
 
 
-def test_a_url_in_place_of_a_service() -> None:
+def test_webhooks_can_have_a_url_instead_of_a_service() -> None:
     found = webhook_configurations(default_settings(), Address(url="https://127.0.0.1:8443/"), "x", "Q0E=")
     mutating, validating = ([hook["clientConfig"]["url"] for hook in one["webhooks"]] for one in found)
     assert set(mutating) == {"https://127.0.0.1:8443/mutate"}
     assert set(validating) == {"https://127.0.0.1:8443/validate"}
 
 
-def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> None:
+def test_foreign_gang_objects_are_judged_at_creation_and_update() -> None:
     settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "volcano"}]}}, "test")
     _, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
     (hook,) = (hook for hook in validating["webhooks"] if hook["name"].startswith("scheduling-volcano-sh."))
@@ -252,7 +252,7 @@ def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
     return hooks
 
 
-def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them() -> None:
+def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
     objects, members = validating(GANGS)[5:]
     assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
     assert objects["rules"] == [

@@ -1,4 +1,4 @@
-"""The rights of the server and of the reconciler, written out by hand as they should be."""
+"""The expected rights of the server and of the reconciler, written by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
     }
 
 
-def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
+def test_a_server_can_read_its_cached_kinds_and_write_nothing() -> None:
     reading = ["get", "list", "watch"]
     assert rights() == {
         "/namespaces": reading,
@@ -48,12 +48,12 @@ def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
     }
 
 
-def test_what_no_enabled_scheduler_needs_is_not_asked_for() -> None:
+def test_rights_that_no_enabled_scheduler_needs_are_not_requested() -> None:
     plain = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}, "test")
     assert rights("scheduling.sigs.k8s.io", "scheduling.koordinator.sh", settings=plain) == {}
 
 
-def test_the_pods_that_wait_in_groups_are_read_where_gangs_are_made_of_the_workload_api() -> None:
+def test_the_server_can_read_pods_if_gangs_use_the_workload_api() -> None:
     for gangs, verbs in ((True, ["get", "list", "watch"]), (False, ["list"])):
         profile = {"name": "default-scheduler", "config": {"gangScheduling": gangs}}
         settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
@@ -87,7 +87,7 @@ ALWAYS = {
 }
 GATED = {"/pods": ["list", "watch", "patch"]}
 # For the gangs of workloads that are not Grove's, which KAI makes itself.
-OWNERS = {
+OPTED_IN_KINDS = {
     "apps/statefulsets": FOLLOWING,
     "batch/jobs": FOLLOWING,
     "batch/jobs/finalizers": ["update"],
@@ -106,7 +106,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.k8s.io/workloads": WRITING,
             "scheduling.k8s.io/podgroups": WRITING,
             "scheduling.k8s.io/compositepodgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
         },
     ),
     "koord-scheduler": (
@@ -115,7 +115,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
             **GATED,
         },
     ),
@@ -125,7 +125,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
         },
     ),
     "volcano": (
@@ -134,7 +134,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.volcano.sh/queues": FOLLOWING,
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
         },
     ),
     "kai-scheduler": (
@@ -150,7 +150,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
     "scheduler-plugins-scheduler": (
         {"name": "scheduler-plugins-scheduler"},
-        {**OWNERS, "scheduling.x-k8s.io/podgroups": WRITING},
+        {**OPTED_IN_KINDS, "scheduling.x-k8s.io/podgroups": WRITING},
     ),
     "volcano with the gate": (
         {"name": "volcano", "gate": True},
@@ -158,21 +158,21 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.volcano.sh/queues": FOLLOWING,
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
             **GATED,
         },
     ),
 }
 
 
-def test_a_reconciler_may_delete_pods_only_where_the_configuration_wants_that() -> None:
+def test_a_reconciler_can_delete_pods_only_if_configured() -> None:
     settings = settings_from({**HEAD, "escapes": {"delete": ["stale"]}}, "test")
     role = reconciler_access_rules(settings, "system", "writer")[0]
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": [*FOLLOWING, "get", "delete"]} in role["rules"]
 
 
 @pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
-def test_a_reconciler_may_do_what_the_enabled_schedulers_need_and_hold_its_lease(
+def test_a_reconciler_can_write_for_the_enabled_schedulers_and_hold_its_lease(
     profile: dict[str, Any], besides: dict[str, list[str]]
 ) -> None:
     settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
@@ -198,7 +198,7 @@ def test_a_reconciler_may_do_what_the_enabled_schedulers_need_and_hold_its_lease
     ]
 
 
-def test_a_server_may_read_the_workload_api_s_objects_where_gangs_are_made_of_them() -> None:
+def test_a_server_can_read_workload_api_objects_if_gangs_use_them() -> None:
     settings = settings_from({**HEAD, "scheduler": {"profiles": [GANGS]}}, "test")
     reading = ["get", "list", "watch"]
     assert rights("scheduling.k8s.io", settings=settings) == {

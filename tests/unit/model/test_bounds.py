@@ -1,4 +1,4 @@
-"""What is kept of texts, lists, labels and manifests that may have any length."""
+"""The cached part of texts, lists, labels and manifests of any length."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_text_that_can_be_a_name_is_kept() -> None:
     assert name_text(None) is None
 
 
-def test_a_longer_text_becomes_one_that_is_no_name_and_differs_from_all_others() -> None:
+def test_a_longer_text_becomes_a_unique_text_that_is_not_a_name() -> None:
     one, other = name_text("a" * 254), name_text("a" * 255)
     assert one is not None
     assert one != other
@@ -52,11 +52,11 @@ def test_a_text_of_another_type_is_malformed() -> None:
 
 
 @given(st.lists(st.text(), max_size=MOST_ITEMS * 2).map(tuple), st.lists(st.text(), max_size=MOST_ITEMS * 2).map(tuple))
-def test_lists_that_are_kept_are_equal_where_the_lists_are(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_cached_lists_are_equal_if_the_lists_are(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     assert (list_kept(one) == list_kept(other)) == (one == other)
 
 
-def test_of_a_list_that_is_too_long_the_first_are_kept() -> None:
+def test_the_first_items_of_a_list_that_is_too_long_are_kept() -> None:
     kept = list_kept(tuple(f"team/{number}" for number in range(10_000)))
     assert kept[: MOST_ITEMS - 1] == tuple(f"team/{number}" for number in range(MOST_ITEMS - 1))
     assert len(kept) == MOST_ITEMS
@@ -64,21 +64,21 @@ def test_of_a_list_that_is_too_long_the_first_are_kept() -> None:
     assert not is_cut(("team/a",))
 
 
-def test_lists_that_differ_only_where_they_are_not_kept_are_told_apart() -> None:
+def test_lists_that_differ_only_in_dropped_items_stay_different() -> None:
     one = tuple(f"team/{number}" for number in range(1000))
     assert list_kept(one) != list_kept((*one[:-1], "team/other"))
 
 
-def test_one_text_may_be_too_long_for_a_list() -> None:
+def test_one_text_can_be_too_long_for_a_list() -> None:
     assert sum(map(len, list_kept(("a" * (MOST_CHARACTERS + 1), "b")))) < 100
 
 
-def test_too_many_names_are_not_known() -> None:
+def test_too_many_names_count_as_unknown() -> None:
     assert names_kept(frozenset("ab")) == frozenset("ab")
     assert names_kept(frozenset(map(str, range(MOST_ITEMS + 1)))) is None
 
 
-def test_labels_that_are_wanted_first_are_kept_among_thousands() -> None:
+def test_wanted_labels_are_kept_among_thousands() -> None:
     labels = {f"a{number}": "v" for number in range(5000)} | {"rollcall.dev/scheduler": "kai-scheduler"}
     kept, whole = labels_kept(labels, first="rollcall.dev/")
     assert kept["rollcall.dev/scheduler"] == "kai-scheduler"
@@ -87,7 +87,7 @@ def test_labels_that_are_wanted_first_are_kept_among_thousands() -> None:
     assert labels_kept({"a": "b"}, first="rollcall.dev/") == ({"a": "b"}, True)
 
 
-def test_a_manifest_comes_back_as_it_was_packed() -> None:
+def test_a_packed_manifest_is_unpacked_unchanged() -> None:
     manifest = {"spec": {"names": [f"n{number}" for number in range(5000)], "large": 2**70, "half": "\ud800"}}
     kept = stored(manifest)
     assert isinstance(kept, Packed)
@@ -106,11 +106,11 @@ def test_a_manifest_comes_back_as_it_was_packed() -> None:
     ],
     ids=["text", "list", "mapping", "set in a dataclass", "dataclass in a tuple"],
 )
-def test_what_is_heavy_is_found_wherever_it_is(value: object) -> None:
+def test_heavy_values_are_counted_at_any_depth(value: object) -> None:
     assert weight(value) > KEPT_BYTES
 
 
-def test_what_is_there_anyway_and_what_is_there_twice_weighs_nothing() -> None:
+def test_shared_and_repeated_values_count_as_weightless() -> None:
     shared = "x" * (KEPT_BYTES // 2)
     assert weight([shared, shared, shared]) < KEPT_BYTES
     assert weight(Disruption.ALL) < 200

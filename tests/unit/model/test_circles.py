@@ -1,4 +1,4 @@
-"""Circles, by table and by every graph in which each thing names one above it at most."""
+"""Circles, by table and by every graph in which each node has at most one parent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NAMES = "abcdef"
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.none() | st.sampled_from(NAMES)), st.permutations(NAMES))
-def test_what_is_above_itself_is_in_one_circle_and_nothing_else_is(parents: Parents, order: list[str]) -> None:
+def test_exactly_the_groups_that_are_their_own_ancestors_are_in_a_circle(parents: Parents, order: list[str]) -> None:
     def above_itself(name: str) -> bool:
         above = parents.get(name)
         for _ in NAMES:
@@ -58,8 +58,8 @@ def test_what_is_above_itself_is_in_one_circle_and_nothing_else_is(parents: Pare
     assert sorted(members) == [name for name in NAMES if above_itself(name)]
 
 
-def test_what_many_have_above_them_is_asked_about_once() -> None:
-    """A circle of a thousand with ten thousand below it, each of which is looked at."""
+def test_a_common_ancestor_is_read_once() -> None:
+    """A circle of a thousand groups with ten thousand below it, each of which is judged."""
     asked = 0
 
     def above(key: tuple[int]) -> tuple[int]:

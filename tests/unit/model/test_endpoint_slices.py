@@ -1,4 +1,4 @@
-"""EndpointSlices: who stands behind a Service, on which ports, and whether they are sent anything."""
+"""EndpointSlices: the endpoints of a Service, their ports, and whether they get traffic."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_an_endpoint_is_read(ports: Any, endpoint: dict[str, Any], expected: Ser
     assert list(endpoints_in({"ports": ports, "endpoints": [endpoint]})) == [expected]
 
 
-def test_a_slice_of_nobody_has_no_endpoints() -> None:
+def test_a_slice_without_endpoints_is_read_as_empty() -> None:
     assert list(endpoints_in({"ports": [HTTPS]})) == []
 
 
 @pytest.mark.parametrize(
     "raw", [[], {"endpoints": {}}, {"endpoints": ["10.0.0.1"]}, {"ports": [{"port": "https"}], "endpoints": [READY]}]
 )
-def test_what_is_no_slice_is_malformed(raw: Any) -> None:
+def test_an_object_that_is_not_a_slice_is_malformed(raw: Any) -> None:
     with pytest.raises(Malformed):
         list(endpoints_in(raw))

@@ -1,4 +1,4 @@
-"""Who lists whom among Koordinator's PodGroups, as they come, change and go."""
+"""The index of lists in Koordinator's PodGroups, when groups are created, changed and deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ changes = st.lists(
 
 
 @given(changes)
-def test_the_index_is_what_a_search_would_find(made: list[tuple[tuple[str, str], KoordinatorPodGroup | None]]) -> None:
+def test_the_index_agrees_with_a_full_search(made: list[tuple[tuple[str, str], KoordinatorPodGroup | None]]) -> None:
     known = KoordinatorPodGroups()
     for key, found in made:
         if found is None:
@@ -42,13 +42,13 @@ def test_the_index_is_what_a_search_would_find(made: list[tuple[tuple[str, str],
     assert {gang_id(key): set(known.listing(key)) for key in KEYS} == searched(known)
 
 
-def test_one_that_is_deleted_lists_nobody_any_more() -> None:
+def test_a_deleted_group_is_removed_from_the_index() -> None:
     known = KoordinatorPodGroups({KEYS[0]: group("a", "b")})
     del known[KEYS[0]]
     assert not known.listing(KEYS[1])
 
 
-def test_a_snapshot_that_learns_keeps_the_index_and_leaves_the_cache_as_it_was() -> None:
+def test_a_snapshot_with_added_facts_keeps_the_index_and_does_not_change_the_cache() -> None:
     cache = KoordinatorPodGroups({KEYS[0]: group("a", "b")})
     facts = ClusterFacts(koordinator_pod_groups=cache)
     learned = facts.learned({Needed("koordinator_pod_groups", KEYS[2]): group("b", "c")}).koordinator_pod_groups

@@ -1,4 +1,4 @@
-"""What is read of the Workload API's objects, in each of its generations."""
+"""The fields that are read of the Workload API's objects, in each of its versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def named(spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "job", "namespace": "team-a"}, "spec": spec}
 
 
-def test_a_PodGroup_of_1_36() -> None:
+def test_a_PodGroup_of_1_36_is_read() -> None:
     spec = {
         "podGroupTemplateRef": {"workload": {"workloadName": "job", "podGroupTemplateName": "worker"}},
         "schedulingPolicy": {"gang": {"minCount": 4}},
@@ -36,7 +36,7 @@ def test_a_PodGroup_of_1_36() -> None:
     )
 
 
-def test_a_PodGroup_of_1_37() -> None:
+def test_a_PodGroup_of_1_37_is_read() -> None:
     spec = {
         "parentCompositePodGroupName": "ring",
         "workloadRef": {"workloadName": "job", "templateName": "worker"},
@@ -50,7 +50,7 @@ def test_a_PodGroup_of_1_37() -> None:
     )
 
 
-def test_a_CompositePodGroup() -> None:
+def test_a_CompositePodGroup_is_read() -> None:
     spec = {
         "parentCompositePodGroupName": "top",
         "workloadRef": {"workloadName": "job", "templateName": "ring"},
@@ -61,7 +61,7 @@ def test_a_CompositePodGroup() -> None:
 
 
 @pytest.mark.parametrize("policy", [{"basic": {}}, {}, None])
-def test_a_group_that_is_no_gang_has_no_minimum(policy: dict[str, Any] | None) -> None:
+def test_a_group_that_is_not_a_gang_has_no_minimum(policy: dict[str, Any] | None) -> None:
     assert read_pod_group(named({"schedulingPolicy": policy}))[1] == Group(False, None)
 
 
@@ -96,7 +96,7 @@ WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Group]]] = {
 
 
 @pytest.mark.parametrize(("spec", "expected"), WORKLOADS.values(), ids=list(WORKLOADS))
-def test_the_templates_of_a_Workload_are_known_by_name_each_with_the_one_above_it(
+def test_the_templates_of_a_Workload_are_read_by_name_with_their_parents(
     spec: dict[str, Any], expected: dict[str, Group]
 ) -> None:
     key, workload = read_workload(named(spec))
@@ -137,7 +137,7 @@ def test_a_field_of_the_wrong_type_is_an_error(spec: dict[str, Any]) -> None:
         read_pod_group(named(spec))
 
 
-def test_templates_nested_beyond_any_API_server_are_read_without_recursion() -> None:
+def test_templates_nested_deeper_than_any_API_server_allows_are_read_without_recursion() -> None:
     innermost: dict[str, Any] = {"podGroupTemplates": [{"name": "leaf"}]}
     for index in range(5000):
         innermost = {"compositePodGroupTemplates": [{"name": f"c{index}", **innermost}]}

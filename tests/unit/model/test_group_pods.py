@@ -1,5 +1,5 @@
-"""What is known of the pods that wait in groups: which of a cluster's pods they are, that they are found by their group
-however many there are, and what the rule says to one that names another scheduler than the rest.
+"""Facts about the pods that wait in groups: which pods they are, that they are found by their group at any number of
+pods, and the finding about a pod that names another scheduler than the rest.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_a_pod_that_waits_in_a_group_is_known(manifest: Manifest, expected: Grou
         assert read == ((manifest["metadata"]["namespace"], "worker-0"), expected)
 
 
-def test_a_scheduler_s_name_of_any_length_is_kept_short_and_apart_from_others() -> None:
+def test_a_scheduler_s_name_of_any_length_is_shortened_and_stays_unique() -> None:
     first, second = (read_group_pod(member(schedulerName="s" * 100_000 + last)) for last in "ab")
     assert first is not None
     assert second is not None
@@ -91,7 +91,7 @@ CHANGES = st.lists(st.tuples(NAMES, st.none() | st.builds(GroupPod, GROUPS, SCHE
 
 
 @given(CHANGES, CHANGES, CHANGES)
-def test_who_disagrees_is_found_whatever_changes(
+def test_pods_with_conflicting_schedulers_are_found_after_every_change(
     first: list[tuple[str, GroupPod | None]],
     second: list[tuple[str, GroupPod | None]],
     third: list[tuple[str, GroupPod | None]],
@@ -125,7 +125,7 @@ def test_who_disagrees_is_found_whatever_changes(
 
 
 class Unwalked(GroupPods):
-    """Pods that count how many of them are looked at, and that nobody may go through."""
+    """Pods that count the lookups, and forbid iteration."""
 
     def __init__(self, known: dict[ObjectKey, GroupPod]) -> None:
         self.asked = 0
@@ -146,7 +146,7 @@ class Unwalked(GroupPods):
 
 
 class Counted:
-    """Keys that tell when one of them is looked at."""
+    """Keys that count the lookups."""
 
     def __init__(self, pods: Unwalked, keys: Any) -> None:
         self._pods, self._keys = pods, keys
@@ -161,7 +161,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("odd", [None, "worker-7"], ids=["all agree", "one disagrees"])
-def test_a_group_of_five_thousand_pods_is_asked_as_fast_as_one_of_a_few(odd: str | None) -> None:
+def test_a_lookup_in_a_group_of_five_thousand_pods_is_as_fast_as_in_a_small_one(odd: str | None) -> None:
     """In a tree of five thousand groups with a pod each, besides."""
     asked = []
     for number in (MOST_BELOW, 5000):
@@ -215,7 +215,7 @@ SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
         [],
     ),
     "of another scheduler": (member(), known(**WORKER, group_pods={"a": waiting(BATCH)}), [RULE]),
-    "of another than the one that nobody names": (
+    "of another than the default that no pod names": (
         member(schedulerName=BATCH),
         known(**WORKER, group_pods={"a": waiting(KUBE)}),
         [RULE],
@@ -234,7 +234,7 @@ SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
         ),
         [],
     ),
-    "anew, under the name that it had": (member(), known(**WORKER, group_pods={"worker-0": waiting(BATCH)}), []),
+    "recreated with the same name": (member(), known(**WORKER, group_pods={"worker-0": waiting(BATCH)}), []),
     "of a scheduler that knows no groups, which another rule says": (
         member(schedulerName="volcano"),
         known(**WORKER, group_pods={"a": waiting(KUBE)}),
@@ -267,19 +267,19 @@ SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "facts", "said"), SAID.values(), ids=SAID)
-def test_what_is_said(manifest: Manifest, facts: ClusterFacts, said: list[str]) -> None:
+def test_a_pod_of_a_group_gets_the_expected_findings(manifest: Manifest, facts: ClusterFacts, said: list[str]) -> None:
     verdict = validate(manifest, settings=ON, facts=facts)
     assert rules(verdict) == said
     assert all(finding.action is Action.DENY for finding in verdict.findings)
 
 
-def test_a_circle_of_groups_ends() -> None:
+def test_a_search_in_a_circle_of_groups_ends() -> None:
     circle = {"a": root(parent="b"), "b": root(parent="a")}
     facts = known(pod_groups={"worker": Group(False, 2, parent="a")}, composite_pod_groups=circle)
     assert rules(validate(member(), settings=ON, facts=facts)) == ["kube/pod-cycle"]
 
 
-def test_the_other_pod_is_named_and_read_before_anybody_is_refused() -> None:
+def test_the_other_pod_is_read_live_before_a_refusal_and_named() -> None:
     facts = known(**TREE_OF_TWO, group_pods={"leader-0": waiting(BATCH, "leader")})
     verdict = validate(member(), settings=ON, facts=facts)
     (finding,) = verdict.findings
@@ -290,7 +290,7 @@ def test_the_other_pod_is_named_and_read_before_anybody_is_refused() -> None:
     assert rules(validate(member(), settings=ON, facts=facts.learned({needed: None}))) == []
 
 
-def test_where_pods_may_not_be_read_nothing_is_refused_and_that_is_told() -> None:
+def test_without_the_right_to_read_pods_a_note_replaces_the_refusal() -> None:
     facts = replace(known(**WORKER), group_pods=None)
     verdict = validate(member(schedulerName=BATCH), settings=ON, facts=facts)
     assert (verdict.allowed, [missing.rule for missing in verdict.unjudged]) == (True, [RULE])

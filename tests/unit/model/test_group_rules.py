@@ -1,4 +1,4 @@
-"""The rules about Workloads, PodGroups, CompositePodGroups and their pods: what each says, and what it leaves alone."""
+"""The rules about Workloads, PodGroups, CompositePodGroups and their pods: their findings, and what is not judged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FREE: dict[str, Any] = {"workloadRef": None}
 
 
 def loose(name: str, parent: str | None = None, **spec: Any) -> Manifest:
-    """A CompositePodGroup whose Workload is known to nobody's rules."""
+    """A CompositePodGroup whose Workload no rule knows."""
     return composite(name, **FREE, parentCompositePodGroupName=parent, **spec)
 
 
@@ -323,7 +323,9 @@ MAY_FOLLOW = {"kube/parent-missing", "kube/workload-missing", "kube/pod-group-mi
 
 
 @pytest.mark.parametrize(("manifest", "facts", "expected"), EVERY.values(), ids=EVERY)
-def test_what_is_found(manifest: Manifest, facts: ClusterFacts, expected: list[str]) -> None:
+def test_a_group_object_gets_the_expected_findings(
+    manifest: Manifest, facts: ClusterFacts, expected: list[str]
+) -> None:
     verdict = validate(manifest, settings=ON, facts=facts)
     assert sorted(rules(verdict)) == sorted(expected)
     assert verdict.unjudged == ()
@@ -334,7 +336,7 @@ def test_what_is_found(manifest: Manifest, facts: ClusterFacts, expected: list[s
     [case for case in EVERY.values() if case[2] and set(case[2]) <= MAY_FOLLOW],
     ids=[name for name, case in EVERY.items() if case[2] and set(case[2]) <= MAY_FOLLOW],
 )
-def test_what_may_follow_is_a_warning_unless_the_namespace_is_strict(
+def test_an_object_that_may_follow_is_a_warning_unless_the_namespace_is_strict(
     manifest: Manifest, facts: ClusterFacts, expected: list[str]
 ) -> None:
     assert validate(manifest, settings=ON, facts=facts).allowed
@@ -352,7 +354,7 @@ def test_nothing_is_found_while_gang_scheduling_is_off(
     assert (verdict.allowed, rules(verdict)) == (True, [])
 
 
-def test_an_update_of_what_was_wrong_before_is_a_warning() -> None:
+def test_an_update_of_a_faulty_object_causes_a_warning() -> None:
     labelled = {**WORKER, "metadata": {**WORKER["metadata"], "labels": {"a": "b"}}}
     facts = known(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")})
     assert [finding.action for finding in validate(labelled, WORKER, settings=ON, facts=facts).findings] == [
@@ -372,7 +374,7 @@ def test_a_resize_in_two_steps_is_never_refused() -> None:
     assert rules(validate(trees[1], trees[0], settings=ON, facts=ROOT)) == []
 
 
-def test_without_facts_what_depends_on_them_is_not_judged() -> None:
+def test_without_facts_the_rules_that_need_them_are_not_judged() -> None:
     verdict = validate(WORKER, settings=ON)
     assert (verdict.allowed, rules(verdict)) == (True, [])
     assert {missing.rule for missing in verdict.unjudged} == {"kube/workload-missing", "kube/parent-missing"}
@@ -382,7 +384,7 @@ def test_without_facts_what_depends_on_them_is_not_judged() -> None:
     ]
 
 
-def test_a_pod_of_1_36_may_have_another_priority_than_its_group() -> None:
+def test_in_1_36_a_pod_can_have_another_priority_than_its_group() -> None:
     """kube-scheduler 1.36 goes by the group's."""
     settings = settings_of("default-scheduler", {"gangScheduling": True, "apiGeneration": "v1alpha2"})
     facts = replace(known(pod_groups=leaf_group(priority_class="high")), apis=None)

@@ -1,4 +1,4 @@
-"""Trees of groups that somebody wrote by hand: what they look like, and whether they can ever start."""
+"""Trees of groups that users write by hand: how they are shown, and whether they can ever start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.model.group_worlds import Manifests, composite, gang, gang_pods,
 from webhook.explain.satisfiability import Fault, judge, walk
 
 
-def told(manifests: Manifests) -> dict[str, list[str]]:
+def verdicts(manifests: Manifests) -> dict[str, list[str]]:
     """Each tree by its top: the answer, then the causes."""
     found = {}
     for tree in trees_of(manifests):
@@ -129,9 +129,9 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("manifests", "expected"), CASES.values(), ids=list(CASES))
-def test_a_tree_can_start_or_the_reason_is_told(manifests: Manifests, expected: dict[str, list[str]]) -> None:
-    assert told(manifests) == expected
-    assert told(manifests[::-1]).keys() == expected.keys()
+def test_a_tree_can_start_or_has_a_reason(manifests: Manifests, expected: dict[str, list[str]]) -> None:
+    assert verdicts(manifests) == expected
+    assert verdicts(manifests[::-1]).keys() == expected.keys()
 
 
 # The generations
@@ -214,11 +214,11 @@ GENERATIONS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("manifests", "expected"), GENERATIONS.values(), ids=list(GENERATIONS))
-def test_every_generation_of_the_api_is_read(manifests: Manifests, expected: dict[str, list[str]]) -> None:
-    assert told(manifests) == expected
+def test_every_version_of_the_workload_api_is_read(manifests: Manifests, expected: dict[str, list[str]]) -> None:
+    assert verdicts(manifests) == expected
 
 
-def test_the_templates_of_a_workload_are_drawn_as_they_are_nested() -> None:
+def test_the_templates_of_a_workload_are_drawn_nested() -> None:
     (tree,) = trees_of(GENERATIONS["1.37: nothing is made from the templates"][0])
     assert [(str(branch.kind), branch.name, branch.minimum, level) for branch, level in walk(tree)] == [
         ("Workload", "job", None, 1),
@@ -228,7 +228,7 @@ def test_the_templates_of_a_workload_are_drawn_as_they_are_nested() -> None:
     ]
 
 
-def test_pods_are_told_of_by_what_makes_them_too() -> None:
+def test_pods_are_also_known_through_their_controllers() -> None:
     template = {"spec": {"schedulingGroup": {"podGroupName": "g"}}}
     made: list[tuple[str, str, dict[str, Any], int]] = [
         ("batch", "Job", {"parallelism": 4}, 4),
@@ -248,7 +248,7 @@ def test_pods_are_told_of_by_what_makes_them_too() -> None:
         assert tree.pods == count, (kind, spec)
 
 
-def test_a_pod_that_stands_in_two_files_is_one() -> None:
+def test_a_pod_in_two_files_counts_once() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulingGroup": {"podGroupName": "g"}}}
     (tree,) = trees_of([("", "v1", pod), ("", "v1", pod)])
     assert tree.pods == 1
@@ -317,7 +317,7 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         ],
         {"GangGroup team-a/a": ["can"]},
     ),
-    "pods that name a gang which nobody describes": (
+    "pods that name a gang without an object": (
         gang_pods("a", 2),
         {"GangGroup team-a/a": ["cannot", "gang team-a/a is missing, and 2 pods name it"]},
     ),
@@ -325,13 +325,13 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("manifests", "expected"), GANGS.values(), ids=list(GANGS))
-def test_gangs_that_list_each_other_start_together_or_never(
+def test_gangs_that_list_each_other_start_together_or_not_at_all(
     manifests: Manifests, expected: dict[str, list[str]]
 ) -> None:
-    assert told(manifests) == expected
+    assert verdicts(manifests) == expected
 
 
-def test_lists_that_differ_and_leave_out_their_own_gang_are_noted() -> None:
+def test_lists_that_differ_or_omit_their_own_gang_are_noted() -> None:
     (tree,) = trees_of([gang("a", 1, BOTH), gang("b", 1, '["team-a/a"]')])
     assert {branch.name: branch.notes for branch in tree.below} == {
         "team-a/a": ("its list differs from theirs",),
@@ -339,7 +339,7 @@ def test_lists_that_differ_and_leave_out_their_own_gang_are_noted() -> None:
     }
 
 
-def test_a_chain_of_thousands_and_a_cycle_of_thousands_are_told_and_cut() -> None:
+def test_chains_and_cycles_of_thousands_are_reported_in_short_form() -> None:
     chain = [composite(f"c{index}", 1, f"c{index - 1}" if index else None) for index in range(3000)]
     (tree,) = trees_of(chain)
     assert [str(cause) for cause in judge(tree).causes if cause.branch.fault] == [

@@ -1,5 +1,5 @@
-"""What is known of Workloads and groups: read from each generation's objects, kept with an index of who is below whom,
-and asked for no more of than a bound, however many there are.
+"""Facts about Workloads and groups: read from the objects of each API version, indexed by parent, and queried at a
+bounded cost at any number of groups.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def keyed(name: str) -> ObjectKey:
 
 
 @given(CHANGES, CHANGES)
-def test_who_is_below_whom_is_kept_whatever_changes(first: list[Any], second: list[Any]) -> None:
+def test_parents_and_children_stay_correct_after_every_change(first: list[Any], second: list[Any]) -> None:
     """In the index itself, and in one that lies over it."""
     groups, plain = Groups(), dict[str, str | None]()
     for name, said in first:
@@ -135,7 +135,7 @@ def test_one_live_read_copies_no_groups() -> None:
 
 
 class Unwalked(Groups):
-    """Groups that count how they are asked, and that nobody may go through."""
+    """Groups that count the lookups, and forbid iteration."""
 
     def __init__(self, known: dict[ObjectKey, Group]) -> None:
         self.asked = 0
@@ -176,7 +176,7 @@ MOST_ASKED = 16 * MOST_BELOW
     ],
     ids=lambda manifest: f"{manifest['kind']} {manifest['metadata']['name']}",
 )
-def test_a_namespace_of_five_thousand_groups_costs_no_more_than_one_of_a_few(manifest: Manifest) -> None:
+def test_a_lookup_among_five_thousand_groups_costs_no_more_than_among_a_few(manifest: Manifest) -> None:
     """They are all below one composite, and a thousand composites besides."""
     asked = []
     for number in (MOST_BELOW, 5000):
@@ -241,7 +241,7 @@ FACTS = known(
 
 
 @given(KINDS, st.dictionaries(FIELDS, JSON | st.dictionaries(FIELDS, JSON, max_size=3), max_size=6) | JSON, JSON)
-def test_any_object_of_these_kinds_gets_a_verdict(kind: tuple[str, str], spec: Any, old: Any) -> None:
+def test_any_group_object_gets_a_verdict(kind: tuple[str, str], spec: Any, old: Any) -> None:
     metadata = {"name": "worker", "namespace": "default"}
     manifest = {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata, "spec": spec}
     for before in (None, {**manifest, "spec": old}):

@@ -1,4 +1,4 @@
-"""Texts that people read hold nothing that a terminal or a browser obeys."""
+"""Texts for people contain nothing that a terminal or a browser executes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ OBEYED = [
 
 
 @pytest.mark.parametrize("character", OBEYED, ids=lambda character: f"U+{ord(character):04X}")
-def test_a_character_that_is_obeyed_is_replaced(character: str) -> None:
+def test_a_control_character_is_replaced(character: str) -> None:
     assert plain(f"a{character}b") == "a\ufffdb"
 
 
-def test_what_people_write_stays() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     assert plain("häuser 日本 🚀 عربي “x”") == "häuser 日本 🚀 عربي “x”"
 
 
 @pytest.mark.parametrize("character", OBEYED, ids=lambda character: f"U+{ord(character):04X}")
-def test_json_means_the_same_after_it_was_escaped(character: str) -> None:
+def test_escaped_json_has_the_same_meaning(character: str) -> None:
     text = escaped(json.dumps([f"a{character}b"], ensure_ascii=False, indent=1))
     assert character not in text
     assert json.loads(text) == [f"a{character}b"]
 
 
-def test_a_found_value_is_shown_without_them() -> None:
+def test_a_found_value_is_shown_without_control_characters() -> None:
     assert shown(SPOOFED) == '"team-a/\ufffdniart"'
     finding = Finding(at=ROOT, found=SPOOFED, why="it is wrong", remedy="change it")
     assert "\u202e" not in str(finding)

@@ -30,11 +30,11 @@ from webhook.mutators.json_patch import PatchBuilder
         ("demo-0", "a" * 60, "demo-0-" + "a" * 45 + "-4819ecadb0"),
     ],
 )
-def test_the_name_of_a_pod_group(podgang: str, podgroup: str, expected: str) -> None:
+def test_a_pod_group_has_the_expected_name(podgang: str, podgroup: str, expected: str) -> None:
     assert pod_group_name(podgang, podgroup) == expected
 
 
-def test_a_name_that_just_fits_is_not_cut() -> None:
+def test_a_name_of_the_maximum_length_is_not_cut() -> None:
     assert pod_group_name("demo-0", "demo-0-" + "w" * 56) == "demo-0-" + "w" * 56
     assert len(pod_group_name("demo-0", "demo-0-" + "w" * 57)) == 63
 
@@ -66,7 +66,7 @@ def test_a_name_that_just_fits_is_not_cut() -> None:
         ([], None),
     ],
 )
-def test_quantities(written: Any, value: Any) -> None:
+def test_quantities_are_parsed(written: Any, value: Any) -> None:
     assert parse_quantity(written) == value
 
 
@@ -74,11 +74,11 @@ def test_quantities(written: Any, value: Any) -> None:
     ("written", "version"),
     [("1.8", (1, 8, 0)), ("v1.8.0", (1, 8, 0)), ("1.8.0-rc1", (1, 8, 0)), ("1", None), ("latest", None), ("1.x", None)],
 )
-def test_versions(written: str, version: Any) -> None:
+def test_versions_are_parsed(written: str, version: Any) -> None:
     assert Version.parse(written) == version
 
 
-def test_a_path_reads_as_kubernetes_writes_it_and_its_anchor_goes_by_names() -> None:
+def test_a_path_has_the_form_of_kubernetes_and_its_anchor_uses_names() -> None:
     path = FieldPath(("spec", "cliques", Item(1, "worker"), "annotations", "grove.io/mnnvl-group"))
     assert str(path) == "spec.cliques[1].annotations[grove.io/mnnvl-group]"
     assert path.anchor == "spec.cliques[worker].annotations[grove.io/mnnvl-group]"
@@ -98,7 +98,7 @@ def test_a_path_reads_as_kubernetes_writes_it_and_its_anchor_goes_by_names() -> 
         ('say "hi"\n', '"say \\"hi\\"\\n"'),
     ],
 )
-def test_a_found_value_is_shown_short_and_on_one_line(value: Any, text: str) -> None:
+def test_a_found_value_is_shortened_to_one_line(value: Any, text: str) -> None:
     assert shown(value) == text
 
 
@@ -147,7 +147,7 @@ def cpu(amount: Any, **fields: Any) -> dict[str, Any]:
         "unreadable for the pod",
     ],
 )
-def test_the_total_request_of_a_pod(spec: Any, total: Any) -> None:
+def test_the_total_request_of_a_pod_is_computed(spec: Any, total: Any) -> None:
     assert PodTemplate({}, spec, Nowhere()).total_request("cpu") == total
 
 
@@ -182,7 +182,7 @@ def test_a_patch_never_overwrites_what_has_the_wrong_type() -> None:
         PatchBuilder({"spec": {"gates": "x"}}).append(("spec",), "gates", {})
 
 
-def test_a_label_of_a_gang_object_is_cut_to_what_a_label_can_hold() -> None:
+def test_a_label_of_a_gang_object_is_cut_to_the_maximum_length() -> None:
     podgang = PodGang({"metadata": {"name": "g" * 64, "uid": "u-1"}})
     metadata = gang_metadata(podgang, "g" * 64, {"grove.io/podclique": "c" * 63})
     assert metadata["name"] == "g" * 64
@@ -193,7 +193,7 @@ def test_a_label_of_a_gang_object_is_cut_to_what_a_label_can_hold() -> None:
     }
 
 
-def test_what_a_finding_says_is_bounded_whatever_it_names() -> None:
+def test_the_text_of_a_finding_is_bounded() -> None:
     long = Finding(at=FieldPath(("metadata", "k" * 5000, "b")), found="f" * 5000, why="w" * 5000, remedy="r" * 5000)
     assert len(str(long)) < 2 * 900 + 317 + 200
     assert str(long.at) == f"metadata[{'k' * 314}...].b"

@@ -1,4 +1,4 @@
-"""PreparePod: what is written into a gang's pod, and into which pods nothing is."""
+"""PreparePod: the patch of a gang's pod, and the pods that are left unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorded(scheduler: str | None = "koord-scheduler", quota: str | None = None
     return ClusterFacts(pod_clique_sets={("default", "demo"): Record(scheduler, quota)})
 
 
-def test_the_patch_is_what_koordinator_needs_and_nothing_else() -> None:
+def test_the_patch_contains_only_what_koordinator_needs() -> None:
     assert list(mutate(gang_pod()).patch) == [
         {"op": "add", "path": "/metadata/labels/pod-group.scheduling.sigs.k8s.io", "value": "demo-0-worker"},
         {"op": "add", "path": "/metadata/annotations", "value": {}},
@@ -36,13 +36,13 @@ def test_the_patch_is_what_koordinator_needs_and_nothing_else() -> None:
     ]
 
 
-def test_a_second_pass_finds_nothing_to_do() -> None:
+def test_a_second_pass_changes_nothing() -> None:
     pod = gang_pod()
     patched = jsonpatch.apply_patch(pod, list(mutate(pod).patch))
     assert mutate(patched).patch == ()
 
 
-def test_the_received_object_ends_up_as_the_patch_would_leave_it() -> None:
+def test_mutation_in_place_gives_the_same_object_as_the_patch() -> None:
     pod = gang_pod()
     asked = request(pod)
     verdict = admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True))
@@ -56,13 +56,13 @@ def test_quota_and_quality_of_service_come_from_record_and_profile() -> None:
     assert added["/metadata/labels/koordinator.sh~1qosClass"] == "LS"
 
 
-def test_a_quality_of_service_that_the_pod_has_is_kept() -> None:
+def test_an_existing_quality_of_service_is_kept() -> None:
     pod = gang_pod(labels={"koordinator.sh/qosClass": "BE"})
     paths = [op["path"] for op in mutate(pod, koordinator({"defaultQoSClass": "LS"})).patch]
     assert "/metadata/labels/koordinator.sh~1qosClass" not in paths
 
 
-def test_the_gate_is_appended_once_and_beside_grove_s() -> None:
+def test_the_gate_is_added_once_after_grove_s() -> None:
     pod = gang_pod()
     patched = jsonpatch.apply_patch(pod, list(mutate(pod, koordinator(gate=True)).patch))
     assert patched["spec"]["schedulingGates"] == [
@@ -72,7 +72,7 @@ def test_the_gate_is_appended_once_and_beside_grove_s() -> None:
     assert mutate(patched, koordinator(gate=True)).patch == ()
 
 
-def test_the_gate_s_list_is_made_where_there_is_none() -> None:
+def test_the_gate_list_is_created_if_missing() -> None:
     pod = gang_pod()
     del pod["spec"]["schedulingGates"]
     patched = jsonpatch.apply_patch(pod, list(mutate(pod, koordinator(gate=True)).patch))
@@ -89,7 +89,7 @@ def test_the_gate_s_list_is_made_where_there_is_none() -> None:
     ],
     ids=["rules", "a setting that no pod depends on", "the QoS class", "the gate"],
 )
-def test_the_stamp_follows_what_the_pod_was_prepared_from(before: Settings, after: Settings, same: bool) -> None:
+def test_the_stamp_depends_on_the_inputs_of_preparation(before: Settings, after: Settings, same: bool) -> None:
     def stamp(settings: Settings) -> str:
         return next(str(op["value"]) for op in mutate(gang_pod(), settings).patch if op["path"].endswith("stamp"))
 
@@ -113,7 +113,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("fields", CLAIMS.values(), ids=CLAIMS)
-def test_a_pod_that_another_system_claimed_is_left_as_it_is(fields: dict[str, Any]) -> None:
+def test_a_pod_that_another_system_claimed_is_left_unchanged(fields: dict[str, Any]) -> None:
     verdict = mutate(gang_pod(**deepcopy(fields)))
     assert verdict.patch == ()
     assert "pod left as it is" in verdict.notes[0]
@@ -131,7 +131,7 @@ UNCLAIMED = {
 
 
 @pytest.mark.parametrize("fields", UNCLAIMED.values(), ids=UNCLAIMED)
-def test_what_is_no_claim_does_not_stop_preparation(fields: dict[str, Any]) -> None:
+def test_keys_that_are_not_a_claim_do_not_stop_preparation(fields: dict[str, Any]) -> None:
     assert mutate(gang_pod(**deepcopy(fields))).patch
 
 
@@ -142,7 +142,7 @@ def without_label(key: str) -> dict[str, Any]:
 
 
 STRANGERS = {
-    "a pod of nobody": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}},
+    "a pod without a gang": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}},
     "a pod without Grove's mark": without_label("app.kubernetes.io/managed-by"),
     "a pod of no gang": without_label("grove.io/podgang"),
     "a pod of no clique": without_label("grove.io/podclique"),
@@ -150,7 +150,7 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("pod", STRANGERS.values(), ids=STRANGERS)
-def test_a_pod_of_no_gang_is_not_touched(pod: dict[str, Any]) -> None:
+def test_a_pod_without_a_gang_is_left_unchanged(pod: dict[str, Any]) -> None:
     verdict = mutate(pod)
     assert (verdict.patch, verdict.notes) == ((), ())
 
@@ -161,33 +161,33 @@ def test_in_a_cluster_the_record_decides() -> None:
     assert mutate(gang_pod(), cluster, recorded("default-scheduler")).scheduler == "default-scheduler"
 
 
-def test_a_set_older_than_rollcall_keeps_its_pods_as_they_are_also_replacements() -> None:
+def test_pods_and_replacements_of_a_set_older_than_rollcall_are_left_unchanged() -> None:
     verdict = mutate(gang_pod(), koordinator(standalone=False), recorded(None))
     assert (verdict.patch, verdict.notes) == ((), ())
 
 
-def test_a_pod_whose_set_is_not_found_is_admitted_unstamped_with_a_warning() -> None:
+def test_a_pod_whose_set_is_missing_is_admitted_without_a_stamp_and_with_a_warning() -> None:
     verdict = mutate(gang_pod(), koordinator(standalone=False), ClusterFacts(pod_clique_sets={}))
     assert verdict.patch == ()
     assert verdict.notes == ("pod left as it is: its PodCliqueSet default/demo was not found",)
 
 
-def test_a_record_that_names_no_profile_leaves_the_pod_with_a_warning() -> None:
+def test_a_pod_whose_record_names_no_profile_is_left_unchanged_with_a_warning() -> None:
     verdict = mutate(gang_pod(), koordinator(standalone=False), recorded("volcano"))
     assert verdict.notes == ("pod left as it is: no profile volcano is enabled here",)
 
 
-def test_a_set_that_could_not_be_read_is_our_fault_and_no_verdict() -> None:
+def test_a_failed_set_read_is_an_error_and_not_a_verdict() -> None:
     with pytest.raises(FactsUnavailable, match="default/demo"):
         mutate(gang_pod(), koordinator(standalone=False), NOTHING_KNOWN)
 
 
-def test_standalone_chooses_by_namespace_where_the_set_is_unknown() -> None:
+def test_a_standalone_server_chooses_by_namespace_if_the_set_is_unknown() -> None:
     facts = ClusterFacts(namespaces={"default": Namespace({"rollcall.dev/scheduler": "default-scheduler"})})
     assert mutate(gang_pod(), facts=facts).scheduler == "default-scheduler"
 
 
-def test_a_pod_is_prepared_only_when_it_is_created() -> None:
+def test_a_pod_is_prepared_only_at_creation() -> None:
     verdict = admission.mutate(request(gang_pod(), gang_pod()), NOTHING_KNOWN, koordinator())
     assert verdict.patch == ()
 
@@ -216,7 +216,7 @@ def test_ten_thousand_siblings_cost_one_decision() -> None:
 
 
 @pytest.mark.parametrize("key", ["grove.io/podgang", "grove.io/podclique", "app.kubernetes.io/part-of", "team"])
-def test_a_pod_with_a_label_that_kubernetes_refuses_is_left_as_it_is(key: str) -> None:
+def test_a_pod_with_an_invalid_label_is_left_unchanged(key: str) -> None:
     settings = koordinator(standalone=False)
     pod = gang_pod(labels={key: "g" * 254})
     # Nothing is known, and nothing needs to be.
@@ -228,7 +228,7 @@ def test_a_pod_with_a_label_that_kubernetes_refuses_is_left_as_it_is(key: str) -
 
 
 @pytest.mark.parametrize(("characters", "remembered"), [(253, 20), (254, 0), (1_000_000, 0)])
-def test_members_are_remembered_by_short_labels_only(characters: int, remembered: int) -> None:
+def test_only_members_with_short_labels_are_cached(characters: int, remembered: int) -> None:
     settings = koordinator()
     for number in range(20):
         mutate(gang_pod(labels={"grove.io/podgang": str(number).rjust(characters, "g")}), settings)
@@ -236,7 +236,7 @@ def test_members_are_remembered_by_short_labels_only(characters: int, remembered
 
 
 @pytest.mark.parametrize(("characters", "remembered"), [(50, 1), (1_000, 0)])
-def test_a_member_with_a_long_record_is_prepared_and_not_remembered(characters: int, remembered: int) -> None:
+def test_a_member_with_a_long_record_is_prepared_but_not_cached(characters: int, remembered: int) -> None:
     settings = koordinator(standalone=False)
     quota = "q" * characters
     added = {op["path"]: op["value"] for op in mutate(gang_pod(), settings, recorded(quota=quota)).patch}

@@ -1,4 +1,4 @@
-"""The PodGangs that a PodCliqueSet will have, and what each of them and its pods get."""
+"""The PodGangs of a PodCliqueSet, and the keys of each of them and of its pods."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def gangs(manifest: Any, facts: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[
     }
 
 
-def test_a_standalone_clique_is_one_gang_a_replica() -> None:
+def test_a_standalone_clique_becomes_one_gang_per_replica() -> None:
     manifest = pod_clique_set(clique("worker", replicas=4, minimum=2))
     manifest["spec"]["replicas"] = 2
     assert gangs(manifest) == {"demo-0": [("demo-0-worker", 2, 4)], "demo-1": [("demo-1-worker", 2, 4)]}
 
 
-def test_a_gang_bears_what_its_set_s_metadata_says_but_for_grove_s_own_keys() -> None:
+def test_a_gang_copies_its_set_s_metadata_without_grove_s_keys() -> None:
     workload = PodCliqueSet(
         pod_clique_set(
             labels={"kai.scheduler/node-pool": "h100", "app.kubernetes.io/part-of": "other", "grove.io/x": "1"},
@@ -51,13 +51,13 @@ def test_a_gang_bears_what_its_set_s_metadata_says_but_for_grove_s_own_keys() ->
     assert gang.annotations == {"scheduling.grove.io/volcano-queue": "team-a"}
 
 
-def test_a_set_of_no_replicas_has_no_gang() -> None:
+def test_a_set_without_replicas_has_no_gang() -> None:
     manifest = pod_clique_set()
     manifest["spec"]["replicas"] = 0
     assert gangs(manifest) == {}
 
 
-def test_scaling_group_replicas_above_the_minimum_are_gangs_of_their_own() -> None:
+def test_scaling_group_replicas_above_the_minimum_are_separate_gangs() -> None:
     """The example of Grove's naming guide: a router, and prefill with three replicas of which two are the minimum."""
     manifest = pod_clique_set(
         clique("router", replicas=1),
@@ -81,7 +81,7 @@ NO_MEMBERS = {"no cliques": (), "a clique that is not there": ("absent",)}
 
 
 @pytest.mark.parametrize("names", NO_MEMBERS.values(), ids=NO_MEMBERS)
-def test_a_scaling_group_of_no_cliques_has_no_gang_however_many_replicas_it_has(names: tuple[str, ...]) -> None:
+def test_a_scaling_group_without_cliques_never_has_a_gang(names: tuple[str, ...]) -> None:
     for replicas, minimum in ((3, 1), (1_000_000_000, 1), (1_000_000_000, 1_000_000_000)):
         manifest = pod_clique_set(
             clique("worker"), groups=[scaling_group("empty", *names, replicas=replicas, minAvailable=minimum)]
@@ -99,7 +99,7 @@ def test_topology_is_translated_into_node_label_keys() -> None:
     assert spec["podgroups"][0]["topologyConstraint"] == {"packConstraint": {"preferred": "kubernetes.io/hostname"}}
 
 
-def test_a_scaled_gang_takes_its_group_s_topology_and_drops_what_the_binding_does_not_have() -> None:
+def test_a_scaled_gang_has_its_group_s_topology_without_unbound_levels() -> None:
     manifest = pod_clique_set(
         clique("worker"),
         groups=[scaling_group("decode", "worker", replicas=2, topologyConstraint=required("row"))],
@@ -110,7 +110,7 @@ def test_a_scaled_gang_takes_its_group_s_topology_and_drops_what_the_binding_doe
     assert scaled.constraint.required is None
 
 
-def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> None:
+def test_a_base_gang_has_one_topology_entry_per_scaling_group_replica() -> None:
     manifest = pod_clique_set(
         clique("leader"),
         clique("worker"),
@@ -136,13 +136,13 @@ def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> No
     assert "topologyConstraintGroupConfigs" not in scaled.raw["spec"]
 
 
-def test_topology_without_a_binding_to_translate_it_is_not_guessed() -> None:
+def test_topology_without_a_binding_is_not_translated() -> None:
     manifest = pod_clique_set(topologyConstraint=required("rack"))
     with pytest.raises(FactsUnavailable, match="ClusterTopologyBinding dc"):
         list(expected_gangs(PodCliqueSet(manifest), NOTHING_KNOWN))
 
 
-def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
+def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
     settings = koordinator()
     profile = settings.profiles["koord-scheduler"]
     manifest = pod_clique_set(

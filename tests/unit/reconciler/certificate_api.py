@@ -1,5 +1,5 @@
-"""The part of an API server that keeping certificates needs, by dictionary: versions and conflicts, apply of a list by
-name, fields that belong to a manager, and a clock of its own. Whether Kubernetes behaves so is for the cluster tests.
+"""The part of an API server that certificates need, simulated: versions and conflicts, apply of a list by name, managed
+fields, and its own clock. Whether Kubernetes behaves in this way is for the cluster tests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONFIGURATIONS = {
 class CertificateApi(httpx.AsyncBaseTransport):
     """Objects by path. `writes` are those that came; `proving` says whether it trusts the next certificate at once,
     `deaf` by which hooks (the values of their label) it does not, and `showing` which other certificate it is shown.
-    `looks` counts how often somebody asked who serves; `meanwhile` is called before a write of that name, once.
+    `looks` counts the reads of endpoints; `meanwhile` is called before a write of that name, once.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class CertificateApi(httpx.AsyncBaseTransport):
             self.register(name)
 
     def register(self, name: str, bundle: bytes = b"") -> None:
-        """As somebody applies a configuration."""
+        """As a user applies a configuration."""
         self._version += 1
         managers = [{"manager": "kubectl", "operation": "Apply"}]
         found = configuration(name, bundle, managedFields=managers)
@@ -76,7 +76,7 @@ class CertificateApi(httpx.AsyncBaseTransport):
         }
 
     async def changed(self) -> None:
-        """Tell whoever watches that something was changed by somebody else."""
+        """Notify all watches of a foreign change."""
         self._version += 1
         async with self._changed:
             self._changed.notify_all()
@@ -177,9 +177,9 @@ class CertificateApi(httpx.AsyncBaseTransport):
 def _mistaken(request: httpx.Request, body: Any, live: dict[str, Any] | None) -> httpx.Response | None:
     """How a change is answered that is about another object than there is."""
     if live is None:
-        # Whoever applies makes what is not there, but where he says which one he means.
+        # An apply creates a missing object, unless it names a uid.
         applied = request.method == "PATCH" and isinstance(body, dict)
-        assert not applied or "uid" in body["metadata"], "an object would be made anew"
+        assert not applied or "uid" in body["metadata"], "an object would be recreated"
         return httpx.Response(409 if applied else 404, json=failure(409 if applied else 404, "not found"))
     said = (
         {operation["path"].rpartition("/")[2]: operation["value"] for operation in body[:-1]}

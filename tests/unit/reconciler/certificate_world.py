@@ -1,6 +1,7 @@
-"""Self-managed certificates without a cluster: what is stored, and an API server and a server that learn of it late.
+"""Self-managed certificates without a cluster: the stored objects, and an API server and a server that receive updates
+late.
 
-Writes are done as the plan says, so this shows whether the plan keeps its promise: whoever has heard of what, the API
+Writes are done as the plan says, so this shows that the plan works: whichever updates were received, the API
 server trusts what the server presents.
 """
 
@@ -47,7 +48,7 @@ _ANNOTATIONS = {"rollcall.dev/rotate": "now"}
 
 
 def configuration(name: str, bundle: bytes = b"", **metadata: Any) -> dict[str, Any]:
-    """A webhook configuration with two hooks, as somebody registered it."""
+    """A webhook configuration with two hooks, as a user registered it."""
     kind, path = (
         ("MutatingWebhookConfiguration", "mutate")
         if name == "m-rollcall"
@@ -95,7 +96,7 @@ class CertificateWorld:
 
     @property
     def stored(self) -> Stored:
-        """What there is, read anew when it is another: reading certificates takes most of a test's time."""
+        """The stored state, parsed again only after a change: parsing certificates takes most of a test's time."""
         now = repr((self.authority, self.serving, self.bundles, *map(sorted, (self.owned, self.claimed, self.asked))))
         if now != self._read[0]:
             self._read = (now, self._stored())
@@ -156,7 +157,7 @@ class CertificateWorld:
         return new_leaf(signer, self.stored.hosts, self.now, leaf_end(signer, self.now, self.settings))
 
     def settle(self, most: int = 40) -> list[str]:
-        """Step until nothing is left to do, everybody hearing of everything at once; the writes."""
+        """Step until nothing is left to do, with every update delivered at once; the writes."""
         before = len(self.writes)
         for _ in range(most):
             if isinstance(self.step(), Idle):
@@ -207,7 +208,7 @@ class CertificateWorld:
         return self.presented.pair is not None and self.trusts(self.presented.pair)
 
     def crashes(self) -> None:
-        """Whoever begins anew has seen nothing."""
+        """A process that starts has seen nothing."""
         self.seen = Seen()
 
     def passes(self, **time: float) -> None:

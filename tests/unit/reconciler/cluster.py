@@ -1,4 +1,4 @@
-"""A cluster by dictionary that can be written to: enough of server-side apply for one manager, and watches that tell.
+"""A simulated writable cluster: enough of server-side apply for one manager, and watches.
 
 It knows no more of Kubernetes than the reconciler asks for. Whether Kubernetes behaves so is for the cluster tests.
 """
@@ -75,7 +75,7 @@ class WritableWorld(World):
         return httpx.Response(200, json=self.apply(collection, body))
 
     def _within(self, request: httpx.Request) -> dict[str, Any] | None:
-        """The object of a namespace that is asked for by name, or those of a kind in one that the selectors want."""
+        """The object of a namespace by name, or those of a kind that the selectors match."""
         before, _, within = request.url.path.partition("/namespaces/")
         namespace, _, asked = within.partition("/")
         plural, _, name = asked.partition("/")
@@ -98,7 +98,7 @@ class WritableWorld(World):
         return {"metadata": {}, "items": found}
 
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Merge `body` into the object of its name, and tell whoever watches."""
+        """Merge `body` into the object of its name, and notify all watches."""
         metadata = body["metadata"]
         known = self.get(collection, metadata.get("namespace"), metadata["name"])
         if known is None:
@@ -112,7 +112,7 @@ class WritableWorld(World):
         return known
 
     def remove(self, collection: str, namespace: str | None, name: str) -> None:
-        """Delete an object, and tell whoever watches."""
+        """Delete an object, and notify all watches."""
         known = self.get(collection, namespace, name)
         if known is not None:
             self.objects[collection].remove(known)

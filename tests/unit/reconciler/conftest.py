@@ -1,4 +1,4 @@
-"""What every test of the reconciler wants: that nothing takes the time that it takes in a cluster."""
+"""Short delays for every test of the reconciler."""
 
 from __future__ import annotations
 

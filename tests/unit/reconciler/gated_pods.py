@@ -1,4 +1,4 @@
-"""Pods that bear gates, and an API server where these are taken off."""
+"""Pods that have gates, and an API server where gates are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pod(name: str, *gates: str, gang: str = "demo-0", clique: str = "demo-0-a") 
 
 
 class Opened:
-    """Answers for the pods of a world; `order` tells from which the gate came off."""
+    """Answers requests about the pods of a world; `order` lists the pods whose gate was removed."""
 
     def __init__(self, cluster: WritableWorld) -> None:
         self.order: list[str] = []
@@ -39,7 +39,7 @@ class Opened:
         return httpx.Response(200, json={"metadata": {"name": name, "namespace": "team-a"}})
 
     def free(self, name: str, gate: str) -> None:
-        """Somebody takes a gate off a pod."""
+        """A user removes a gate from a pod."""
         known = self._cluster.get(PODS, "team-a", name)
         assert known is not None
         known["spec"]["schedulingGates"].remove({"name": gate})

@@ -1,4 +1,4 @@
-"""What Grove's operator makes of the set `demo`: PodCliques, and pods that it names in their PodGangs."""
+"""What Grove's operator creates from the set `demo`: PodCliques, and pods that it lists in their PodGangs."""
 
 from __future__ import annotations
 

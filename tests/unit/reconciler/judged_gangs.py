@@ -1,4 +1,4 @@
-"""A gang of a leader and two workers, and what is made of it."""
+"""A gang of a leader and two workers, and its health."""
 
 from __future__ import annotations
 

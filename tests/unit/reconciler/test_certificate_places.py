@@ -1,4 +1,4 @@
-"""Where the servers are whose certificates are looked at: by the hook's URL, or behind its Service."""
+"""The addresses of the servers whose certificates are checked: the hook's URL, or the endpoints of its Service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def endpoint_slice(ports: list[dict[str, Any]], *addresses: str, ready: bool = T
     return {"ports": ports, "endpoints": [{"addresses": list(addresses), "conditions": {"ready": ready}}]}
 
 
-def test_a_url_is_one_place() -> None:
+def test_a_url_is_one_address() -> None:
     hook = Hook("pods.mutate.rollcall.dev", b"", "gangs.example", 8443, None)
     assert places(hook) == [Place("gangs.example", 8443, "gangs.example")]
 
@@ -42,7 +42,7 @@ def test_a_url_is_one_place() -> None:
         (PORTS, 8443),
         # By what it is called, where containers listen elsewhere, and in whichever order the slice names ports.
         ([{"name": "health", "port": 8443}, {"name": "https", "port": 9443}], 9443),
-        # A Service that somebody made: by the number, else the one port that it has.
+        # A Service made by hand: its port by number, else its only port.
         ([{"name": "metrics", "port": 8081}, {"name": "webhook", "port": 8443}], 8443),
         ([{"name": "webhook", "port": 9443}], 9443),
         ([{"port": 9443}], 9443),
@@ -50,7 +50,7 @@ def test_a_url_is_one_place() -> None:
     ],
 )
 @pytest.mark.parametrize("service", UNREADABLE, ids=["forbidden", "not there"])
-def test_without_the_service_the_port_is_that_for_admission_reviews(
+def test_without_the_service_the_default_admission_port_is_used(
     ports: list[dict[str, Any]], expected: int, service: tuple[int, Any]
 ) -> None:
     assert places(BEHIND, endpoint_slice(ports, "10.0.0.1"), service=service) == [Place("10.0.0.1", expected, HOST)]
@@ -77,19 +77,19 @@ OF_SERVICE: dict[str, tuple[tuple[int, Any], list[dict[str, Any]], int, str]] = 
 
 
 @pytest.mark.parametrize(("service", "ports", "port", "trouble"), OF_SERVICE.values(), ids=OF_SERVICE)
-def test_the_port_is_that_which_the_service_leads_to(
+def test_the_target_port_of_the_service_is_used(
     service: tuple[int, Any], ports: list[dict[str, Any]], port: int, trouble: str
 ) -> None:
     found = places(BEHIND, endpoint_slice(ports, "10.0.0.1"), service=service)
     assert found == [Place("10.0.0.1", port, HOST, trouble=trouble)]
 
 
-def test_a_service_that_cannot_be_read_for_other_reasons_hides_no_server() -> None:
+def test_a_service_with_a_failed_read_hides_no_server() -> None:
     with pytest.raises(RequestFailed):
         places(BEHIND, endpoint_slice(PORTS, "10.0.0.1"), service=(500, failure(500, "no space left")))
 
 
-def test_every_address_is_a_place_and_also_those_that_are_not_ready() -> None:
+def test_every_address_is_checked_even_if_not_ready() -> None:
     found = places(
         BEHIND, endpoint_slice(PORTS, "10.0.0.1", "10.0.0.2"), endpoint_slice(PORTS, "10.0.0.1", ready=False)
     )
@@ -100,6 +100,6 @@ def test_every_address_is_a_place_and_also_those_that_are_not_ready() -> None:
     ]
 
 
-def test_a_slice_that_cannot_be_read_hides_no_server() -> None:
+def test_an_unreadable_slice_hides_no_server() -> None:
     with pytest.raises(Malformed):
         places(BEHIND, "10.0.0.1")

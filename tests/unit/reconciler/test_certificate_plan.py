@@ -1,4 +1,4 @@
-"""What is done next about self-managed certificates: each state of what is stored, and the step that follows."""
+"""The next step for self-managed certificates, for each state of the stored objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def world() -> CertificateWorld:
     return found
 
 
-def test_at_first_an_authority_is_made_and_trusted_and_signs() -> None:
+def test_the_first_plan_creates_trusts_and_uses_an_authority() -> None:
     world = CertificateWorld()
     assert world.settle() == ["NewAuthority", "Publish", "ReleaseFields", "Publish", "ReleaseFields", "Issue"]
     assert world.authority is not None
@@ -33,7 +33,7 @@ def test_at_first_an_authority_is_made_and_trusted_and_signs() -> None:
     assert world.serves
 
 
-def test_the_certificate_is_for_every_name_of_the_service_and_ends_with_its_authority(world: CertificateWorld) -> None:
+def test_the_certificate_has_every_service_name_and_expires_with_its_authority(world: CertificateWorld) -> None:
     pair = world.stored.serving.pair
     assert pair is not None
     assert world.stored.hosts == (
@@ -47,13 +47,13 @@ def test_the_certificate_is_for_every_name_of_the_service_and_ends_with_its_auth
     assert authority.not_valid_after_utc == NOW + timedelta(days=365)
 
 
-def test_without_configurations_certificates_are_kept_all_the_same() -> None:
+def test_certificates_are_maintained_without_webhook_configurations() -> None:
     world = CertificateWorld()
     world.bundles = {}
     assert world.settle() == ["NewAuthority", "Issue"]
 
 
-def test_when_all_is_well_it_rests_until_something_is_due(world: CertificateWorld) -> None:
+def test_a_healthy_state_needs_no_write_until_something_is_due(world: CertificateWorld) -> None:
     action = world.next_action()
     begin = NOW - timedelta(minutes=5)
     assert action == Idle(begin + (timedelta(days=30, minutes=5)) * 0.67)
@@ -68,7 +68,7 @@ def test_a_certificate_that_is_due_is_signed_again_and_nothing_else_is_written(w
     assert world.settle() == []
 
 
-def test_an_authority_that_is_due_is_rotated(world: CertificateWorld) -> None:
+def test_an_authority_near_its_end_is_rotated(world: CertificateWorld) -> None:
     before = current(world)
     world.passes(days=365 * 0.67)
     assert world.settle() == [
@@ -84,7 +84,7 @@ def test_an_authority_that_is_due_is_rotated(world: CertificateWorld) -> None:
     assert set(world.bundles.values()) == {current(world)}
 
 
-def test_a_rotation_of_either_may_be_requested(world: CertificateWorld) -> None:
+def test_a_rotation_of_certificate_or_authority_can_be_requested(world: CertificateWorld) -> None:
     world.asked = {"leaf"}
     assert world.settle() == ["Issue"]
     world.asked = {"ca"}
@@ -92,7 +92,7 @@ def test_a_rotation_of_either_may_be_requested(world: CertificateWorld) -> None:
     assert world.asked == set()
 
 
-def test_who_asks_during_a_rotation_gets_another_one_after_it(world: CertificateWorld) -> None:
+def test_a_request_during_a_rotation_starts_another_one_afterwards(world: CertificateWorld) -> None:
     world.asked = {"ca"}
     world.step()
     world.asked = {"ca"}
@@ -128,7 +128,7 @@ def test_the_old_authority_is_trusted_until_every_server_presents_a_certificate_
     assert world.settle() == ROTATION[7:]
 
 
-def test_a_certificate_is_renewed_also_while_a_rotation_waits(world: CertificateWorld) -> None:
+def test_a_certificate_is_renewed_while_a_rotation_waits(world: CertificateWorld) -> None:
     world.asked = {"ca"}
     while not isinstance(world.step(), ProbeTrust):
         pass
@@ -144,7 +144,7 @@ def test_a_certificate_is_renewed_also_while_a_rotation_waits(world: Certificate
     assert action.place == "next"
 
 
-def test_near_the_end_of_its_authority_a_certificate_is_not_renewed_over_and_over(world: CertificateWorld) -> None:
+def test_near_the_end_of_its_authority_a_certificate_is_not_renewed_repeatedly(world: CertificateWorld) -> None:
     world.passes(days=350)
     assert world.authority is not None
     world.asked = {"leaf"}
@@ -158,7 +158,7 @@ def test_near_the_end_of_its_authority_a_certificate_is_not_renewed_over_and_ove
     assert world.writes.count("Issue") <= signed + 1
 
 
-def test_what_is_signed_late_in_the_life_of_its_authority_ends_with_it(world: CertificateWorld) -> None:
+def test_a_late_certificate_expires_with_its_authority(world: CertificateWorld) -> None:
     (authority,) = read_certificates(current(world))
     world.passes(days=350)
     world.asked = {"leaf"}
@@ -205,7 +205,7 @@ LOST: dict[str, Callable[[CertificateWorld], None]] = {
 
 
 @pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
-def test_an_authority_that_is_lost_stays_trusted_until_another_has_taken_over(
+def test_a_lost_authority_stays_trusted_until_another_has_taken_over(
     world: CertificateWorld, lose: Callable[[CertificateWorld], None]
 ) -> None:
     (old,) = read_certificates(current(world))
@@ -225,7 +225,7 @@ def test_an_authority_that_is_lost_stays_trusted_until_another_has_taken_over(
     assert set(world.bundles.values()) == {current(world)}
 
 
-def test_a_lost_authority_is_found_in_the_caBundles_where_both_secrets_are_gone(world: CertificateWorld) -> None:
+def test_a_lost_authority_is_recovered_from_the_caBundles_if_both_secrets_are_missing(world: CertificateWorld) -> None:
     (old,) = read_certificates(current(world))
     world.authority = world.serving = None
     world.step()
@@ -262,7 +262,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("data", UNUSABLE.values(), ids=UNUSABLE)
-def test_a_certificate_that_cannot_be_used_is_signed_at_once(
+def test_an_unusable_certificate_is_signed_again_at_once(
     world: CertificateWorld, data: dict[str, bytes] | None
 ) -> None:
     world.serving = data
@@ -279,14 +279,14 @@ def test_a_foreign_certificate_is_replaced(world: CertificateWorld) -> None:
     assert (world.serving or {})["others"] == b"kept"
 
 
-def test_a_certificate_that_has_ended_is_signed_at_once(world: CertificateWorld) -> None:
+def test_an_expired_certificate_is_signed_again_at_once(world: CertificateWorld) -> None:
     world.passes(days=40)
     assert isinstance(action := world.next_action(), Issue)
     assert action.why == "it is not valid now"
     assert world.settle() == ["Issue"]
 
 
-def test_an_authority_that_has_ended_is_followed_by_one_that_signs_at_once(world: CertificateWorld) -> None:
+def test_an_expired_authority_is_replaced_by_one_that_signs_at_once(world: CertificateWorld) -> None:
     world.passes(days=400)
     assert not world.trusts(world.presented.pair or pytest.fail("it serves"))
     # There is nothing to lose any more, so nothing is waited for.
@@ -314,24 +314,24 @@ def test_a_foreign_caBundle_is_overwritten(world: CertificateWorld) -> None:
     assert world.serves
 
 
-def test_a_recreated_configuration_gets_its_caBundle_and_its_owner(world: CertificateWorld) -> None:
+def test_a_recreated_configuration_gets_its_caBundle_and_owner_reference(world: CertificateWorld) -> None:
     world.bundles["m-rollcall"] = b""
     world.owned.discard("m-rollcall")
     action = world.next_action()
     assert isinstance(action, Publish)
     assert (action.configuration.name, action.bundle) == ("m-rollcall", current(world))
     assert world.settle() == ["Publish", "ReleaseFields"]
-    # One that goes with nothing is told what to go with.
+    # One that matches nothing is reported with what it must match.
     world.owned.discard("v-rollcall")
     assert world.settle() == ["Publish", "ReleaseFields"]
 
 
-def test_fields_that_were_left_claimed_are_given_up(world: CertificateWorld) -> None:
+def test_leftover_field_ownership_is_released(world: CertificateWorld) -> None:
     world.claimed.add("m-rollcall")
     assert world.settle() == ["ReleaseFields"]
 
 
-def test_a_name_that_is_missing_is_signed_for_at_once(world: CertificateWorld) -> None:
+def test_a_missing_name_is_added_to_the_certificate_at_once(world: CertificateWorld) -> None:
     stored = world.stored
     hooks = stored.registered[0].hooks
     elsewhere = replace(stored.registered[0], hooks=(hooks[0]._replace(host="hook.example", service=None), hooks[1]))

@@ -1,4 +1,4 @@
-"""Self-managed certificates in any order of events: whoever hears of what and when, the server is trusted."""
+"""Self-managed certificates in any order of events: the server is trusted, whenever a process receives an update."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_the_server_is_trusted_at_every_moment_whatever_the_order_of_updates(
 
 @settings(max_examples=25, deadline=None)
 @given(rounds(*DISASTERS))
-def test_also_when_secrets_are_lost_and_spoilt_on_the_way(told: list[tuple[frozenset[str], str]]) -> None:
+def test_the_server_is_trusted_even_if_secrets_are_lost_or_damaged(told: list[tuple[frozenset[str], str]]) -> None:
     unbroken(told)
 
 
 @pytest.mark.parametrize("deaf", PARTIES)
-def test_a_process_that_misses_updates_is_waited_for(deaf: str) -> None:
+def test_the_rotation_waits_for_a_process_that_misses_updates(deaf: str) -> None:
     for write in range(len(ROTATION)):
         world = CertificateWorld()
         world.settle()
@@ -91,7 +91,7 @@ def unbroken(told: list[tuple[frozenset[str], str]]) -> None:
     world.settle()
     world.asked = {"ca"}
     for parties, event in told:
-        # One after the other: nobody promises that they hear in the order of the writes.
+        # Separately: processes may receive updates in another order than the writes.
         for party in sorted(parties):
             hears(world, party)
             assert world.serves, f"after {party} heard, and {world.writes}"

@@ -1,4 +1,4 @@
-"""Keeping certificates against an API by dictionary: what is read and written, what is waited for, and what is said."""
+"""The certificate controller against a simulated API: its reads, writes, waits and events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
+from tests.unit.reconciler.certificate_keeper import keeping, run, until
 from tests.unit.reconciler.certificate_world import NAMESPACE, NOW, SETTINGS
-from tests.unit.reconciler.keeping_certificates import keeping, run, until
 from webhook.certificates.x509 import read_certificates
 from webhook.reconciler import certificates
 from webhook.reconciler.metrics import Metrics
@@ -43,16 +43,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificates, "RETRY_SECONDS", (0.01, 0.02))
 
 
-def test_everything_is_made_at_first_and_then_nothing_is_written_or_read() -> None:
+def test_everything_is_created_once_and_then_neither_read_nor_written() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
             assert api.writes == FIRST
-            # The watches say that they are there, and what they are told of is looked at.
-            await asyncio.sleep(0.2)
-            reads = len(api.reads)
-            await asyncio.sleep(0.3)
-            assert (len(api.reads), api.writes) == (reads, FIRST)
+            await until(lambda: kept.resting)
+            reads, rounds = len(api.reads), kept.rounds
+            kept.controller.wake()
+            await until(lambda: kept.rounds > rounds and kept.resting)
+            # One round after a change, with one read of each of the four objects.
+            assert (kept.rounds, len(api.reads), api.writes) == (rounds + 1, reads + 4, FIRST)
         assert api.objects[f"{SECRETS}/rollcall-tls"]["type"] == "kubernetes.io/tls"
         assert sorted(api.data("rollcall-tls")) == ["ca.crt", "tls.crt", "tls.key"]
         assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
@@ -73,7 +74,7 @@ def test_everything_is_made_at_first_and_then_nothing_is_written_or_read() -> No
     run(story)
 
 
-def test_an_annotation_is_obeyed_once_and_taken_off() -> None:
+def test_a_rotation_annotation_is_obeyed_once_and_removed() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
@@ -99,7 +100,7 @@ def test_an_authority_is_rotated_with_twelve_writes() -> None:
             await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1 and kept.at("none"))
             assert api.writes == ROTATION
             assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]} != {before}
-        # Each configuration by a label of its own.
+        # Each configuration has its own label.
         assert [probe["metadata"]["labels"] for probe in api.probes[:2]] == [
             {"rollcall.dev/next-certificate": "mutate"},
             {"rollcall.dev/next-certificate": "validate"},
@@ -108,7 +109,7 @@ def test_an_authority_is_rotated_with_twelve_writes() -> None:
     run(story)
 
 
-def test_the_switch_waits_until_the_api_server_was_seen_to_trust_for_as_long_as_the_overlap() -> None:
+def test_the_switch_waits_until_the_api_server_has_trusted_for_the_overlap() -> None:
     async def story(api: CertificateApi) -> None:
         api.proving = False
         async with keeping(api, replace(SETTINGS, overlap=timedelta(seconds=0.3))) as kept:
@@ -125,7 +126,7 @@ def test_the_switch_waits_until_the_api_server_was_seen_to_trust_for_as_long_as_
     run(story)
 
 
-def test_a_rotation_that_waits_for_long_says_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotation_that_waits_long_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificates, "PATIENCE_SECONDS", 0.05)
 
     async def story(api: CertificateApi) -> None:
@@ -150,7 +151,7 @@ def test_a_rotation_that_waits_for_long_says_what_for(monkeypatch: pytest.Monkey
     run(story)
 
 
-def test_what_was_lost_is_counted_and_told_once() -> None:
+def test_a_lost_secret_is_counted_and_reported_once() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
@@ -168,7 +169,7 @@ def test_what_was_lost_is_counted_and_told_once() -> None:
     run(story)
 
 
-def test_a_configuration_that_is_not_there_is_not_written_and_one_that_comes_is() -> None:
+def test_a_missing_configuration_is_not_written_until_it_exists() -> None:
     async def story(api: CertificateApi) -> None:
         for path in CONFIGURATIONS.values():
             del api.objects[path]
@@ -183,11 +184,11 @@ def test_a_configuration_that_is_not_there_is_not_written_and_one_that_comes_is(
     run(story)
 
 
-def test_who_does_not_lead_writes_nothing_and_begins_when_woken() -> None:
+def test_a_process_without_the_lease_writes_nothing_and_starts_when_it_leads() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             kept.leading = False
-            await asyncio.sleep(0.1)
+            await until(lambda: bool(kept.rests))
             assert api.writes == []
             kept.leading = True
             kept.controller.wake()
@@ -197,11 +198,11 @@ def test_who_does_not_lead_writes_nothing_and_begins_when_woken() -> None:
     run(story)
 
 
-def test_two_that_both_believe_that_they_lead_make_one_authority() -> None:
+def test_two_processes_that_both_lead_create_one_authority() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as first, keeping(api) as second:
             await until(lambda: first.at("none") and second.at("none"))
-            await asyncio.sleep(0.1)
+            await until(lambda: first.resting and second.resting)
             assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
             (authority,) = read_certificates(api.data("rollcall-ca")["ca.crt"])
             read_certificates(api.data("rollcall-tls")["tls.crt"])[0].verify_directly_issued_by(authority)
@@ -209,7 +210,7 @@ def test_two_that_both_believe_that_they_lead_make_one_authority() -> None:
     run(story)
 
 
-def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
+def test_a_refused_write_is_reported_and_retried() -> None:
     async def story(api: CertificateApi) -> None:
         api.refusing["v-rollcall"] = (403, "no right to patch")
         async with keeping(api) as kept:
@@ -223,7 +224,7 @@ def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
     run(story)
 
 
-def test_it_is_the_api_server_s_clock_that_counts() -> None:
+def test_the_clock_of_the_api_server_is_used() -> None:
     async def story(api: CertificateApi) -> None:
         # A hundred years from the clock of this machine.
         api.now = datetime.now(UTC).replace(microsecond=0) + timedelta(days=36_500)
@@ -231,9 +232,9 @@ def test_it_is_the_api_server_s_clock_that_counts() -> None:
             await until(lambda: kept.at("none"))
             (authority,) = read_certificates(api.data("rollcall-ca")["ca.crt"])
             assert authority.not_valid_after_utc == api.now + timedelta(days=365)
-            writes = len(api.writes)
-            await api.changed()
-            await asyncio.sleep(0.1)
+            writes, rounds = len(api.writes), kept.rounds
+            kept.controller.wake()
+            await until(lambda: kept.rounds > rounds and kept.resting)
             assert len(api.writes) == writes
 
     run(story)
@@ -253,10 +254,10 @@ def server(tmp_path: Path) -> Iterator[Callable[[bytes, bytes], Any]]:
 
 
 @pytest.mark.parametrize(("ready", "waits"), [(True, True), (False, True), (None, False)])
-def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
+def test_the_old_authority_is_kept_while_an_endpoint_presents_its_certificate(
     server: Callable[[bytes, bytes], Any], ready: bool | None, waits: bool
 ) -> None:
-    """Also one that is not ready, as it may be soon; one that does not answer and is not ready is nobody."""
+    """Also one that is not ready, as it may be soon; one that does not answer and is not ready does not count."""
 
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
@@ -274,7 +275,8 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
             await api.changed()
             if waits:
                 await until(lambda: kept.at("served"))
-                await asyncio.sleep(0.1)
+                looks = api.looks
+                await until(lambda: api.looks > looks + 10)
                 assert kept.at("served")
                 assert len(read_certificates(next(iter(api.bundles())))) == 2
                 listening.close()
@@ -287,8 +289,8 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
     run(story)
 
 
-def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: Callable[[bytes, bytes], Any]) -> None:
-    """The API server does not call it, and nobody knows what it presents: it may be called again any moment."""
+def test_the_rotation_waits_for_an_endpoint_without_the_service_port(server: Callable[[bytes, bytes], Any]) -> None:
+    """The API server does not call it, and its certificate is unknown: it may be called again at any moment."""
 
     async def story(api: CertificateApi) -> None:
         service = f"/api/v1/namespaces/{NAMESPACE}/services/rollcall"
@@ -300,7 +302,8 @@ def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: 
             kept.ask_for("rollcall-ca")
             await api.changed()
             await until(lambda: kept.at("served"))
-            await asyncio.sleep(0.1)
+            looks = api.looks
+            await until(lambda: api.looks > looks + 10)
             assert kept.at("served")
             new = api.data("rollcall-tls")
             listening = await server(new["tls.crt"], new["tls.key"])
@@ -312,7 +315,7 @@ def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: 
     run(story)
 
 
-def test_every_series_is_there_before_anything_happens() -> None:
+def test_every_series_exists_before_its_first_event() -> None:
     shown = Metrics().expose().decode()
     for series in (
         'rollcall_ca_expiry_timestamp_seconds{ca="current"} 0.0',

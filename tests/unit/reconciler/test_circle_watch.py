@@ -1,4 +1,4 @@
-"""Circles of CompositePodGroups, against a cluster by dictionary: told to each of their groups, and counted."""
+"""Circles of CompositePodGroups in a simulated cluster: an event for each group, and a gauge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import SERVED, WritableWorld
-from tests.unit.reconciler.running import running, sample, told, until
+from tests.unit.reconciler.running_reconciler import run_story, running, sample, until
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.cluster import facts as following
@@ -58,7 +58,7 @@ def regarded(cluster: WritableWorld) -> list[str]:
 
 
 async def looks(found: Reconciler, times: int = 3) -> None:
-    """Wait until it has looked so often again."""
+    """Wait until it has searched this many more times."""
     looked, again = 0, found.circles.look
 
     async def look() -> None:
@@ -72,7 +72,7 @@ async def looks(found: Reconciler, times: int = 3) -> None:
 
 
 async def known(found: Reconciler, cluster: WritableWorld) -> None:
-    """Wait until it has read all groups as they are now, and looked at them."""
+    """Wait until it has read all present groups and searched them."""
 
     def uids() -> set[str]:
         store = found.following.stores.by_kind.get(TREES.resource.api)
@@ -100,7 +100,7 @@ async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_
                 "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
                 "delete the one that should be the root, and recreate it without a parent"
             )
-        # What comes below it is no part of it.
+        # Groups below a circle are not part of it.
         cluster.put(COMPOSITES, group("c", "b"))
         await known(found, cluster)
         assert (counted(found), len(cluster.events)) == (1, 2)
@@ -112,7 +112,7 @@ async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_
         assert cluster.writes == []
 
 
-async def test_a_circle_that_is_closed_again_is_told_again() -> None:
+async def test_a_circle_that_is_closed_again_gets_another_event() -> None:
     cluster = world(group("a", "b"), group("b", "a"))
     async with running(cluster, settings=GANGS) as found:
         await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
@@ -136,7 +136,7 @@ async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again
             assert regarded(cluster) == ["uid-a"]
 
 
-async def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_is_repeated_before_the_api_server_expires_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circle_watch, "REPEAT_SECONDS", 0.05)
 
     cluster = world(group("a", "a"))
@@ -144,7 +144,7 @@ async def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: py
         await until(lambda: regarded(cluster)[:3] == ["uid-a"] * 3)
 
 
-async def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_circle_sends_events_to_some_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circle_watch, "EVENTS_A_LOOK", 2)
 
     names = [f"g{number}" for number in range(5)]
@@ -164,7 +164,7 @@ async def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch
         assert counted(found) == 1
 
 
-async def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> None:
+async def test_a_process_without_the_lease_neither_reports_nor_counts_circles() -> None:
     cluster = world(group("a", "b"), group("b", "a"))
     async with running(cluster, settings=GANGS) as found:
         leading = False
@@ -178,7 +178,7 @@ async def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> N
         await until(lambda: counted(found) == 0)
 
 
-async def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
+async def test_with_one_namespace_only_its_circles_are_searched() -> None:
     cluster = world(group("a", "a", namespace="team-b"), group("a", "b"), group("b", "a", namespace="team-b"))
     async with running(cluster, settings=GANGS, namespace="team-a") as found:
         await until(lambda: found.following.stores.by_kind)
@@ -189,7 +189,7 @@ async def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
         await until(lambda: sorted(regarded(cluster)) == ["own", "uid-a"])
 
 
-async def test_a_kind_that_is_no_longer_served_does_not_count_and_without_gangs_there_is_no_watch() -> None:
+async def test_a_removed_kind_does_not_count_and_without_gangs_there_is_no_watch() -> None:
     cluster = world(group("a", "a"))
     async with running(cluster, settings=GANGS) as found:
         await until(lambda: counted(found) == len(cluster.events) == 1)
@@ -236,16 +236,16 @@ WORDS = {
 
 
 @pytest.mark.parametrize("names", WORDS)
-def test_the_note_names_the_groups_and_what_to_do(names: tuple[str, ...]) -> None:
+def test_the_event_names_the_groups_and_a_remedy(names: tuple[str, ...]) -> None:
     assert note(circle(*names)) == WORDS[names]
 
 
-def test_the_longest_names_leave_room_for_what_to_do() -> None:
+def test_the_longest_names_leave_space_for_the_remedy() -> None:
     longest = note(circle(*(letter * 253 for letter in "abcdefgh")))
     assert len(longest.encode()) <= events.MAX_NOTE_BYTES
 
 
-def test_a_change_costs_what_is_above_it_however_many_groups_there_are() -> None:
+def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
     async def story() -> None:
         cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
         async with running(cluster, settings=GANGS) as found:
@@ -263,4 +263,4 @@ def test_a_change_costs_what_is_above_it_however_many_groups_there_are() -> None
             await looks(found)
             assert [name for _, (_, name) in asked] == ["b", "a", "root-0"]
 
-    told(asyncio.wait_for(story(), 60))
+    run_story(asyncio.wait_for(story(), 60))

@@ -1,4 +1,4 @@
-"""Whether an object needs a write, and whose it is."""
+"""Whether an object needs a write, and which owner it has."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def live(**changes: Any) -> Manifest:
     return found
 
 
-def test_what_others_and_the_api_server_add_is_no_difference() -> None:
+def test_fields_added_by_others_are_not_a_difference() -> None:
     assert in_step(to_apply(DESIRED), live())
 
 
@@ -66,7 +66,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("found", DIFFERENT.values(), ids=DIFFERENT)
-def test_what_we_say_and_is_not_so_is_a_difference(found: Manifest) -> None:
+def test_a_wanted_field_that_is_missing_or_wrong_is_a_difference(found: Manifest) -> None:
     assert not in_step(to_apply(DESIRED), found)
 
 
@@ -75,7 +75,7 @@ def test_a_field_that_is_no_longer_wanted_is_a_difference() -> None:
     assert not in_step(to_apply(DESIRED), to_apply(before))
 
 
-def test_the_digest_is_of_the_content_and_not_of_its_order() -> None:
+def test_the_digest_does_not_depend_on_the_order() -> None:
     turned = {key: DESIRED[key] for key in reversed(DESIRED)}
     assert to_apply(turned) == to_apply(DESIRED)
     assert "annotations" not in DESIRED["metadata"], "the argument is left as it is"
@@ -93,7 +93,7 @@ def test_the_digest_is_of_the_content_and_not_of_its_order() -> None:
         (True, 1, True),
     ],
 )
-def test_having_everything(wanted: Any, found: Any, expected: bool) -> None:
+def test_an_object_with_every_wanted_field_has_no_difference(wanted: Any, found: Any, expected: bool) -> None:
     assert holds(wanted, found) is expected
 
 
@@ -109,7 +109,7 @@ WHOSE = {
     "another controller's": (owned(OTHER), "TrainJob train", False),
     "a PodGang's of the same name that is gone": (owned({**OWNER, "uid": "old"}), "PodGang demo-0", False),
     "ours, cut loose": (owned(), None, False),
-    "somebody's by hand": (
+    "made by hand by a user": (
         owned(manager=None),
         "another manager (it has no label app.kubernetes.io/managed-by)",
         False,
@@ -120,6 +120,6 @@ WHOSE = {
 
 
 @pytest.mark.parametrize(("found", "whose", "ours"), WHOSE.values(), ids=WHOSE)
-def test_whose_an_object_is(found: Manifest, whose: str | None, ours: bool) -> None:
+def test_the_owner_of_an_object_is_found(found: Manifest, whose: str | None, ours: bool) -> None:
     assert stranger(found, "5f1d") == whose
     assert is_ours(found, "5f1d") is ours

@@ -1,4 +1,4 @@
-"""Pods that only have a gang's labels: they complete no gang, hold none, freeze none, and are said."""
+"""Pods that only have a gang's labels: they neither complete, block nor freeze a gang, and they are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.gated_pods import GATED, GROVES, OURS, UNOWNED, Opened, pod
 from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, name_pods, pod_clique, put_pods
-from tests.unit.reconciler.running import (
+from tests.unit.reconciler.running_reconciler import (
     GANGS,
     names,
     podgang,
@@ -51,7 +51,7 @@ def owned_by(kind: str, name: str, uid: str) -> Callable[..., dict[str, Any]]:
 
 
 def unowned(name: str, *gates: str) -> dict[str, Any]:
-    """Forges a pod that says nothing of who made it."""
+    """A forged pod without an owner reference."""
     found = pod(name, *gates)
     del found["metadata"]["ownerReferences"]
     return found
@@ -64,7 +64,7 @@ FORGERIES: dict[str, Callable[..., dict[str, Any]]] = {
     "of another uid": owned_by("PodClique", "demo-0-a", "invented"),
     "of a PodClique of another set": owned_by("PodClique", "other-0-a", "clique-other-0-a"),
     "of the set itself": owned_by("PodCliqueSet", "demo", "set-team-a"),
-    # The API server lets everybody write that reference, so Grove's operator has the word: it names what it made.
+    # Every user can write that reference, so the PodGang decides: Grove's operator lists the pods that it made.
     "of a PodClique of the set, and not named": pod,
 }
 
@@ -95,7 +95,7 @@ async def test_a_forged_pod_does_not_complete_half_a_gang(forged: Callable[..., 
 
 
 @pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
-async def test_a_forged_pod_with_a_gate_of_its_own_does_not_hold_a_whole_gang(
+async def test_a_forged_pod_with_its_own_gate_does_not_block_a_complete_gang(
     forged: Callable[..., dict[str, Any]],
 ) -> None:
     cluster = demo()
@@ -120,7 +120,7 @@ def podgang_of(found: Reconciler) -> Any:
     return gang
 
 
-async def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
+async def test_a_gang_whose_pods_are_named_late_is_released_once_they_are() -> None:
     cluster = demo()
     for name in ("p", "q"):
         cluster.put(PODS, pod(name, OURS))
@@ -133,7 +133,7 @@ async def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
         await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
-async def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_so() -> None:
+async def test_a_reconciler_without_the_right_to_read_pod_cliques_is_not_ready_and_reports_it() -> None:
     cluster = demo()
     cluster.refused[CLIQUES] = httpx.Response(403, json=failure(403, "you may not"))
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
@@ -146,7 +146,7 @@ async def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_
         await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
-async def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_no_longer() -> None:
+async def test_a_replacement_pod_waits_only_until_it_is_named_and_free_of_other_gates() -> None:
     cluster = demo()
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
     opened = Opened(cluster)
@@ -162,7 +162,7 @@ async def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_
         await until(lambda: sorted(opened.order) == ["p", "q", "r"])
 
 
-async def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are_seen() -> None:
+async def test_a_gang_is_released_once_its_pod_cliques_and_scaling_group_are_known() -> None:
     cluster = demo()
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
     cluster.remove(CLIQUES, "team-a", "demo-0-a")
@@ -182,7 +182,7 @@ async def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are
 
 
 @pytest.mark.parametrize("spec", [{"nodeName": "n1"}, {}], ids=["on a node", "waiting"])
-async def test_a_forged_pod_does_not_freeze_the_shape_of_a_gang(spec: dict[str, Any]) -> None:
+async def test_a_forged_pod_does_not_freeze_a_gang(spec: dict[str, Any]) -> None:
     cluster = world()
     forged = unowned("forged")
     forged["spec"] = spec
@@ -211,7 +211,7 @@ async def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
         await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 0)
 
 
-def test_no_configuration_can_have_pods_of_others_deleted() -> None:
+def test_no_configuration_deletes_foreign_pods() -> None:
     with pytest.raises(ConfigurationError, match="unowned"):
         settings_from(
             {
@@ -223,7 +223,7 @@ def test_no_configuration_can_have_pods_of_others_deleted() -> None:
         )
 
 
-async def test_a_thousand_forged_pods_hold_a_gang_no_longer_than_one() -> None:
+async def test_a_thousand_forged_pods_delay_a_gang_no_longer_than_one() -> None:
     cluster = demo()
     for index in range(1000):
         cluster.put(PODS, unowned(f"forged-{index}", "example.com/for-ever", OURS))

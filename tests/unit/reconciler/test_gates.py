@@ -1,4 +1,4 @@
-"""The pod gate: the last to go, from a whole gang at once."""
+"""The pod gate: removed last, and from all pods of a complete gang."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import httpx
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.gated_pods import GATED, GROVES, OURS, Opened, pod
 from tests.unit.reconciler.grove import CLIQUES, name_pods, pod_clique, put_pods
-from tests.unit.reconciler.running import GANGS, GROUPS, names, podgang, running, sample, until, world
+from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, names, podgang, running, sample, until, world
 
 
-async def test_the_gate_comes_off_all_pods_once_the_objects_are_there_and_no_other_gate_is() -> None:
+async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:
     cluster = world("demo-0-a")
     for name in ("p", "q"):
         put_pods(cluster, pod(name, GROVES, OURS))
@@ -31,7 +31,7 @@ async def test_the_gate_comes_off_all_pods_once_the_objects_are_there_and_no_oth
     )
 
 
-async def test_the_gate_stays_while_a_member_has_fewer_pods_than_it_needs_or_the_objects_cannot_be_written() -> None:
+async def test_the_gate_stays_while_a_member_lacks_pods_or_the_objects_cannot_be_written() -> None:
     cluster = world()
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
     opened = Opened(cluster)
@@ -45,13 +45,13 @@ async def test_the_gate_stays_while_a_member_has_fewer_pods_than_it_needs_or_the
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c", minimum=1))
         put_pods(cluster, pod("r", OURS, clique="demo-0-b"), pod("s", OURS, clique="demo-0-c"))
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="conflict") > 0)
-        assert opened.order == [], "an object is somebody else's"
+        assert opened.order == [], "a foreign object"
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=1))
         name_pods(cluster)
         await until(lambda: sorted(opened.order) == ["p", "q", "r"])
 
 
-async def test_a_gated_pod_that_comes_later_is_not_kept_waiting_and_one_that_went_is_no_error() -> None:
+async def test_a_later_gated_pod_is_released_and_a_deleted_one_is_no_error() -> None:
     cluster = world("demo-0-a")
     put_pods(cluster, pod("p"), pod("q"))
     async with running(cluster, settings=GATED) as found:
@@ -62,6 +62,6 @@ async def test_a_gated_pod_that_comes_later_is_not_kept_waiting_and_one_that_wen
         put_pods(cluster, pod("late", OURS))
         await until(lambda: ("PATCH", "/api/v1/namespaces/team-a/pods/late") in cluster.writes)
         await until(lambda: found.idle)
-        # A gang that comes before its objects are read is tried again, and is no error either.
+        # A gang that is created before its objects are read is retried, which is not an error.
         unread = sample(found, "rollcall_retries_total", why="unknown")
         assert sample(found, "rollcall_reconciled_total", outcome="failed") == unread

@@ -1,4 +1,4 @@
-"""Why a gang does not start, from what is known of it: one table, a gang a reason, and what is said of it."""
+"""Why a gang does not start, from the known facts: one table with one gang per reason and the expected report."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set
 
 
-def test_a_gang_with_its_minimum_on_nodes_has_started_whatever_else_is_wrong() -> None:
+def test_a_gang_with_its_minimum_on_nodes_counts_as_started() -> None:
     found = judged([*whole(node="n1"), pod("worker", 2)], {})
     assert (found.state, found.word, found.obstacles) == (State.STARTED, "started", ())
     assert (found.bound, found.minimum, found.present) == (3, 3, 4)
 
 
-def test_a_gang_released_for_a_rolling_update_has_started() -> None:
+def test_a_gang_released_for_a_rolling_update_counts_as_started() -> None:
     gang = podgang()
     for group in gang["spec"]["podgroups"]:
         group["minReplicas"] = 0
     assert judged([], gang=gang).state is State.STARTED
 
 
-def test_a_gang_on_its_way_out_is_held_by_nothing() -> None:
+def test_a_gang_in_deletion_has_no_hold_reason() -> None:
     assert judged([], gang=podgang(deletionTimestamp="2026-01-01T00:00:00Z")).word == "leaving"
 
 
-def test_pods_that_are_not_of_the_gang_are_named_hide_nothing_and_hold_nothing() -> None:
+def test_foreign_pods_are_named_but_neither_hide_nor_cause_a_hold_reason() -> None:
     forged = [pod("worker", index, gates=("example.com/gate",), node=None) for index in (7, 8)]
     gone = pod("worker", 9, leaving=True)
     found = judged(Roster(whole(), unowned=[*forged, gone]))
@@ -79,7 +79,7 @@ def changed(name: str, path: str, value: object) -> dict[str, Manifest]:
     return found
 
 
-# What is known besides a whole gang without a gate: the reason, and the beginning of what is said.
+# Facts besides a complete gang without a gate: the reason, and the beginning of the message.
 NO_NODE = "0/1 nodes are available:"
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a pod that the PodGang names is gone": (
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "GangObjectDiffers: PodGroup demo-0-worker differs from the desired object: spec.minMember is 5, and "
         "should be 2; check",
     ),
-    "an object is somebody else's": (
+    "a foreign object": (
         {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
             {"kind": "Job", "name": "other", "uid": "o", "controller": True}
         ])},
@@ -171,12 +171,12 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "it when all pods and objects exist and no other gate is left; by hand: rollcall gangs ungate demo-0 "
         "-n default",
     ),
-    "somebody's gate is on": (
+    "a foreign gate is on": (
         {"pods": whole(gates=("kueue.x-k8s.io/admission",))},
         "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
         "kueue.x-k8s.io/admission; the system that added it must remove it",
     ),
-    "a pod came past the webhook": (
+    "a pod bypassed the webhook": (
         {"pods": [*whole()[:2], pod("worker", 1, annotations={}, spec={"schedulerName": "default-scheduler"})]},
         "GangPodsEscaped: 1 pod (demo-0-worker-1) bypassed the webhook, without a mark of the gang",
     ),
@@ -224,7 +224,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("known", "expected"), CASES.values(), ids=CASES.keys())
-def test_why_a_gang_does_not_start(known: dict[str, Any], expected: str) -> None:
+def test_a_gang_that_does_not_start_has_the_expected_reason(known: dict[str, Any], expected: str) -> None:
     known = dict(known)
     found = judged(known.pop("pods", None) or whole(), known.pop("objects", None), **known)
     assert found.state is State.HELD
@@ -233,7 +233,7 @@ def test_why_a_gang_does_not_start(known: dict[str, Any], expected: str) -> None
     assert found.word == first.reason.value
 
 
-def test_every_reason_is_produced_by_a_case_or_by_the_writer() -> None:
+def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
     said = {Reason(expected.partition(":")[0]) for _, expected in CASES.values()}
     elsewhere = {
         Reason.UNOWNED,

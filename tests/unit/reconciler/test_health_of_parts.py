@@ -1,4 +1,4 @@
-"""What is said of a gang of which a part is on nodes, has escaped, is frozen, or cannot be had from its scheduler."""
+"""The report about a gang that is partly on nodes, has escaped, is frozen, or cannot be expressed for its scheduler."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from webhook.mutators.prepare_pod import stamp
 from webhook.validators.examples import clique, pod_clique_set
 
 
-def test_a_gang_of_which_a_part_is_on_nodes_says_so_first() -> None:
+def test_a_partly_bound_gang_reports_that_first() -> None:
     found = judged([pod("leader", 0, node="n1"), *whole()[1:]])
     assert (found.state, found.word) == (State.IN_PART, "GangInPart")
     assert found.obstacles[0].why.endswith("demo-0-worker has 0 of 2")
     assert reasons(found) == [Reason.IN_PART, Reason.SILENT]
 
 
-def test_a_kind_that_cannot_be_read_is_an_api_that_is_missing() -> None:
+def test_an_unreadable_kind_is_reported_as_a_missing_api() -> None:
     def unread(_: Manifest) -> Manifest | None:
         raise FactsUnavailable("the cluster does not serve it")
 
@@ -37,7 +37,7 @@ def test_a_kind_that_cannot_be_read_is_an_api_that_is_missing() -> None:
     assert set(reasons(found)) == {Reason.API_MISSING}
 
 
-def test_a_queue_and_a_layer_that_are_gone_are_named() -> None:
+def test_a_missing_queue_and_a_missing_layer_are_named() -> None:
     volcano = replace(
         FACTS,
         pod_clique_sets={("default", "demo"): Record("volcano", queues=(("scheduling.grove.io/volcano-queue", "a"),))},
@@ -51,7 +51,7 @@ def test_a_queue_and_a_layer_that_are_gone_are_named() -> None:
     assert Reason.TOPOLOGY_UNKNOWN in reasons(judged([], {}, workload=placed))
 
 
-def test_a_gang_that_its_scheduler_cannot_have_says_why() -> None:
+def test_a_gang_that_its_scheduler_cannot_express_has_a_reason() -> None:
     gang = podgang()
     constraint = {"packConstraint": {"required": "example.com/rack"}}
     group = {"name": "g", "podGroupNames": ["demo-0-worker"], "topologyConstraint": constraint}
@@ -80,20 +80,20 @@ def test_a_gang_that_its_scheduler_cannot_have_says_why() -> None:
         (pod("worker", 0)._replace(spec={"schedulerName": "volcano"}), Escape.FOREIGN, {"spec.schedulerName"}),
     ],
 )
-def test_pods_that_do_not_carry_what_they_should_have_escaped(escaped: GangPod, kind: Escape, fields: set[str]) -> None:
+def test_pods_without_the_keys_of_their_gang_have_escaped(escaped: GangPod, kind: Escape, fields: set[str]) -> None:
     (found,) = judged([pod("leader", 0), escaped]).escaped
     assert found.escape is kind
     assert fields <= set(found.fields)
 
 
-def test_a_pod_with_or_without_the_gate_has_not_escaped_for_that() -> None:
+def test_the_gate_alone_does_not_decide_if_a_pod_escaped() -> None:
     gated = koordinator(standalone=False, gate=True)
     assert {one.escape for one in judged(whole(), settings=gated).escaped} == {Escape.STALE}
     assert judged(whole()).escaped == ()
     assert judged(whole(gates=("rollcall.dev/gang-sync",))).escaped == ()
 
 
-def test_a_field_that_the_api_server_dropped_is_an_api_that_is_missing() -> None:
+def test_a_field_that_the_api_server_dropped_is_reported_as_a_missing_api() -> None:
     facts = replace(
         FACTS,
         pod_clique_sets={("default", "demo"): Record("default-scheduler")},
@@ -116,11 +116,11 @@ def test_a_field_that_the_api_server_dropped_is_an_api_that_is_missing() -> None
     assert first.why.startswith("the API server dropped spec.schedulingGroup of pod demo-0-leader-0")
 
 
-def test_a_gang_that_has_come_too_far_to_change_says_what_is_frozen() -> None:
+def test_a_gang_that_can_no_longer_change_reports_its_frozen_fields() -> None:
     gang = podgang()
     gang["spec"]["podgroups"].append({"name": "demo-0-new", "minReplicas": 1, "podReferences": []})
     found = judged([], gang=gang)
-    assert Reason.FROZEN not in reasons(found), "without pods its objects are made anew"
+    assert Reason.FROZEN not in reasons(found), "without pods its objects are recreated"
     found = judged(whole(), gang=gang)
     first = found.obstacles[0]
     assert first.reason is Reason.FROZEN
@@ -128,7 +128,7 @@ def test_a_gang_that_has_come_too_far_to_change_says_what_is_frozen() -> None:
     assert first.remedy == "undo the change, or delete and recreate the PodCliqueSet"
 
 
-def test_health_as_json() -> None:
+def test_health_is_printed_as_json() -> None:
     found = judged(whole()[:2]).as_json()
     assert found["members"][1] == {"name": "demo-0-worker", "minimum": 2, "present": 1, "bound": 0}
     assert found["reasons"][0]["reason"] == "GangPodMissing"

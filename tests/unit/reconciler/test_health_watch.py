@@ -1,4 +1,4 @@
-"""Gang health as it is followed: told once, counted, and what is done about pods that escaped."""
+"""The watch of gang health: events, counters, and the deletion of escaped pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ import pytest
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.running import GANGS, SETS, names, podgang, running, running_written, sample, until, world
+from tests.unit.reconciler.running_reconciler import (
+    GANGS,
+    SETS,
+    names,
+    podgang,
+    running,
+    running_written,
+    sample,
+    until,
+    world,
+)
 from tests.unit.worlds import koordinator
 from webhook.gangs.hold_reasons import Reason
 from webhook.reconciler import escape_deletion, health_watch
@@ -34,7 +44,7 @@ def reasons(cluster: WritableWorld) -> list[str]:
     return [event["reason"] for event in cluster.events]
 
 
-async def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
+async def test_a_hold_reason_gets_one_event_and_is_counted_until_it_changes() -> None:
     cluster = world("demo-0-a")
     async with running_written(cluster) as found:
         await until(lambda: reasons(cluster) == ["GangTooFewPods"])
@@ -64,7 +74,7 @@ async def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> 
         assert len(cluster.events) == 2
 
 
-async def test_a_gang_of_no_enabled_scheduler_is_counted_as_another() -> None:
+async def test_a_gang_without_an_enabled_scheduler_is_counted_as_other() -> None:
     cluster = WritableWorld()
     unknown = {"name": "demo", "namespace": "team-a", "labels": {"rollcall.dev/scheduler": "lpx-scheduler"}}
     cluster.put(SETS, {"metadata": unknown, "spec": {"template": {"cliques": []}}})
@@ -74,7 +84,7 @@ async def test_a_gang_of_no_enabled_scheduler_is_counted_as_another() -> None:
         await until(lambda: sample(found, "rollcall_gangs", **labels) == 1)
 
 
-async def test_who_does_not_lead_says_nothing_and_counts_all_the_same() -> None:
+async def test_a_process_without_the_lease_counts_but_sends_no_events() -> None:
     cluster = world("demo-0-a")
     async with running_written(cluster) as found:
         leading = False
@@ -87,7 +97,7 @@ async def test_who_does_not_lead_says_nothing_and_counts_all_the_same() -> None:
         await until(lambda: reasons(cluster) == ["GangTooFewPods"])
 
 
-async def test_many_gangs_are_told_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_of_many_gangs_are_sent_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_watch, "EVENTS_A_LOOK", 2)
 
     cluster = world("demo-0-a")
@@ -101,7 +111,7 @@ async def test_many_gangs_are_told_one_after_another(monkeypatch: pytest.MonkeyP
         assert {event["regarding"]["name"] for event in cluster.events} == {f"demo-{index}" for index in range(5)}
 
 
-async def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lasting_reason_gets_another_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_watch, "REPEAT_SECONDS", 0.2)
 
     cluster = world("demo-0-a")
@@ -122,7 +132,7 @@ async def test_a_restarted_process_does_not_repeat_every_event() -> None:
     assert len(cluster.events) == 1
 
 
-async def test_a_fault_of_ours_with_one_gang_keeps_no_gang_from_its_objects() -> None:
+async def test_an_internal_error_with_one_gang_does_not_block_the_objects_of_any_gang() -> None:
     cluster = world("demo-0-a")
     async with running(cluster) as found:
         asked: list[Any] = []
@@ -141,7 +151,7 @@ async def test_a_fault_of_ours_with_one_gang_keeps_no_gang_from_its_objects() ->
 DELETING = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
 
 
-async def test_escaped_pods_are_deleted_where_that_is_wanted_and_never_one_on_a_node() -> None:
+async def test_escaped_pods_are_deleted_if_configured_but_never_on_a_node() -> None:
     cluster = world("demo-0-a")
     put_pods(cluster, pod("free"), pod("bound", nodeName="n"))
     async with running(cluster, settings=DELETING) as found:
@@ -160,7 +170,7 @@ async def test_escaped_pods_are_deleted_where_that_is_wanted_and_never_one_on_a_
         httpx.Response(500, json=failure(500, "etcd")),
     ],
 )
-async def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_at_once(answer: httpx.Response) -> None:
+async def test_a_pod_that_changed_meanwhile_is_neither_deleted_nor_retried_at_once(answer: httpx.Response) -> None:
     cluster = world("demo-0-a")
     put_pods(cluster, pod("free"))
     asked: list[bytes] = []
@@ -184,7 +194,7 @@ async def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_a
     assert b'"preconditions":{"uid":"free","resourceVersion":"7"}' in asked[0]
 
 
-async def test_without_the_configuration_escaped_pods_are_left() -> None:
+async def test_without_the_configuration_escaped_pods_are_not_deleted() -> None:
     cluster = world("demo-0-a")
     put_pods(cluster, pod("free"), pod("other"))
     async with running(cluster):

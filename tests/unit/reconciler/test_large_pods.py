@@ -1,4 +1,4 @@
-"""A pod whose author fills it as far as the API server lets him: it is kept, and counts as any other."""
+"""A pod of the maximum size that the API server allows: it is cached, and counts like any other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running import podgang, running, settled, told, until, world
+from tests.unit.reconciler.running_reconciler import podgang, run_story, running, settled, until, world
 from tests.unit.worlds import settings_of
 from webhook.gangs.escapes import Escape, escaped
 from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_owned_pod
@@ -38,7 +38,7 @@ def large(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def test_pods_with_all_that_a_tenant_may_write_complete_their_gang() -> None:
+async def test_pods_with_the_largest_tenant_metadata_complete_their_gang() -> None:
     cluster = world("demo-0-a")
     opened = Opened(cluster)
     put_pods(cluster, large(pod("p", OURS)), large(pod("q", OURS)))
@@ -47,7 +47,7 @@ async def test_pods_with_all_that_a_tenant_may_write_complete_their_gang() -> No
         assert [watch.index.left_out for kind, watch in found.following._pods.watches() if kind == "Pod"] == [set()]
 
 
-def test_a_pod_of_many_gates_holds_its_gang_until_ours_is_the_last() -> None:
+def test_a_pod_with_many_gates_blocks_its_gang_until_only_ours_is_left() -> None:
     others = [f"a.example.com/{index}" for index in range(20)]
 
     async def story() -> None:
@@ -61,13 +61,13 @@ def test_a_pod_of_many_gates_holds_its_gang_until_ours_is_the_last() -> None:
                 opened.free("p", gate)
             await until(lambda: sorted(opened.order) == ["p", "q"])
 
-    told(story())
+    run_story(story())
     _, read = read_gang_pod(pod("p", *others, OURS))
     assert (read.gate, len(read.gates)) == (20, 8)
     assert read_gang_pod(pod("p", *others))[1].gate is None
 
 
-def test_whatever_is_in_a_pod_what_is_read_of_it_is_kept_within_its_bound() -> None:
+def test_the_cached_part_of_any_pod_is_complete_and_bounded() -> None:
     raw = large(pod("p", *(f"{index}{'a' * 300}" for index in range(100)), OURS))
     raw["metadata"]["labels"] |= {"batch.kubernetes.io/job-name": "j" * 63}
     raw["metadata"]["annotations"] |= {"rollcall.dev/stamp": "x" * 100_000, "pod-group-name": "y" * 100_000}
@@ -84,7 +84,7 @@ def test_whatever_is_in_a_pod_what_is_read_of_it_is_kept_within_its_bound() -> N
     assert read.labels["batch.kubernetes.io/job-name"] == "j" * 63
 
 
-def test_an_ordinary_pod_is_kept_whole_but_for_what_is_never_read() -> None:
+def test_an_ordinary_pod_is_cached_without_its_unused_fields() -> None:
     raw = pod("p", "a")
     raw["metadata"]["annotations"] = {
         "example.com/status": "x" * 5000,
@@ -97,7 +97,7 @@ def test_an_ordinary_pod_is_kept_whole_but_for_what_is_never_read() -> None:
     assert (read.labels, read.cut) == (raw["metadata"]["labels"], frozenset())
 
 
-def test_a_controller_that_no_object_can_be_makes_no_gang() -> None:
+def test_an_impossible_controller_reference_creates_no_gang() -> None:
     raw = pod("p")
     name = "n" * 100_000
     controller = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": True}
@@ -117,7 +117,7 @@ def escape_of(change: Callable[[Manifest], object]) -> Escape | None:
     return None if found is None else found.escape
 
 
-def test_a_large_pod_has_escaped_by_what_is_always_kept_of_it_alone() -> None:
+def test_the_escape_of_a_large_pod_is_judged_by_fields_that_are_always_cached() -> None:
     assert escape_of(lambda _: None) is None
     # A key of an administrator's own choice may be among what is not kept.
     assert escape_of(lambda raw: raw["metadata"]["labels"].pop(QUEUE)) is None

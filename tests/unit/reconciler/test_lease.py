@@ -1,4 +1,4 @@
-"""One leader by Lease, against a store that does what an API server does with one object: versions, and conflicts."""
+"""Leader election by Lease, against a simulated API server for one object, with versions and conflicts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -60,18 +61,31 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.05)
 
 
+class Counted(httpx.AsyncBaseTransport):
+    """Sends the requests of one process to the cluster and counts them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.requests = 0
+        self._cluster = cluster
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        return await self._cluster.handle_async_request(request)
+
+
 class Replica:
-    """A process that wants the lease, and what it was told."""
+    """A process that tries to get the lease. `told` are the changes that it was told."""
 
     def __init__(self, cluster: Cluster, identity: str) -> None:
         self.metrics = Metrics()
         self.told: list[bool] = []
-        self.lease = Lease(client(cluster), "system", NAME, identity, self.metrics, self.told.append)
+        self.transport = Counted(cluster)
+        self.lease = Lease(client(self.transport), "system", NAME, identity, self.metrics, self.told.append)
         self.task = asyncio.create_task(self.lease.run())
 
     async def stop(self, *, killed: bool = False) -> None:
         if killed:
-            # As a machine that loses its power: nothing is said to anybody.
+            # Like a machine that loses power: no release, no message.
             self.lease._renewed = None
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -83,16 +97,16 @@ async def until(probe: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def told(story: Coroutine[Any, Any, None]) -> None:
+def run_story(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-async def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop() -> None:
+async def test_one_of_two_leads_and_releases_the_lease_at_its_stop() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
     second = Replica(cluster, "second")
-    await asyncio.sleep(0.3)
+    await until(lambda: second.transport.requests > 3)
     assert (cluster.holder, second.lease.leads(), second.told) == ("first", False, [])
     await first.stop()
     assert cluster.holder == ""
@@ -103,7 +117,7 @@ async def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop()
     await second.stop()
 
 
-async def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_has_run_out() -> None:
+async def test_a_killed_leader_is_replaced_when_its_lease_expires() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
@@ -116,7 +130,7 @@ async def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_h
     await second.stop()
 
 
-async def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() -> None:
+async def test_a_leader_that_cannot_renew_stops_writing_before_another_can_start() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
@@ -131,13 +145,13 @@ async def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() ->
     await first.stop()
 
 
-async def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
-    """As a process that was frozen for a while: nobody took the lease, and nobody worked either."""
+async def test_a_leader_that_renews_too_late_checks_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like a process that was frozen for a while: no other process took the lease, and no process worked."""
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
-    # The loop stands still, and the renewal is the first thing to happen then.
-    time.sleep(0.7)
+    # The clock jumps past RENEW_SECONDS; the renewal is the next step of the event loop.
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 0.7))
     assert not first.lease.leads()
     await until(lambda: first.told == [True, True])
     assert first.lease.leads()
@@ -159,11 +173,11 @@ async def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
     assert cluster.holder == "thief", "what is another's is not given up"
 
 
-async def test_of_two_that_want_a_free_lease_at_once_one_gets_it() -> None:
+async def test_of_two_processes_that_request_a_free_lease_at_once_one_gets_it() -> None:
     cluster = Cluster()
     both = [Replica(cluster, "first"), Replica(cluster, "second")]
     await until(lambda: any(one.lease.leads() for one in both))
-    await asyncio.sleep(0.2)
+    await until(lambda: all(one.transport.requests > 5 for one in both))
     assert sum(one.lease.leads() for one in both) == 1
     for one in both:
         await one.stop()

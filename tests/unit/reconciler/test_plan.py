@@ -1,4 +1,4 @@
-"""What a PodGang needs, or why it is left alone."""
+"""The objects that a PodGang needs, or the reason why it is skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.reconciler.owners import job, job_set
+from tests.unit.reconciler.opted_in_workloads import job, job_set
 from tests.unit.worlds import koordinator, settings_of
 from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
@@ -35,35 +35,35 @@ def podgang(labels: dict[str, str] | None = None, **metadata: Any) -> PodGang:
     )
 
 
-def owned_by(scheduler: str | None, **record: Any) -> ClusterFacts:
+def recorded_for(scheduler: str | None, **record: Any) -> ClusterFacts:
     return ClusterFacts(pod_clique_sets={("team-a", "demo"): Record(scheduler, **record)})
 
 
-def test_the_objects_are_those_of_the_scheduler_that_its_workload_recorded() -> None:
-    planned = plan(podgang(), owned_by("koord-scheduler"), SETTINGS)
+def test_the_objects_are_for_the_scheduler_that_the_workload_recorded() -> None:
+    planned = plan(podgang(), recorded_for("koord-scheduler"), SETTINGS)
     assert isinstance(planned, Plan)
     assert planned.profile.name == "koord-scheduler"
     assert [found["metadata"]["name"] for found in planned.objects] == ["demo-0-worker"]
 
 
-def test_a_podgang_of_no_workload_says_itself_for_which_scheduler_it_is() -> None:
+def test_a_podgang_without_a_workload_names_its_scheduler_itself() -> None:
     planned = plan(podgang({"rollcall.dev/scheduler": "koord-scheduler"}), NOTHING_KNOWN, SETTINGS)
     assert isinstance(planned, Plan)
     assert plan(podgang({}), NOTHING_KNOWN, SETTINGS) is SkipReason.UNRECORDED
 
 
 ALONE = {
-    "leaving": (podgang(deletionTimestamp="2026-01-01T00:00:00Z"), owned_by("koord-scheduler"), SkipReason.LEAVING),
-    "older than Rollcall": (podgang(), owned_by(None), SkipReason.UNRECORDED),
-    "a scheduler that is not enabled": (podgang(), owned_by("slurm"), SkipReason.NO_PROFILE),
+    "leaving": (podgang(deletionTimestamp="2026-01-01T00:00:00Z"), recorded_for("koord-scheduler"), SkipReason.LEAVING),
+    "older than Rollcall": (podgang(), recorded_for(None), SkipReason.UNRECORDED),
+    "a scheduler that is not enabled": (podgang(), recorded_for("slurm"), SkipReason.NO_PROFILE),
     "written by Grove": (
         podgang({"app.kubernetes.io/part-of": "demo", "grove.io/scheduler-name": "kai-scheduler"}),
-        owned_by("kai-scheduler"),
+        recorded_for("kai-scheduler"),
         SkipReason.GROVE,
     ),
     "written by an external owner": (
         podgang({"app.kubernetes.io/part-of": "demo", "grove.io/external-workload-managed": "true"}),
-        owned_by("koord-scheduler"),
+        recorded_for("koord-scheduler"),
         SkipReason.EXTERNAL,
     ),
 }
@@ -75,41 +75,41 @@ def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts,
 
 
 @pytest.mark.parametrize("facts", [NOTHING_KNOWN, ClusterFacts(pod_clique_sets={})])
-def test_a_workload_that_is_not_known_is_waited_for(facts: ClusterFacts) -> None:
+def test_the_plan_waits_for_an_unknown_workload(facts: ClusterFacts) -> None:
     with pytest.raises(FactsUnavailable, match="PodCliqueSet team-a/demo of the PodGang is not known"):
         plan(podgang(), facts, SETTINGS)
 
 
-def test_what_its_scheduler_cannot_have_is_not_planned_in_part() -> None:
+def test_a_gang_that_its_scheduler_cannot_express_is_not_partly_planned() -> None:
     gang = podgang()
     constraint = {"packConstraint": {"required": "example.com/rack"}}
     gang.raw["spec"]["topologyConstraintGroupConfigs"] = [
         {"name": "g", "podGroupNames": ["demo-0-worker"], "topologyConstraint": constraint}
     ]
     with pytest.raises(Inexpressible):
-        plan(PodGang(gang.raw), owned_by("koord-scheduler"), SETTINGS)
+        plan(PodGang(gang.raw), recorded_for("koord-scheduler"), SETTINGS)
 
 
-def owned(workload: type[OptedInWorkload], raw: dict[str, Any], scheduler: str) -> OptedInGang:
+def opted_in_gang(workload: type[OptedInWorkload], raw: dict[str, Any], scheduler: str) -> OptedInGang:
     raw["metadata"]["labels"] = {"rollcall.dev/scheduler": scheduler}
     (found,) = gangs_of(workload(raw))
     return found
 
 
-def test_a_job_set_takes_the_queue_of_the_train_job_that_made_it_where_it_names_none() -> None:
+def test_a_job_set_without_a_queue_uses_the_queue_of_its_train_job() -> None:
     made = job_set("x", ("node", 4))
     reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "controller": True}
     made["metadata"]["ownerReferences"] = [reference]
     queues = ((VOLCANO_QUEUE, "research"),)
     facts = ClusterFacts(train_jobs={("team-a", "x"): KnownWorkload(Record("volcano", queues=queues))})
-    planned = plan(owned(JobSet, made, "volcano"), facts, settings_of("volcano", standalone=False))
+    planned = plan(opted_in_gang(JobSet, made, "volcano"), facts, settings_of("volcano", standalone=False))
     assert isinstance(planned, Plan)
     (group,) = planned.objects
     assert (group["spec"]["queue"], group["spec"]["minMember"]) == ("research", 4)
     assert group["metadata"]["labels"]["rollcall.dev/gang"] == "x"
 
 
-OWNED_ALONE: dict[str, tuple[dict[str, Any], str, SkipReason]] = {
+SKIPPED_JOBS: dict[str, tuple[dict[str, Any], str, SkipReason]] = {
     "its scheduler makes its gang": ({}, "kai-scheduler", SkipReason.SCHEDULER),
     "a scheduler that is not enabled": ({}, "volcano", SkipReason.NO_PROFILE),
     "suspended": ({"suspend": True}, "koord-scheduler", SkipReason.SUSPENDED),
@@ -122,16 +122,18 @@ OWNED_ALONE: dict[str, tuple[dict[str, Any], str, SkipReason]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "scheduler", "why"), OWNED_ALONE.values(), ids=OWNED_ALONE)
-def test_what_is_not_rollcall_s_to_make_of_a_job_is_left(spec: dict[str, Any], scheduler: str, why: SkipReason) -> None:
+@pytest.mark.parametrize(("spec", "scheduler", "why"), SKIPPED_JOBS.values(), ids=SKIPPED_JOBS)
+def test_objects_of_a_job_that_are_not_rollcall_s_are_skipped(
+    spec: dict[str, Any], scheduler: str, why: SkipReason
+) -> None:
     profiles = [{"name": "koord-scheduler"}, {"name": "kai-scheduler"}]
     head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
     document = {**head, "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": profiles}}
-    gang = owned(Job, job(**spec), scheduler)
+    gang = opted_in_gang(Job, job(**spec), scheduler)
     assert plan(gang, NOTHING_KNOWN, settings_from(document, "test")) is why
 
 
-def test_nothing_is_wanted_of_a_job_whose_scheduler_makes_no_gangs() -> None:
-    planned = plan(owned(Job, job(), "default-scheduler"), NOTHING_KNOWN, SETTINGS)
+def test_a_job_whose_scheduler_has_no_gangs_needs_no_objects() -> None:
+    planned = plan(opted_in_gang(Job, job(), "default-scheduler"), NOTHING_KNOWN, SETTINGS)
     assert isinstance(planned, Plan)
     assert planned.objects == []

@@ -1,4 +1,4 @@
-"""The reconciler's port as its process serves it: health and metrics, and an end within its time."""
+"""The reconciler's port in its process: health and metrics, and a stop within its time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.programs import eventually, free_port
 from webhook.server.descriptors import HEALTH_CONNECTIONS
 
-# Where nothing listens: what is told of health needs no cluster.
+# An address without a listener: health needs no cluster.
 KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -77,14 +77,14 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reconciling]:
         yield found
 
 
-def test_health_is_told_with_the_time_whether_there_is_a_cluster_or_not(process: Reconciling) -> None:
+def test_health_is_served_with_the_time_with_and_without_a_cluster(process: Reconciling) -> None:
     alive, ready = process.ask("/healthz"), process.ask("/readyz")
     assert (alive.status_code, alive.text, ready.status_code) == (200, "ok\n", 503)
     assert abs(parsedate_to_datetime(alive.headers["date"]).timestamp() - time.time()) < 60
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-more: "], ids=["idle", "half"])
-def test_300_connections_that_ask_nothing_leave_health_answered(process: Reconciling, said: bytes) -> None:
+def test_300_idle_connections_do_not_block_health(process: Reconciling, said: bytes) -> None:
     before = process.ended("replaced")
     with ExitStack() as held:
         for number in range(300):
@@ -96,14 +96,14 @@ def test_300_connections_that_ask_nothing_leave_health_answered(process: Reconci
         assert process.ended("replaced") - before >= 300 - HEALTH_CONNECTIONS
 
 
-def test_a_head_that_does_not_end_is_not_kept(process: Reconciling) -> None:
+def test_a_request_head_that_does_not_end_is_dropped(process: Reconciling) -> None:
     before = process.ended("head")
     with socket.create_connection(("127.0.0.1", process.port), timeout=10) as connection, suppress(ConnectionError):
         connection.sendall(b"GET /healthz HTTP/1.1\r\nx-more: " + b"a" * 1_000_000)
     eventually(lambda: process.ended("head") == before + 1, "the connection is ended for its head")
 
 
-def test_a_stop_does_not_wait_for_those_who_never_finish(tmp_path: Path) -> None:
+def test_a_stop_does_not_wait_for_unfinished_requests(tmp_path: Path) -> None:
     with (
         reconciling(tmp_path) as process,
         socket.create_connection(("127.0.0.1", process.port), timeout=10) as connection,

@@ -1,4 +1,4 @@
-"""The queue of keys: each once, none twice at a time, and failures later and later."""
+"""The key queue: each key once, never twice at the same time, and growing delays after failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.reconciler import queue as queues
 from webhook.reconciler.queue import KeyQueue
 
 
-def told(story: Callable[[KeyQueue[str]], Awaitable[None]]) -> None:
+def run_story(story: Callable[[KeyQueue[str]], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(10):
             await story(KeyQueue())
@@ -19,7 +19,7 @@ def told(story: Callable[[KeyQueue[str]], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_key_that_is_added_twice_is_taken_once() -> None:
+def test_a_key_that_is_added_twice_is_processed_once() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         for key in ("a", "b", "a"):
             queue.add(key)
@@ -27,25 +27,25 @@ def test_a_key_that_is_added_twice_is_taken_once() -> None:
         assert [await queue.take(), await queue.take()] == ["a", "b"]
         assert len(queue) == 0
 
-    told(story)
+    run_story(story)
 
 
-def test_a_key_that_changes_while_it_is_worked_on_comes_again_when_that_is_done() -> None:
+def test_a_key_that_changes_while_it_is_processed_is_processed_again() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         queue.add("a")
         await queue.take()
         queue.add("a")
         queue.add("a")
-        assert len(queue) == 0, "nobody else may take it"
+        assert len(queue) == 0, "no other worker may take it"
         queue.done("a")
         assert await queue.take() == "a"
         queue.done("a")
         assert len(queue) == 0
 
-    told(story)
+    run_story(story)
 
 
-def test_a_key_for_later_comes_at_its_time_or_when_something_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delayed_key_is_processed_at_its_time_or_at_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(queue: KeyQueue[str]) -> None:
         queue.add_later("a", 0.01)
         assert len(queue) == 1
@@ -57,19 +57,19 @@ def test_a_key_for_later_comes_at_its_time_or_when_something_happens(monkeypatch
         queue.done("a")
         assert len(queue) == 0, "the later time is forgotten"
 
-    told(story)
+    run_story(story)
 
 
-def test_a_key_for_later_that_waits_already_does_not_wait_longer() -> None:
+def test_delaying_a_waiting_key_again_does_not_extend_its_wait() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         queue.add("a")
         queue.add_later("a", 60)
         assert await queue.take() == "a"
 
-    told(story)
+    run_story(story)
 
 
-def test_failures_wait_twice_as_long_each_time_up_to_a_limit_and_are_forgotten_by_a_success() -> None:
+def test_failures_double_the_delay_up_to_a_limit_and_a_success_resets_it() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         waits = [queue.failed("a") for _ in range(12)]
         first, most = queues.BACKOFF_SECONDS
@@ -81,17 +81,17 @@ def test_failures_wait_twice_as_long_each_time_up_to_a_limit_and_are_forgotten_b
         assert queue.failing == 0
         assert queue.failed("a") <= first
 
-    told(story)
+    run_story(story)
 
 
-def test_who_is_asked_to_wait_waits_at_least_so_long() -> None:
+def test_a_requested_delay_is_the_minimum_delay() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         assert queue.failed("a", 30) == 30
 
-    told(story)
+    run_story(story)
 
 
-def test_while_the_queue_is_held_no_key_is_taken_and_none_is_lost() -> None:
+def test_a_paused_queue_hands_out_no_key_and_loses_none() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -103,4 +103,4 @@ def test_while_the_queue_is_held_no_key_is_taken_and_none_is_lost() -> None:
         assert [await queue.take(), await queue.take()] == ["a", "b"]
         assert loop.time() - begun >= 0.3
 
-    told(story)
+    run_story(story)

@@ -1,4 +1,4 @@
-"""Which pods are members of a gang: one table, and what Grove's operator was recorded to write."""
+"""Which pods are members of a gang: one table, and recordings of Grove's operator."""
 
 from __future__ import annotations
 
@@ -56,22 +56,24 @@ CASES: dict[str, tuple[list[OwnerReference], PodGang, str]] = {
     "a pod of an earlier set of that name": ([CLIQUE, SET._replace(uid="before")], NAMED, "unowned"),
     "a pod that says the set itself made it": ([SET], NAMED, "unowned"),
     "a pod of a Job": ([OwnerReference("batch/v1", "Job", "demo-0-a", "a"), SET], NAMED, "unowned"),
-    "a PodGang that nobody controls": ([CLIQUE, SET], podgang(("team-a", "p"), owner=None), "unowned"),
+    "a PodGang without a controller": ([CLIQUE, SET], podgang(("team-a", "p"), owner=None), "unowned"),
 }
 
 
 @pytest.mark.parametrize(("above", "gang", "expected"), CASES.values(), ids=CASES)
-def test_what_a_pod_that_names_a_gang_is_to_it(above: list[OwnerReference], gang: PodGang, expected: str) -> None:
+def test_a_pod_that_names_a_gang_gets_the_expected_role(
+    above: list[OwnerReference], gang: PodGang, expected: str
+) -> None:
     found = roster(gang, [(pod(), above)])
     assert {part: [one.name for one in pods] for part, pods in found._asdict().items() if pods} == {expected: ["p"]}
 
 
-def test_a_pod_whose_labels_name_another_member_than_its_controller_is_not_counted_for_either() -> None:
+def test_a_pod_whose_labels_and_controller_name_different_members_counts_for_neither() -> None:
     assert roster(NAMED, [(pod(clique="demo-0-b"), [CLIQUE, SET])]).members == []
 
 
 @pytest.mark.parametrize("part", ["apiVersion", "kind", "name", "uid"])
-def test_of_a_controller_that_no_object_can_be_nothing_is_kept(part: str) -> None:
+def test_an_impossible_controller_reference_is_not_cached(part: str) -> None:
     owner = {**reference(CLIQUE), "controller": True}
     metadata = {"name": "p", "namespace": "team-a", "ownerReferences": [{**owner, part: "x" * 1_000_000}]}
     assert read_gang_pod({"metadata": metadata})[1].controller is None
@@ -85,7 +87,7 @@ def test_ten_thousand_names_are_read_once() -> None:
     assert (len(found.members), [one.name for one in found.unnamed], found.unowned) == (10_000, ["forged"], [])
 
 
-def test_a_gang_of_no_pods_has_an_empty_roster() -> None:
+def test_a_gang_without_pods_has_an_empty_roster() -> None:
     assert roster(NAMED, []) == Roster([], [], [])
 
 
@@ -94,7 +96,7 @@ FOLDERS = sorted(Path(RECORDINGS).glob("*/*/")) if RECORDINGS else []
 
 @pytest.mark.skipif(not FOLDERS, reason="ROLLCALL_RECORDINGS does not name the recordings")
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_grove_names_each_pod_before_it_takes_its_gate_off(folder: Path) -> None:
+def test_grove_lists_each_pod_before_it_removes_its_gate(folder: Path) -> None:
     gangs: dict[str, PodGang] = {}
     freed = 0
     for path in sorted(folder.glob("[0-9]*.json")):

@@ -1,4 +1,4 @@
-"""The shape of a living gang changes: followed, made anew while that does no harm, or left as it is with a word why."""
+"""The shape of an existing gang changes: updated, recreated while that does no harm, or left with a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, SERVED, WritableWorld
 from tests.unit.reconciler.gated_pods import pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running import (
+from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
     SETS,
@@ -57,7 +57,7 @@ def listed(cluster: WritableWorld) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("there", [BOUND, WAITING], ids=["bound", "waiting"])
-async def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods(there: dict[str, Any]) -> None:
+async def test_an_added_member_is_reported_but_not_written_while_there_are_pods(there: dict[str, Any]) -> None:
     cluster = world()
     put_pods(cluster, there)
     async with running(cluster) as found:
@@ -67,7 +67,7 @@ async def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods
         asked = len(cluster.asked)
         found.following.look_at_all()
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
-        assert cluster.asked[asked:] == [], "nobody asks about pods where all is in step"
+        assert cluster.asked[asked:] == [], "no pod is read while everything is in step"
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="frozen") > 2)
         assert cluster.writes == before
@@ -78,7 +78,7 @@ async def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods
         assert cluster.writes == before
 
 
-async def test_without_pods_the_members_are_recreated_and_no_old_one_stays() -> None:
+async def test_without_pods_the_members_are_recreated_and_old_ones_deleted() -> None:
     cluster = world()
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
@@ -97,7 +97,7 @@ async def test_without_pods_the_members_are_recreated_and_no_old_one_stays() -> 
         assert cluster.events == []
 
 
-async def test_a_frozen_gang_is_recreated_once_its_pods_are_gone() -> None:
+async def test_a_frozen_gang_is_recreated_once_its_pods_are_deleted() -> None:
     cluster = world()
     put_pods(cluster, BOUND)
     async with running(cluster):
@@ -123,7 +123,7 @@ def minimums(cluster: WritableWorld) -> list[int]:
     return [group["minMember"] for group in cluster.objects[KAI_GROUPS][0]["spec"]["subGroups"]]
 
 
-async def test_on_kai_a_minimum_is_raised_before_any_pod_is_bound_and_never_after() -> None:
+async def test_on_kai_a_minimum_is_raised_only_before_a_pod_is_bound() -> None:
     cluster = kai_world()
     put_pods(cluster, WAITING)
     settings = settings_of("kai-scheduler", {"defaultQueue": "team-a"}, standalone=False)
@@ -148,7 +148,7 @@ async def test_on_kai_a_minimum_is_raised_before_any_pod_is_bound_and_never_afte
         assert minimums(cluster) == [1, 1]
 
 
-async def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_written() -> None:
+async def test_no_object_is_written_if_a_later_one_would_be_refused() -> None:
     cluster = world()
     async with running(cluster):
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
@@ -161,7 +161,7 @@ async def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_wr
         await until(lambda: [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [3, 3])
 
 
-async def test_a_foreign_edit_is_reverted_also_with_bound_pods() -> None:
+async def test_a_foreign_edit_is_reverted_even_with_bound_pods() -> None:
     cluster = world()
     put_pods(cluster, BOUND)
     async with running(cluster):

@@ -1,4 +1,4 @@
-"""Equal texts of a gang's pods are one object, and no text outlives the pods that have it for long."""
+"""Equal strings of a gang's pods are one object, and are freed with the pods."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def pod(name: str, note: str) -> Manifest:
     return {"metadata": {"name": name, "labels": labels}, "spec": {}}
 
 
-def test_siblings_share_the_texts_that_are_equal() -> None:
+def test_sibling_pods_share_equal_strings() -> None:
     one, other = (parts_of(pod(name, "same")).labels["grove.io/podgang"] for name in ("a", "b"))
     assert one is other
 
 
-def test_texts_of_pods_that_are_gone_are_freed() -> None:
+def test_strings_of_deleted_pods_are_freed() -> None:
     kept = parts_of(pod("a", "text of a tenant")).labels["note"]
     for index in range(5000):
         parts_of(pod("b", f"another {index}"))

@@ -1,4 +1,4 @@
-"""How far a gang has come, asked of an API server that is ahead of the watches."""
+"""The stage of a gang, with an API server that is ahead of the watches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, grove_pod, pod_clique
-from tests.unit.reconciler.owners import job, job_pod, job_set_pod, owner_world
-from tests.unit.reconciler.running import podgang, world
+from tests.unit.reconciler.opted_in_workloads import job, job_pod, job_set_pod, opted_in_world
+from tests.unit.reconciler.running_reconciler import podgang, world
 from webhook.backends.base import Stage
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
@@ -38,19 +38,19 @@ def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers
     return asyncio.run(story())
 
 
-def test_the_pods_of_a_job_with_a_selector_of_its_own_are_seen_on_their_nodes() -> None:
+def test_pods_of_a_job_with_a_manual_selector_are_seen_as_bound() -> None:
     bound, other = job_pod(0), job_set_pod("node", 0, of="train", gang="train")
     # The Job controller does not label them then.
     del bound["metadata"]["labels"]["batch.kubernetes.io/job-name"]
     other["spec"]["nodeName"] = "n1"
-    cluster = owner_world((PODS, bound), (PODS, other))
+    cluster = opted_in_world((PODS, bound), (PODS, other))
     gang = next(gangs_of(Job(job(manualSelector=True))))
     assert stage_of(cluster, gang, OF_OPTED_IN) is Stage.WAITING, "what is on a node is the JobSet's"
     bound["spec"]["nodeName"] = "n1"
     assert stage_of(cluster, gang, OF_OPTED_IN) is Stage.BOUND
 
 
-def test_a_pod_counts_whose_pod_clique_no_watch_has_brought_yet() -> None:
+def test_a_pod_counts_before_its_pod_clique_is_in_the_cache() -> None:
     cluster = world("demo-0-a")
     cluster.put(PODS, grove_pod("p", nodeName="n1"))
     assert stage_of(cluster) is Stage.BOUND

@@ -1,8 +1,7 @@
-"""The schedulers' topology objects, against a cluster by dictionary: what is written, left alone, and told."""
+"""The schedulers' topology objects in a simulated cluster: what is written, left unchanged, and reported."""
 
 from __future__ import annotations
 
-import asyncio
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from tests.unit.cluster.scripted import failure
-from tests.unit.reconciler.running import running, sample, until
+from tests.unit.reconciler.running_reconciler import running, sample, until
 from tests.unit.reconciler.topologies import (
     BINDINGS,
     KAI,
@@ -39,7 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topologies, "LOOK_AGAIN_SECONDS", 0.05)
 
 
-async def test_a_topology_is_made_once_of_each_binding_and_belongs_to_it() -> None:
+async def test_each_binding_gets_and_owns_one_topology() -> None:
     cluster = world(binding(ZONE, RACK), binding(ROW, name="other"))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: levels(cluster) == [ZONE, RACK] and levels(cluster, "other") == [ROW])
@@ -57,7 +56,7 @@ async def test_a_topology_is_made_once_of_each_binding_and_belongs_to_it() -> No
         assert cluster.events == []
 
 
-async def test_one_whose_levels_changed_is_deleted_and_created_again() -> None:
+async def test_a_topology_with_changed_levels_is_recreated() -> None:
     cluster = world(binding(ZONE, RACK))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: levels(cluster) == [ZONE, RACK])
@@ -68,7 +67,7 @@ async def test_one_whose_levels_changed_is_deleted_and_created_again() -> None:
         assert cluster.events == []
 
 
-async def test_who_is_killed_between_deleting_and_creating_leaves_it_to_the_next() -> None:
+async def test_the_next_leader_recreates_a_topology_that_was_only_deleted() -> None:
     cluster = world(binding(ZONE, ROW), there=topology(ZONE, RACK))
     cluster.answering = lambda request: httpx.Response(503, content=b"not now") if request.method == "PATCH" else None
     async with running(cluster, settings=KAI):
@@ -114,13 +113,13 @@ FOREIGN = {
         },
         "it belongs to Site north",
     ),
-    "of whoever made it": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to another manager (helm)"),
+    "of another manager": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to another manager (helm)"),
     "of no binding any more": Foreign(topology(ROW, owner=None), "no ClusterTopologyBinding controls it"),
 }
 
 
 @pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN)
-async def test_one_that_is_not_ours_is_left_alone_and_what_differs_told_once(case: Foreign) -> None:
+async def test_a_foreign_topology_is_left_unchanged_and_its_differences_are_reported_once(case: Foreign) -> None:
     cluster = world(binding(ZONE, RACK), there=deepcopy(case.there))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: problems(found, "TopologyDrift") == 1)
@@ -144,14 +143,14 @@ SAME = {name: case for name, case in FOREIGN.items() if name != "of no binding a
 
 
 @pytest.mark.parametrize("case", SAME.values(), ids=SAME)
-async def test_one_that_is_not_ours_and_has_the_very_levels_is_nothing_to_tell(case: Foreign) -> None:
+async def test_a_foreign_topology_with_equal_levels_is_not_reported(case: Foreign) -> None:
     cluster = world(binding(ROW), there=deepcopy(case.there))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: found.idle)
         assert (cluster.writes, cluster.events, problems(found, "TopologyDrift")) == ([], [], 0)
 
 
-async def test_one_of_ours_that_was_cut_loose_is_taken_again_where_nothing_immutable_differs() -> None:
+async def test_an_own_topology_without_its_owner_reference_is_adopted_if_the_levels_match() -> None:
     cluster = world(binding(ROW), there=topology(ROW, owner=None))
     async with running(cluster, settings=KAI):
         await until(lambda: methods(cluster) == ["PATCH"])
@@ -167,19 +166,24 @@ WAITED_FOR = {
 
 
 @pytest.mark.parametrize("change", WAITED_FOR.values(), ids=WAITED_FOR)
-async def test_one_that_is_about_to_go_is_waited_for(change: Any) -> None:
+async def test_the_reconciler_waits_for_a_topology_in_deletion(change: Any) -> None:
     there = topology(ROW)
     change(there)
     cluster = world(binding(ZONE, RACK), there=there)
     async with running(cluster, settings=KAI) as found:
         await until(lambda: not any(found.unready()))
-        await asyncio.sleep(0.2)
+
+        def put_off_twice() -> bool:
+            found._topologies.look_at_all()
+            return found.queue.stuck == 1
+
+        await until(put_off_twice)
         assert (cluster.writes, cluster.events) == ([], [])
         cluster.remove(OBJECTS, None, "dc")
         await until(lambda: levels(cluster) == [ZONE, RACK])
 
 
-async def test_one_that_is_kept_elsewhere_is_compared_and_never_written() -> None:
+async def test_an_externally_managed_topology_is_compared_and_never_written() -> None:
     cluster = world(binding(ZONE, RACK, reference="site"))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: problems(found, "TopologyNotFound") == 1)
@@ -200,7 +204,7 @@ async def test_one_that_is_kept_elsewhere_is_compared_and_never_written() -> Non
         await until(lambda: len(cluster.events) == 3)
 
 
-async def test_an_event_on_a_binding_goes_where_those_of_objects_without_a_namespace_go() -> None:
+async def test_an_event_on_a_binding_is_created_in_the_default_namespace() -> None:
     cluster = world(binding(ZONE, reference="site"))
     async with running(cluster, settings=KAI):
         await until(lambda: cluster.events != [])
@@ -214,7 +218,7 @@ async def test_an_event_on_a_binding_goes_where_those_of_objects_without_a_names
         }
 
 
-async def test_levels_that_no_topology_can_have_are_told_until_they_change() -> None:
+async def test_invalid_topology_levels_are_reported_until_they_change() -> None:
     cluster = world(binding("kubernetes.io/hostname", RACK))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: problems(found, "TopologyInexpressible") == 1)
@@ -226,7 +230,7 @@ async def test_levels_that_no_topology_can_have_are_told_until_they_change() -> 
         await until(lambda: levels(cluster) == [RACK, "kubernetes.io/hostname"])
 
 
-async def test_what_the_api_server_refuses_is_told_and_tried_again() -> None:
+async def test_a_refusal_of_the_api_server_is_reported_and_retried() -> None:
     cluster = world(binding(ZONE))
     cluster.answering = lambda _: httpx.Response(422, json=failure(422, "spec.levels: Invalid value"))
     async with running(cluster, settings=KAI) as found:
@@ -240,7 +244,7 @@ async def test_what_the_api_server_refuses_is_told_and_tried_again() -> None:
         await until(lambda: problems(found, "TopologyRefused") == 0)
 
 
-async def test_a_binding_that_goes_takes_its_problems_along_and_its_object_by_its_owner() -> None:
+async def test_a_deleted_binding_removes_its_problems_and_by_owner_reference_its_topology() -> None:
     cluster = world(binding(ZONE, reference="site"), binding(ZONE, name="other"))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: problems(found, "TopologyNotFound") == 1 and levels(cluster, "other"))
@@ -254,7 +258,7 @@ async def test_a_binding_that_goes_takes_its_problems_along_and_its_object_by_it
         assert methods(cluster) == ["PATCH"]
 
 
-async def test_a_cluster_without_the_scheduler_is_no_problem_until_it_comes() -> None:
+async def test_a_missing_topology_kind_is_no_problem_until_it_is_installed() -> None:
     cluster = world(binding(ZONE))
     cluster.served.remove(TOPOLOGIES.resource)
     async with running(cluster, settings=KAI) as found:

@@ -1,4 +1,6 @@
-"""Topologies and how the reconciler runs: which schedulers, one namespace, a dry run, once, and who does not lead."""
+"""Topologies in the running reconciler: schedulers, one namespace, a dry run, once, and a process that does
+not lead.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.reconciler.running import reconciler, running, until
+from tests.unit.reconciler.running_reconciler import reconciler, running, until
 from tests.unit.reconciler.test_topologies import quick
 from tests.unit.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from webhook.backends.kai.backend import KaiBackend
@@ -16,7 +18,7 @@ from webhook.errors import FactsUnavailable, NotLeading
 __all__ = ["quick"]
 
 
-async def test_no_binding_is_followed_for_schedulers_without_topology_objects() -> None:
+async def test_no_binding_is_watched_for_schedulers_without_topology_objects() -> None:
     cluster = world(binding(ZONE))
     async with running(cluster) as found:
         await until(lambda: found.idle)
@@ -24,34 +26,34 @@ async def test_no_binding_is_followed_for_schedulers_without_topology_objects() 
         assert cluster.writes == []
 
 
-async def test_topologies_are_no_namespace_s() -> None:
+async def test_with_one_namespace_no_topology_is_written() -> None:
     cluster = world(binding(ZONE))
     async with running(cluster, settings=KAI, namespace="team-a") as found:
         await until(lambda: found.idle)
         assert cluster.writes == []
 
 
-def test_a_dry_run_asks_and_changes_no_topology() -> None:
+def test_a_dry_run_reads_and_changes_no_topology() -> None:
     cluster = world(binding(ZONE), binding(ZONE, name="other"), there=topology(ROW))
     asyncio.run(reconciler(cluster, settings=KAI, dry_run=True).once())
     assert (levels(cluster), levels(cluster, "other")) == ([ROW], None)
     assert set(methods(cluster)) == {"DELETE", "PATCH"}
 
 
-def test_once_ends_when_an_object_has_been_made_again() -> None:
+def test_once_exits_when_an_object_has_been_recreated() -> None:
     cluster = world(binding(ZONE), there=topology(ROW))
     asyncio.run(reconciler(cluster, settings=KAI).once())
     assert levels(cluster) == [ZONE]
 
 
-def test_once_says_when_an_object_that_has_to_go_does_not() -> None:
+def test_once_reports_an_object_that_is_not_deleted() -> None:
     held = topology(ROW)
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         asyncio.run(reconciler(world(binding(ZONE), there=held), settings=KAI).once())
 
 
-async def test_who_does_not_lead_writes_nothing_and_counts_no_problems() -> None:
+async def test_a_process_without_the_lease_writes_no_topology_and_counts_no_problems() -> None:
     cluster = world(binding(ZONE, reference="site"))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: problems(found, "TopologyNotFound") == 1)
@@ -63,7 +65,7 @@ async def test_who_does_not_lead_writes_nothing_and_counts_no_problems() -> None
         assert problems(found, "TopologyNotFound") == 0
 
 
-async def test_a_binding_that_was_taken_before_another_process_led_counts_no_problem() -> None:
+async def test_after_a_change_of_leader_an_earlier_binding_counts_no_problem() -> None:
     cluster = world(binding(ZONE, reference="site"))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: problems(found, "TopologyNotFound") == 1)
@@ -74,7 +76,7 @@ async def test_a_binding_that_was_taken_before_another_process_led_counts_no_pro
         assert problems(found, "TopologyNotFound") == 0
 
 
-def test_the_gauge_is_there_before_anything_happened_with_the_schedulers_that_have_topologies() -> None:
+def test_the_gauge_exists_from_the_start_for_each_scheduler_with_topologies() -> None:
     found = reconciler(world(), settings=KAI)
     for reason in ("TopologyDrift", "TopologyNotFound", "TopologyInexpressible", "TopologyRefused"):
         assert problems(found, reason) == 0

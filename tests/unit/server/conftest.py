@@ -1,4 +1,4 @@
-"""A server over real TLS on a free port, and ways to ask it things."""
+"""A server over real TLS on a free port, and ways to send requests to it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Call:
         self.sent: list[dict[str, Any]] = []
 
     async def receive(self) -> Any:
-        """The next message; for ever nothing when there is none left."""
+        """The next message; waits for ever if there is none."""
         if not self._messages:
             await asyncio.Event().wait()
         return self._messages.pop(0)

@@ -1,4 +1,4 @@
-"""The admission contract over real TLS: every status, and what an answer says."""
+"""The admission contract over real TLS: every status, and the content of an answer."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_dry_run_is_answered_like_any_other(client: httpx.Client) -> None:
     assert wet == dry
 
 
-def test_advice_goes_to_warnings(client: httpx.Client) -> None:
+def test_advice_is_sent_as_warnings(client: httpx.Client) -> None:
     response = answer(client, "/validate", review(pod_clique_set(clique("worker"), clique("pworker"))))["response"]
     assert response["allowed"] is True
     assert response["warnings"] == [
@@ -97,7 +97,7 @@ def test_advice_goes_to_warnings(client: httpx.Client) -> None:
     ]
 
 
-def test_what_could_not_be_judged_is_in_the_audit_annotations(client: httpx.Client) -> None:
+def test_unjudged_rules_are_in_the_audit_annotations(client: httpx.Client) -> None:
     manifest = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "team-a"})
     assert answer(client, "/validate", review(manifest))["response"]["auditAnnotations"] == {
         "decision": "allowed",
@@ -116,11 +116,13 @@ def test_what_could_not_be_judged_is_in_the_audit_annotations(client: httpx.Clie
     ],
     ids=["delete", "connect", "status", "another kind"],
 )
-def test_what_is_not_judged_passes_without_a_word(client: httpx.Client, fields: dict[str, Any]) -> None:
+def test_requests_that_are_not_judged_are_allowed_without_a_message(
+    client: httpx.Client, fields: dict[str, Any]
+) -> None:
     assert answer(client, "/validate", refused(**fields))["response"] == {"uid": UID, "allowed": True}
 
 
-def test_an_object_on_its_way_out_passes_whatever_it_is(client: httpx.Client) -> None:
+def test_an_object_in_deletion_is_always_allowed(client: httpx.Client) -> None:
     manifest = refused()["request"]["object"]
     manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     leaving = review(manifest, operation="UPDATE", oldObject=manifest)
@@ -128,7 +130,7 @@ def test_an_object_on_its_way_out_passes_whatever_it_is(client: httpx.Client) ->
         assert answer(client, path, leaving)["response"] == {"uid": UID, "allowed": True}
 
 
-def test_control_characters_reach_neither_a_terminal_nor_a_warning_that_would_be_dropped(client: httpx.Client) -> None:
+def test_control_characters_are_escaped_in_messages_and_warnings(client: httpx.Client) -> None:
     # The API server drops a warning with a control character in it, in silence.
     suffix = pod_clique_set(clique("w\x7f"), clique("pw\x7f"))
     (warning,) = answer(client, "/validate", review(suffix))["response"]["warnings"]
@@ -142,7 +144,7 @@ def test_control_characters_reach_neither_a_terminal_nor_a_warning_that_would_be
     assert cause["message"] == 'grove/odd: "\ufffd": it is odd; go'
 
 
-def test_a_body_over_the_limit_is_413_also_when_it_does_not_say_how_long_it_is(client: httpx.Client) -> None:
+def test_a_body_over_the_limit_is_413_even_without_a_content_length(client: httpx.Client) -> None:
     def parts() -> Iterator[bytes]:
         for _ in range(8):
             yield b" " * 1024 * 1024
@@ -152,7 +154,7 @@ def test_a_body_over_the_limit_is_413_also_when_it_does_not_say_how_long_it_is(c
         assert (response.status_code, response.headers["connection"]) == (413, "close")
 
 
-def test_many_and_long_findings_stay_within_the_budgets(client: httpx.Client) -> None:
+def test_many_and_long_findings_stay_within_the_size_limits(client: httpx.Client) -> None:
     names = [f"ünïcödé-{index:03}-" + "ж" * 60 for index in range(40)]
     cliques = [clique(name, labels={"koordinator.sh/qosClass": "ж" * 300}) for name in names]
     groups = [scaling_group("g" * 200, *names, topologyConstraint={"pack": {"required": "ж" * 400}})]
@@ -189,7 +191,7 @@ def shown(response: Any) -> int:
     return sum(not line.startswith("(+") for line in response["status"]["message"].splitlines())
 
 
-def test_what_is_cut_is_told_by_its_rules() -> None:
+def test_cut_findings_are_listed_by_their_rules() -> None:
     refusing = [Finding(SPEC / f"f{index}", index, "why", "remedy", rule="a/b") for index in range(50)]
     more = [Finding(SPEC / "f50", 1, "why", "remedy", rule=rule, forbidden=True) for rule in ("c/d", "a/b", "c/d")]
     for cut, expected in ((0, None), (1, "c/d (1)"), (3, "c/d (2), a/b (1)")):
@@ -260,7 +262,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("content", "why"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
-def test_a_broken_review_is_400_with_one_line_why(client: httpx.Client, path: str, content: bytes, why: str) -> None:
+def test_an_invalid_review_is_400_with_one_line(client: httpx.Client, path: str, content: bytes, why: str) -> None:
     if why == "request.object is missing":
         # `object=None` made the stand-in choose its default.
         asked = json.loads(content)
@@ -284,18 +286,18 @@ def test_an_unknown_path_is_404_with_one_line(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["10s", "1m30s", "500ms", "1.5s", "30s", "24h"])
-def test_a_timeout_is_read_as_go_writes_it(client: httpx.Client, timeout: str) -> None:
+def test_a_timeout_is_parsed_like_go_prints_it(client: httpx.Client, timeout: str) -> None:
     assert client.post(f"/validate?timeout={timeout}", json=review()).status_code == 200
 
 
 @pytest.mark.parametrize("timeout", ["10", "ten", "-1s", "0s", "1s2", "", "s", "1 s", "\u0661s"])
-def test_a_timeout_that_is_no_duration_is_400(client: httpx.Client, timeout: str) -> None:
+def test_an_invalid_timeout_is_400(client: httpx.Client, timeout: str) -> None:
     response = client.post("/validate", params={"timeout": timeout}, json=review())
     assert response.status_code == 400
     assert response.text.startswith("timeout is ")
 
 
-def test_what_a_cause_names_may_be_long_and_the_cause_is_not(client: httpx.Client) -> None:
+def test_a_cause_with_a_long_name_is_cut(client: httpx.Client) -> None:
     """A stored label is short; an annotation may have a quarter of a megabyte, and a review is only JSON."""
     old = pod_clique_set(labels={"rollcall.dev/scheduler": "ж" * 5000})
     changed = pod_clique_set(labels={"rollcall.dev/scheduler": "ш" * 5000})
@@ -313,14 +315,14 @@ def test_what_a_cause_names_may_be_long_and_the_cause_is_not(client: httpx.Clien
             assert cause["message"].count("ж") < 1000
 
 
-def test_a_recorded_scheduler_is_cut_in_the_audit_annotations(client: httpx.Client) -> None:
+def test_a_long_recorded_scheduler_is_cut_in_the_audit_annotations(client: httpx.Client) -> None:
     manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "x" * 5000})
     response = answer(client, "/validate", review(manifest, operation="UPDATE", oldObject=manifest))["response"]
     assert response["auditAnnotations"]["backend"] == "x" * 253 + "..."
 
 
 @pytest.mark.parametrize("character", ["\x85", "\x7f", "\x9b"])
-def test_an_error_quotes_no_control_character(client: httpx.Client, character: str) -> None:
+def test_an_error_contains_no_control_character(client: httpx.Client, character: str) -> None:
     """U+0085 ends a line to some, and U+009B begins what a terminal obeys; JSON need not escape them."""
     asked = review() | {"apiVersion": f"admission{character}/v1"}
     answered = client.post("/validate", content=json.dumps(asked, ensure_ascii=False).encode())

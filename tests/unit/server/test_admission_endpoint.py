@@ -1,4 +1,4 @@
-"""The endpoint below HTTP: sizes, deadlines, crowds, hang-ups and our own faults."""
+"""The endpoint below HTTP: sizes, deadlines, load, disconnects and internal errors."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ def counted(state: ServerState, outcome: str, endpoint: str = "validate") -> flo
     return value
 
 
-def test_a_body_in_parts_is_put_together(state: ServerState) -> None:
+def test_a_body_in_several_parts_is_joined(state: ServerState) -> None:
     raw = json.dumps(review()).encode()
     made = call(state, Call(body(raw[:10], more=True), body(raw[10:99], more=True), body(raw[99:])))
     assert made.status == 200
     assert json.loads(made.text)["response"]["allowed"] is True
 
 
-def test_a_body_that_says_it_is_too_large_is_refused_unread(state: ServerState) -> None:
+def test_a_body_with_too_large_a_content_length_is_refused_unread(state: ServerState) -> None:
     made = call(state, Call(headers=[("content-length", str(MAX_BODY_BYTES + 1))]))
     assert (made.status, made.text) == (413, f"the body is over the limit of {MAX_BODY_BYTES} bytes\n")
     assert (b"connection", b"close") in made.sent[0]["headers"]
     assert counted(state, "too_large") == 1
 
 
-def test_a_body_that_grows_too_large_is_refused_when_it_does(state: ServerState) -> None:
+def test_a_body_that_grows_beyond_the_limit_is_refused(state: ServerState) -> None:
     half = b" " * (MAX_BODY_BYTES // 2 + 1)
     assert call(state, Call(body(half, more=True), body(half, more=True))).status == 413
     assert call(state, Call(body(b" " * (MAX_BODY_BYTES + 1)))).status == 413
 
 
-def test_the_largest_body_is_read(state: ServerState) -> None:
+def test_a_body_of_the_maximum_size_is_read(state: ServerState) -> None:
     raw = json.dumps(review()).encode()
     made = call(state, Call(body(raw + b" " * (MAX_BODY_BYTES - len(raw)))))
     assert made.status == 200
 
 
-def test_a_length_that_is_no_number_is_400(state: ServerState) -> None:
+def test_a_content_length_that_is_not_a_number_is_400(state: ServerState) -> None:
     assert call(state, Call(headers=[("content-length", "many")])).status == 400
 
 
@@ -69,7 +69,7 @@ def test_a_body_that_does_not_arrive_in_time_is_504(state: ServerState) -> None:
     assert counted(state, "timeout") == 1
 
 
-def test_a_caller_that_hangs_up_is_not_answered(state: ServerState) -> None:
+def test_a_caller_that_disconnects_is_not_answered(state: ServerState) -> None:
     assert call(state, Call(body(b"{", more=True), {"type": "http.disconnect"})).sent == []
     assert call(state, Call({"type": "http.disconnect"})).sent == []
     assert counted(state, "gone") == 2
@@ -83,12 +83,12 @@ class Slow:
         return frozenset()
 
     async def learn(self, *_: object) -> ClusterFacts:
-        """Wait for ever."""
+        """Never return."""
         await asyncio.Event().wait()
         raise AssertionError
 
 
-def test_beyond_the_bound_a_call_that_would_read_is_turned_away_at_once(state: ServerState) -> None:
+def test_beyond_the_limit_a_call_that_needs_a_live_read_is_rejected_at_once(state: ServerState) -> None:
     state = replace_settings(state, replace(koordinator(standalone=False), serving=Serving(max_in_flight=3)))
     state.cluster = Slow()  # type: ignore[assignment]
 
@@ -117,7 +117,7 @@ def test_beyond_the_bound_a_call_that_would_read_is_turned_away_at_once(state: S
     [([{}] * 470, 0, 0), ([{}] * 500, 0, 1), ([], 470, 0), ([], 500, 1)],
     ids=["470 items", "500 items", "470 labels", "500 labels"],
 )
-def test_a_small_body_with_much_in_it_is_judged_in_the_thread(
+def test_a_small_body_with_many_values_is_judged_in_the_thread(
     state: ServerState, tolerations: list[Any], labels: int, waited: int
 ) -> None:
     manifest = pod_clique_set(
@@ -129,7 +129,7 @@ def test_a_small_body_with_much_in_it_is_judged_in_the_thread(
     assert state.metrics.registry.get_sample_value(name, lane) == waited
 
 
-def test_uploads_that_stall_keep_no_call_from_its_answer(state: ServerState) -> None:
+def test_stalled_uploads_do_not_block_other_calls(state: ServerState) -> None:
     state = replace_settings(state, replace(state.settings, serving=Serving(max_in_flight=1)))
 
     async def crowd() -> Call:
@@ -145,7 +145,7 @@ def test_uploads_that_stall_keep_no_call_from_its_answer(state: ServerState) -> 
     assert asyncio.run(crowd()).status == 200
 
 
-def test_without_memory_for_its_body_a_call_is_turned_away(state: ServerState) -> None:
+def test_without_memory_for_its_body_a_call_is_rejected(state: ServerState) -> None:
     state.intake.limit = state.intake.kept = 10
     made = call(state, Call(body(review())))
     assert (made.status, made.text) == (503, "the memory for requests is full\n")
@@ -156,7 +156,7 @@ def test_without_memory_for_its_body_a_call_is_turned_away(state: ServerState) -
     assert state.intake.used == 0
 
 
-def test_calls_being_answered_are_counted_while_they_are(state: ServerState) -> None:
+def test_calls_are_counted_while_they_are_answered(state: ServerState) -> None:
     async def half_way() -> float | None:
         task = asyncio.create_task(Call(body(b"", more=True)).to(create_app(state)))
         await asyncio.sleep(0)
@@ -169,7 +169,7 @@ def test_calls_being_answered_are_counted_while_they_are(state: ServerState) -> 
     assert state.metrics.registry.get_sample_value("rollcall_requests_in_flight") == 0
 
 
-def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState) -> None:
+def test_an_internal_error_is_500_and_never_a_verdict(state: ServerState) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("secret detail")
 
@@ -181,7 +181,7 @@ def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState) -> None:
     assert counted(state, "failed", "mutate") == 1
 
 
-def test_a_workload_that_could_not_be_read_is_500(state: ServerState) -> None:
+def test_a_failed_workload_read_is_500(state: ServerState) -> None:
     cluster = replace_settings(state, koordinator(standalone=False))
     assert call(cluster, Call(body(review(gang_pod())), path="/mutate")).status == 500
 
@@ -201,7 +201,7 @@ def test_every_verdict_is_counted_with_its_rules(state: ServerState) -> None:
     assert sample("rollcall_requests_in_flight") == 0
 
 
-def test_a_verdict_under_audit_only_allows_and_counts(state: ServerState) -> None:
+def test_a_verdict_under_audit_allows_and_is_counted(state: ServerState) -> None:
     audited = replace_settings(state, koordinator(enforcement={"mode": "audit"}))
     made = call(audited, Call(body(refused())))
     response = json.loads(made.text)["response"]
@@ -212,21 +212,21 @@ def test_a_verdict_under_audit_only_allows_and_counts(state: ServerState) -> Non
     assert audited.metrics.registry.get_sample_value("rollcall_findings_total", labels) == 1
 
 
-def test_the_line_of_a_denial_names_each_rule_once(state: ServerState) -> None:
+def test_the_log_line_of_a_denial_names_each_rule_once(state: ServerState) -> None:
     cliques = [clique(f"worker{index}", labels={"koordinator.sh/qosClass": "x"}) for index in range(3)]
     with capture_logs() as lines:
         call(state, Call(body(review(pod_clique_set(*cliques)))))
     assert [line["rules"] for line in lines] == [["koordinator/qos-class"]]
 
 
-def test_what_could_not_be_judged_is_counted(state: ServerState) -> None:
+def test_unjudged_rules_are_counted(state: ServerState) -> None:
     asked = review()
     asked["request"]["object"]["metadata"]["annotations"] = {"scheduling.grove.io/koordinator-quota": "team-a"}
     call(state, Call(body(asked)))
     assert state.metrics.registry.get_sample_value("rollcall_unjudged_total", {"rule": "koordinator/quota"}) == 1
 
 
-def test_a_pod_left_alone_is_told_in_a_warning(state: ServerState) -> None:
+def test_a_pod_that_is_left_unchanged_causes_a_warning(state: ServerState) -> None:
     pod = gang_pod(annotations={"scheduling.k8s.io/group-name": "other"})
     made = call(state, Call(body(review(pod)), path="/mutate"))
     warning = "pod left as it is: metadata.annotations[scheduling.k8s.io/group-name] says that Volcano has claimed it"

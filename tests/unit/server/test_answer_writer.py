@@ -1,4 +1,4 @@
-"""An answer's head and body leave together, over a real connection."""
+"""The head and the body of an answer are sent together, over a real connection."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def closing(writer: AnswerWriter) -> None:
     assert writer.is_closing()
 
 
-def test_two_writes_of_one_turn_are_one() -> None:
+def test_two_writes_in_one_loop_iteration_are_sent_as_one() -> None:
     assert received(two) == [b"head body"]
 
 
-def test_a_write_alone_leaves_at_the_end_of_its_turn() -> None:
+def test_a_single_write_is_sent_at_the_end_of_its_loop_iteration() -> None:
     assert received(one, two) == [b"100", b"head body"]
 
 
-def test_what_is_held_is_written_before_the_connection_ends() -> None:
+def test_buffered_writes_are_sent_before_the_connection_closes() -> None:
     assert received(closing) == [b"last"]

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is one of the contract; and what an API server really sent, over HTTP."""
+"""Every body gets an answer by the contract; and recorded reviews of an API server, over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def call(state: ServerState, path: str, content: bytes) -> Call:
 
 @shared_state
 @given(content=reviews().map(json.dumps) | json_values.map(json.dumps), path=st.sampled_from(["/validate", "/mutate"]))
-def test_any_json_gets_an_answer_of_the_contract(state: ServerState, content: str, path: str) -> None:
+def test_any_json_gets_an_answer_by_the_contract(state: ServerState, content: str, path: str) -> None:
     made = call(state, path, content.encode())
     if made.status == 400:
         assert made.text.count("\n") == 1
@@ -50,7 +50,7 @@ def test_any_json_gets_an_answer_of_the_contract(state: ServerState, content: st
 
 @shared_state
 @given(content=st.binary(max_size=200), path=st.sampled_from(["/validate", "/mutate"]))
-def test_any_bytes_are_400_with_one_line(state: ServerState, content: bytes, path: str) -> None:
+def test_invalid_bytes_are_400_with_one_line(state: ServerState, content: bytes, path: str) -> None:
     made = call(state, path, content)
     assert (made.status, made.text.count("\n")) == (400, 1)
 
@@ -71,7 +71,7 @@ def mutated(client: httpx.Client, asked: Any) -> list[Any]:
     return list(json.loads(base64.b64decode(response["patch"]))) if "patch" in response else []
 
 
-def test_recorded_pods_are_patched_once_at_creation_and_never_after(client: httpx.Client) -> None:
+def test_recorded_pods_are_patched_only_at_creation(client: httpx.Client) -> None:
     asked = recorded_pods()
     creations = [one for one in asked if one["request"]["operation"] == "CREATE"]
     assert len(creations) == (1 if len(asked) == 2 else 13)
@@ -91,6 +91,6 @@ def test_recorded_pods_are_patched_once_at_creation_and_never_after(client: http
 
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
-def test_a_connection_survives_what_was_wrong(client: httpx.Client, path: str) -> None:
+def test_a_connection_survives_an_invalid_request(client: httpx.Client, path: str) -> None:
     for content in (b"{", json.dumps(review()).encode(), b"[]", json.dumps(review()).encode()):
         assert client.post(path, content=content).status_code == (200 if len(content) > 10 else 400)

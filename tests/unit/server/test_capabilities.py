@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.unit.server.conftest import review
-from tests.unit.server.test_life import FINE, REFUSED
+from tests.unit.server.test_server_endpoints import FINE, REFUSED
 from tests.unit.worlds import three_schedulers
 from webhook.server import check_endpoint
 from webhook.server.app import create_app
@@ -38,7 +38,7 @@ def ask(state: ServerState, method: str, url: str, *contents: Any) -> list[httpx
     return asyncio.run(asking())
 
 
-def test_the_table_is_that_of_the_enabled_schedulers(client: httpx.Client) -> None:
+def test_the_capability_table_shows_the_enabled_schedulers(client: httpx.Client) -> None:
     response = client.get("/capabilities")
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
     found = response.json()
@@ -62,7 +62,7 @@ spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {templat
 """
 
 
-def test_a_train_job_and_its_runtime_are_taken_together(several: ServerState) -> None:
+def test_a_train_job_and_its_runtime_are_explained_together(several: ServerState) -> None:
     for url in ("/check?scheduler=koord-scheduler&strict=true", "/capabilities?scheduler=koord-scheduler"):
         alone, together = ask(several, "POST", url, TRAIN_JOB, f"{TRAIN_JOB}---\n{RUNTIME}")
         assert "the ClusterTrainingRuntime torch" in alone.text
@@ -72,7 +72,7 @@ def test_a_train_job_and_its_runtime_are_taken_together(several: ServerState) ->
     assert not_opted_in.json()["notes"][0]["message"].startswith("not opted in: ")
 
 
-def test_a_manifest_is_explained_as_on_the_command_line(several: ServerState) -> None:
+def test_a_manifest_is_explained_like_on_the_command_line(several: ServerState) -> None:
     for body in (FINE, json.dumps(pod_clique_set())):
         (response,) = ask(several, "POST", "/capabilities", body)
         assert response.status_code == 200
@@ -85,7 +85,7 @@ def test_a_manifest_is_explained_as_on_the_command_line(several: ServerState) ->
     assert koord["edit"]["patch"] == [{"op": "remove", "path": "/metadata/annotations/grove.io~1auto-mnnvl"}]
 
 
-def test_another_scheduler_can_be_asked_for(several: ServerState) -> None:
+def test_another_scheduler_can_be_requested(several: ServerState) -> None:
     (response,) = ask(several, "POST", "/capabilities?scheduler=lpx-scheduler", REFUSED)
     (found,) = response.json()["workloads"]
     assert (found["scheduler"], found["chosenBy"], found["answer"]) == ("lpx-scheduler", "as asked for", "partly")
@@ -93,7 +93,7 @@ def test_another_scheduler_can_be_asked_for(several: ServerState) -> None:
     assert response.status_code == 400
 
 
-def test_what_cannot_be_read_is_400(several: ServerState) -> None:
+def test_unreadable_input_is_400(several: ServerState) -> None:
     for body in (b"a: [", b"\xff", b'{"kind": "AdmissionReview"}'):
         (response,) = ask(several, "POST", "/capabilities", body)
         assert response.status_code == 400
@@ -112,7 +112,7 @@ def test_more_workloads_than_are_explained_at_once_are_400(several: ServerState)
     assert answers[1].json()["error"].startswith("body: has more than 50 workloads; ")
 
 
-def test_checks_and_explanations_wait_in_one_line(several: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_and_explanations_share_one_queue(several: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_endpoint, "MAX_CHECKS", 0)
     (response,) = ask(several, "POST", "/capabilities", FINE)
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
@@ -120,7 +120,7 @@ def test_checks_and_explanations_wait_in_one_line(several: ServerState, monkeypa
     assert [one.status_code for one in ask(several, "POST", "/capabilities", FINE, FINE)] == [200, 200]
 
 
-def test_a_denial_names_who_else_could_run_it(several: ServerState) -> None:
+def test_a_denial_names_other_schedulers_that_could_run_it(several: ServerState) -> None:
     (response,) = ask(several, "POST", "/validate", json.dumps(review(CLAIMS)))
     found = response.json()["response"]
     assert found["allowed"] is False
@@ -131,7 +131,7 @@ def test_a_denial_names_who_else_could_run_it(several: ServerState) -> None:
     assert found["auditAnnotations"]["couldRun"] == "default-scheduler"
 
 
-def test_a_long_denial_keeps_its_last_line_and_its_limit(several: ServerState) -> None:
+def test_a_long_denial_is_cut_but_keeps_its_last_line(several: ServerState) -> None:
     members = [clique(f"w{index}", pod={"resourceClaims": [{"name": "gpu"}]}) for index in range(8)]
     (response,) = ask(several, "POST", "/validate", json.dumps(review(pod_clique_set(*members))))
     message = response.json()["response"]["status"]["message"]
@@ -140,7 +140,7 @@ def test_a_long_denial_keeps_its_last_line_and_its_limit(several: ServerState) -
     assert message.splitlines()[-2].endswith(" more)")
 
 
-def test_check_names_them_too(several: ServerState) -> None:
+def test_check_names_other_schedulers_that_could_run_it(several: ServerState) -> None:
     (response,) = ask(several, "POST", "/check", json.dumps(CLAIMS))
     (found,) = response.json()["couldRun"]
     assert (response.status_code, found["schedulers"]) == (422, ["default-scheduler"])

@@ -1,4 +1,4 @@
-"""Certificates for development, and pairs that somebody else made."""
+"""Certificates for development, and pairs that others made."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_a_strict_client_accepts_the_development_certificate_for_each_name(tmp_p
     assert handshake(tmp_path, host, ssl.VERIFY_X509_STRICT) == "TLSv1.3"
 
 
-def test_a_client_refuses_it_for_another_name(tmp_path: Path) -> None:
+def test_a_client_refuses_the_certificate_for_another_name(tmp_path: Path) -> None:
     make_development_certificates(tmp_path, ["webhook.test"])
     assert handshake(tmp_path, "webhook.test") == "TLSv1.3"
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(tmp_path, "example.com")
 
 
-def test_the_key_is_for_its_owner_only_and_the_authority_s_is_nowhere(tmp_path: Path) -> None:
+def test_the_key_is_readable_by_its_owner_only_and_the_authority_key_is_not_stored(tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
     assert stat.S_IMODE((tmp_path / "tls.key").stat().st_mode) == 0o600
@@ -133,12 +133,12 @@ def write_key(folder: Path, private: Any, encryption: Any) -> None:
     (folder / "tls.key").write_bytes(private.private_bytes(pem, form, encryption))
 
 
-def test_a_pair_of_another_kind_of_key_is_as_good(tmp_path: Path) -> None:
+def test_a_pair_with_another_key_type_is_accepted(tmp_path: Path) -> None:
     self_signed(tmp_path, (-1, 1), rsa.generate_private_key(65537, 2048))
     assert load_pair(tmp_path / "tls.crt", tmp_path / "tls.key").key == tmp_path / "tls.key"
 
 
-def test_what_is_wrong_with_a_pair_is_said_with_the_file(tmp_path: Path) -> None:
+def test_a_fault_of_a_pair_is_reported_with_its_file(tmp_path: Path) -> None:
     def why() -> str:
         with pytest.raises(CertificateError) as error:
             load_pair(tmp_path / "tls.crt", tmp_path / "tls.key")
@@ -159,12 +159,12 @@ def test_what_is_wrong_with_a_pair_is_said_with_the_file(tmp_path: Path) -> None
     assert why() == "tls.key: cannot be read: Is a directory"
 
 
-def test_a_name_that_no_certificate_can_bear_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_no_certificate_can_contain_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CertificateError, match="not a host name or address"):
         make_development_certificates(tmp_path, ["bücher"])
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CertificateError, match="cannot write certificates"):
         make_development_certificates(tmp_path / "file" / "certs")

@@ -1,4 +1,4 @@
-"""Who may call: `--client-ca`, `--client-name`, and both while the authority changes."""
+"""The allowed callers: `--client-ca`, `--client-name`, and both while the authority changes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import HOSTS, Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import HOSTS, Authority
-from tests.unit.server.serving_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, trusting
 from webhook.server.tls import PairFiles
 
 
@@ -48,7 +48,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-# What a client sees whose handshake fails is one of several errors: it may have sent something before it was told.
+# A failed handshake shows as one of several errors: the client may have sent data before the alert.
 REFUSED = 0
 
 
@@ -60,7 +60,7 @@ def status(client: httpx.Client, server: ServingProcess) -> int:
         return REFUSED
 
 
-def test_only_clients_of_the_authority_are_let_in(world: World, tmp_path: Path) -> None:
+def test_only_clients_of_the_authority_are_accepted(world: World, tmp_path: Path) -> None:
     ours, others = world.ours.issue("client"), world.others.issue("client")
     expired = world.ours.issue("expired", (-2, -1))
     with serving_process(tmp_path, world.files, "--client-ca", world.allowed) as server:
@@ -88,7 +88,7 @@ def test_only_clients_with_an_allowed_name_are_accepted(world: World, tmp_path: 
             assert client.get(f"{server.url}/metrics").status_code == 403
 
 
-def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path) -> None:
+def test_a_full_subject_does_not_count_as_a_name(world: World, tmp_path: Path) -> None:
     part = x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")
     whole = x509.DirectoryName(x509.Name([part]))
     arguments = ("--client-ca", world.allowed, "--client-name", "kube-apiserver")
@@ -101,38 +101,38 @@ def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path
         assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not accepted\n"
 
 
-def test_an_alternative_name_is_as_good(world: World, tmp_path: Path) -> None:
+def test_a_subject_alternative_name_is_accepted(world: World, tmp_path: Path) -> None:
     arguments = ("--client-ca", world.allowed, "--client-name", "localhost")
     with serving_process(tmp_path, world.files, *arguments) as server, world.caller(world.ours.issue("one")) as client:
         assert status(client, server) == 200
 
 
-def test_the_authority_is_read_again_too(world: World, tmp_path: Path) -> None:
+def test_the_client_authority_is_reloaded(world: World, tmp_path: Path) -> None:
     ours, others = world.ours.issue("client"), world.others.issue("client")
 
-    def asked_anew(files: PairFiles) -> int:
+    def call_over_a_new_connection(files: PairFiles) -> int:
         with world.caller(files) as client:
             return status(client, server)
 
     with serving_process(tmp_path, world.files, "--client-ca", world.allowed) as server:
-        assert (asked_anew(ours), asked_anew(others)) == (200, REFUSED)
+        assert (call_over_a_new_connection(ours), call_over_a_new_connection(others)) == (200, REFUSED)
         # What cannot be read lets the same ones in as before.
         world.allowed.write_text("nothing")
         server.until_readiness(200, f"client-ca: not loaded: {world.allowed}: no certificate in PEM form")
         assert server.metric("rollcall_certificate_refused", certificate="client-ca") == 1
-        assert (asked_anew(ours), asked_anew(others)) == (200, REFUSED)
+        assert (call_over_a_new_connection(ours), call_over_a_new_connection(others)) == (200, REFUSED)
         # Also when the server's own certificate changes meanwhile.
         world.servers.issue("tls")
         loaded = {"certificate": "serving", "outcome": "loaded"}
         eventually(lambda: server.metric("rollcall_certificate_reloads_total", **loaded) == 2, "the new pair is loaded")
-        assert (asked_anew(ours), asked_anew(others)) == (200, REFUSED)
+        assert (call_over_a_new_connection(ours), call_over_a_new_connection(others)) == (200, REFUSED)
         world.allow(world.others)
-        eventually(lambda: asked_anew(others) == 200, "the other authority's clients are let in")
-        assert asked_anew(ours) == REFUSED
+        eventually(lambda: call_over_a_new_connection(others) == 200, "the other authority's clients are let in")
+        assert call_over_a_new_connection(ours) == REFUSED
         assert server.metric("rollcall_certificate_refused", certificate="client-ca") == 0
 
 
-def test_authorities_that_only_one_parser_reads_are_none(world: World, tmp_path: Path) -> None:
+def test_authorities_that_only_one_parser_accepts_are_invalid(world: World, tmp_path: Path) -> None:
     """A name that is an INTEGER is no name to OpenSSL, and a certificate to others."""
     good = world.allowed.read_bytes()
     der = world.ours.certificate.public_bytes(serialization.Encoding.DER)

@@ -1,5 +1,5 @@
-"""How long a connection is kept: by the timers that are set, because nobody waits for minutes. And which one goes when
-another comes.
+"""How long a connection is kept, with short timers, because a test cannot wait for minutes; and which connection is
+closed for a new one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Kept(Connections):
-    """Connections whose own timers can be asked."""
+    """Connections with readable timers."""
 
     def __init__(self, most: int = 1000, seconds: float = 0) -> None:
         self.registry = CollectorRegistry()
@@ -57,7 +57,7 @@ class Kept(Connections):
 
 @asynccontextmanager
 async def opened(state: ServerState, connections: Kept, number: int) -> AsyncIterator[list[Client]]:
-    """So many connections of clients that have said nothing yet, in their order."""
+    """This many connections of clients that have sent nothing yet, in order."""
     listener = Listener(("127.0.0.1", 0), create_app(state), connections, None)
     listener.open()
     clients: list[Client] = []
@@ -124,7 +124,7 @@ def silence(connection: Connection) -> float:
     return timer.when() - asyncio.get_running_loop().time()
 
 
-async def test_a_silent_connection_is_kept_a_little_longer_than_the_api_server_keeps_it(state: ServerState) -> None:
+async def test_an_idle_connection_is_kept_slightly_longer_than_the_api_server_does(state: ServerState) -> None:
     connections = Kept()
     async with opened(state, connections, 1) as (client,):
         (connection,) = connections.found
@@ -142,7 +142,7 @@ async def test_a_silent_connection_is_kept_a_little_longer_than_the_api_server_k
         assert connections.ended(Ended.IDLE) == 1
 
 
-async def test_connections_that_are_opened_together_end_apart(state: ServerState) -> None:
+async def test_connections_that_are_opened_together_end_at_different_times(state: ServerState) -> None:
     connections = Kept(seconds=AGE)
     async with opened(state, connections, MANY):
         now = asyncio.get_running_loop().time()
@@ -154,7 +154,7 @@ async def test_connections_that_are_opened_together_end_apart(state: ServerState
         assert max(ages) - min(ages) > 0.2 * AGE
 
 
-async def test_at_the_cap_strangers_go_first_the_oldest_before_the_others(state: ServerState) -> None:
+async def test_at_the_limit_connections_without_a_review_are_closed_oldest_first(state: ServerState) -> None:
     connections = Kept(4)
     async with opened(state, connections, 4) as (known, asked, silent, uploading):
         await ask(known, REVIEW)
@@ -163,7 +163,7 @@ async def test_at_the_cap_strangers_go_first_the_oldest_before_the_others(state:
         await until(lambda: not connections.found[3].idle)
         connections.replace()
         assert await is_ended(asked)
-        # Now there is room, so nobody goes.
+        # Now there is space, so no connection is closed.
         assert connections.room() == Room(None)
         for gone in (silent, uploading):
             connections.replace()
@@ -173,7 +173,7 @@ async def test_at_the_cap_strangers_go_first_the_oldest_before_the_others(state:
         assert (await ask(known, REVIEW)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_among_those_with_a_review_the_one_whose_last_is_longest_ago_goes_first(state: ServerState) -> None:
+async def test_of_connections_with_a_review_the_least_recently_used_is_closed_first(state: ServerState) -> None:
     connections = Kept(3)
     async with opened(state, connections, 3) as clients:
         for client in (*clients, clients[0]):
@@ -185,7 +185,7 @@ async def test_among_those_with_a_review_the_one_whose_last_is_longest_ago_goes_
         assert connections.ended(Ended.REPLACED) == 3
 
 
-async def test_where_most_have_carried_a_review_an_idle_one_of_them_goes_before_a_newcomer(state: ServerState) -> None:
+async def test_if_most_have_carried_a_review_an_idle_one_is_closed_before_a_new_one(state: ServerState) -> None:
     connections = Kept(4)
     async with opened(state, connections, 4) as clients:
         for client in clients:
@@ -203,7 +203,7 @@ async def test_where_most_have_carried_a_review_an_idle_one_of_them_goes_before_
             assert (await ask(clients[3], REVIEW)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_known_connection_that_is_being_answered_is_not_taken_for_a_newcomer(
+async def test_a_known_connection_with_a_pending_answer_does_not_count_as_new(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = Kept(3)
@@ -219,7 +219,7 @@ async def test_a_known_connection_that_is_being_answered_is_not_taken_for_a_newc
         assert len(connections) == 1
 
 
-async def test_a_newcomer_waits_in_the_kernel_until_one_has_had_its_time(
+async def test_a_new_connection_waits_in_the_kernel_until_another_has_had_its_minimum_time(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections_module, "YOUNG_SECONDS", 3600.0)
@@ -235,7 +235,7 @@ async def test_a_newcomer_waits_in_the_kernel_until_one_has_had_its_time(
         assert await is_ended(clients[0])
 
 
-async def test_one_that_is_being_answered_goes_after_all_others(
+async def test_a_connection_with_a_pending_answer_is_closed_last(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = Kept(2)
@@ -249,7 +249,7 @@ async def test_one_that_is_being_answered_goes_after_all_others(
         assert await is_ended(first)
 
 
-async def test_one_over_which_nothing_came_is_closed_early_only_where_connections_are_scarce(
+async def test_a_connection_without_data_is_closed_early_only_if_connections_are_scarce(
     state: ServerState,
 ) -> None:
     connections = Kept(4)
@@ -274,12 +274,13 @@ async def fill(connections: Kept, clients: list[Client]) -> None:
     """Ask over each for more than its client takes."""
     for (_, writer), connection in zip(clients, connections.found, strict=True):
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        while not connection.unread or not connection.flow.write_paused:
-            writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(120):
+            while not connection.unread or not connection.flow.write_paused:
+                writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
+                await asyncio.sleep(0.01)
 
 
-async def test_a_few_requests_may_be_sent_ahead_and_more_end_the_connection(state: ServerState) -> None:
+async def test_a_few_pipelined_requests_are_accepted_and_more_end_the_connection(state: ServerState) -> None:
     connections = Kept()
     async with opened(state, connections, 2) as (polite, greedy):
         polite[1].write(HEALTH * (1 + MAX_AHEAD))
@@ -294,7 +295,7 @@ async def test_a_few_requests_may_be_sent_ahead_and_more_end_the_connection(stat
         assert (await ask(polite, REVIEW)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_client_that_takes_each_answer_late_is_not_cut(state: ServerState) -> None:
+async def test_a_client_that_reads_each_answer_late_keeps_its_connection(state: ServerState) -> None:
     """A busy client acknowledges an answer with its next request: at each look there is one that is not taken."""
     connections = Kept()
     async with opened(state, connections, 1) as (busy,):
@@ -325,7 +326,7 @@ async def test_an_answer_that_the_client_does_not_read_is_dropped(state: ServerS
         assert (len(connections), connections.ended(Ended.UNREAD)) == (0, 2)
 
 
-async def test_few_may_have_answers_that_they_have_not_taken(
+async def test_the_number_of_connections_with_unread_answers_is_limited(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections_module, "MAX_UNREAD", 1)
@@ -343,7 +344,7 @@ async def test_few_may_have_answers_that_they_have_not_taken(
         assert (len(connections), connections.ended(Ended.UNREAD)) == (1, 2)
 
 
-async def test_a_head_that_never_ends_is_waited_for_only_so_long(
+async def test_a_request_head_that_never_ends_has_a_deadline(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_module, "HEAD_SECONDS", 0.05)
@@ -356,7 +357,7 @@ async def test_a_head_that_never_ends_is_waited_for_only_so_long(
         assert (await ask(other, REVIEW)).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_handshake_that_is_never_done_ends(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handshake_that_never_completes_has_a_deadline(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor, "HANDSHAKE_SECONDS", 0.05)
     assert state.certificate is not None
     tls = server_context(state.certificate)

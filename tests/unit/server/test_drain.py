@@ -1,4 +1,4 @@
-"""The end of `rollcall serve`, and of its connections: no request is lost that a client sends as it is told to."""
+"""The end of `rollcall serve` and of its connections: no request of a client that obeys HTTP is lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 
 from tests.e2e.programs import eventually
 from tests.hostile import objects
+from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import serving_process, shown_to, trusting
-from tests.unit.server.test_wire import POST, Wire, whole
+from tests.unit.server.server_process import serving_process, shown_to, trusting
+from tests.unit.server.test_http_protocol import POST, Wire, whole
 from webhook.server.app import create_app
 from webhook.server.connections import Connections
 from webhook.server.large_review import LargeReview
@@ -31,7 +31,7 @@ BODY = json.dumps(review())
 
 
 class Caller:
-    """One connection that is kept, and opened anew where the last answer said that it was the last."""
+    """One connection that is kept, and reopened after an answer that closed it."""
 
     def __init__(self, port: int, client: ssl.SSLContext) -> None:
         self._port, self._client = port, client
@@ -40,7 +40,7 @@ class Caller:
         self.closing = 0
 
     def ask(self) -> int:
-        """The status of an answer. Raises `OSError` where there is none."""
+        """The status of an answer. Raises `OSError` if there is none."""
         if self._connection is None:
             self._connection = http.client.HTTPSConnection("localhost", self._port, context=self._client, timeout=30)
             self.opened += 1
@@ -75,7 +75,7 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
                 # As a Service does: until its readiness has been seen to be gone, it is sent requests.
                 while not gone.is_set():
                     statuses.append(caller.ask())
-            except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+            except Exception as error:  # noqa: BLE001 - the test reports every error
                 wrong.append(error)
             finally:
                 caller.close()
@@ -90,7 +90,7 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
         assert server.metric("rollcall_draining") == 1
         before = len(statuses)
         eventually(lambda: len(statuses) > before + 100, "requests are answered after the stop was told")
-        # Whoever comes now is answered, too, over a connection of his own.
+        # A new caller is answered too, over its own connection.
         eventually(lambda: all(caller.opened > 2 for caller in callers), "every caller has come again")
         gone.set()
         for thread in threads:
@@ -110,7 +110,7 @@ def test_the_port_closes_after_the_delay(tmp_path: Path, authority: Authority) -
             shown_to(trusting(authority.file), server.port)
 
 
-def test_every_answer_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+def test_each_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "60") as server:
         kept, idle = (Caller(server.port, trusting(authority.file)) for _ in range(2))
         assert [kept.ask(), kept.ask(), idle.ask()] == [200] * 3
@@ -144,9 +144,9 @@ ANSWERS = {
 }
 
 
-def test_whatever_is_answered_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+def test_each_kind_of_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "600") as server:
-        # One is under way when the stop is told: the server has asked for its body.
+        # One request is running at the stop: the server has asked for its body.
         held = Wire(server, authority).send(
             POST + f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n".encode()
         )
@@ -168,7 +168,7 @@ def test_whatever_is_answered_while_draining_is_its_connection_s_last(tmp_path: 
         assert server.stop() == 0
 
 
-def test_health_is_told_until_the_last_answer_is_given(tmp_path: Path, authority: Authority) -> None:
+def test_health_is_served_until_the_last_answer(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
         length = f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n"
         held = Wire(server, authority).send(POST + length.encode())
@@ -188,7 +188,7 @@ def test_health_is_told_until_the_last_answer_is_given(tmp_path: Path, authority
         held.close()
 
 
-def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path, authority: Authority) -> None:
+def test_a_forced_stop_does_not_wait_for_unfinished_requests(tmp_path: Path, authority: Authority) -> None:
     client = trusting(authority.file)
     with (
         serving_process(tmp_path, authority.issue("tls")) as server,
@@ -206,7 +206,7 @@ def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path
         assert [line["event"] for line in server.lines()] == ["serving", "stopping"]
 
 
-def test_a_connection_ends_at_its_age_with_an_answer(tmp_path: Path, authority: Authority) -> None:
+def test_a_connection_at_its_maximum_age_ends_with_an_answer(tmp_path: Path, authority: Authority) -> None:
     config = tmp_path / "rollcall.yaml"
     config.write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 1}\n"
@@ -231,7 +231,7 @@ def test_a_connection_ends_at_its_age_with_an_answer(tmp_path: Path, authority: 
         caller.close()
 
 
-def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, authority: Authority) -> None:
+def test_a_connection_without_a_maximum_age_is_kept(tmp_path: Path, authority: Authority) -> None:
     config = tmp_path / "rollcall.yaml"
     config.write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 0}\n"
@@ -245,7 +245,7 @@ def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, autho
         eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")
 
 
-def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_client(
+def test_a_stop_during_large_reviews_ends_in_time_and_answers_every_client(
     tmp_path: Path, authority: Authority
 ) -> None:
     # Each takes seconds, so that most are not answered when the time for that is over.
@@ -266,7 +266,7 @@ def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_cl
         assert time.monotonic() - told < FINISH_SECONDS + 5
 
 
-async def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_and_judged_no_more(
+async def test_large_reviews_beyond_their_deadline_get_an_answer_and_are_no_longer_judged(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, told = threading.Event(), threading.Event()

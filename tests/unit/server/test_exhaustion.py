@@ -1,5 +1,5 @@
-"""Attacks on connections and memory, each against a process of its own. A review on a new connection is answered
-meanwhile, and so is the kubelet.
+"""Attacks on connections and memory, each against a separate process. Meanwhile a review on a new connection and a
+kubelet are answered.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, trusting
 
 BODY = json.dumps(review()).encode()
 HEAD = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"
@@ -166,7 +166,7 @@ def test_stalled_uploads_share_one_budget(tmp_path: Path, authority: Authority, 
     assert server.process.returncode == 0
 
 
-def test_uploads_pay_back_when_their_clients_go(tmp_path: Path, authority: Authority) -> None:
+def test_uploads_release_their_budget_when_their_clients_disconnect(tmp_path: Path, authority: Authority) -> None:
     client = trusting(authority.file)
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
         with ExitStack() as attackers:

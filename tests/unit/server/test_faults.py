@@ -1,4 +1,6 @@
-"""What a fault of ours beside the answering costs: of looking at files a line, of anything else this process."""
+"""The effect of an internal error outside the answers: an error in reading files logs a line, any other ends the
+process.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def plan(certificates: Path) -> Plan:
     return Plan(("127.0.0.1", 0), PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE))
 
 
-def test_a_fault_in_looking_at_files_leaves_the_pair_that_serves(
+def test_an_error_in_reading_files_keeps_the_serving_pair(
     state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "LOOK_SECONDS", 0.005)
@@ -57,10 +59,10 @@ def test_a_fault_in_looking_at_files_leaves_the_pair_that_serves(
     assert {line["event"] for line in lines} == {"certificates not checked"}
 
 
-def test_what_ends_beside_the_answering_ends_the_process_with_its_fault(
+def test_a_failed_background_task_ends_the_process_with_its_error(
     state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new process does better than one that has lost a part; and it is not taken for one that was told to stop."""
+    """A restart is better than a process that lost a task; and its exit differs from a requested stop."""
 
     async def broken(*_: Any) -> None:
         raise Broken

@@ -1,4 +1,4 @@
-"""What a server reads live before it judges a gang object, whose neighbours its caches may not know yet."""
+"""The live reads of a server before it judges a gang object whose neighbours may not be in its caches yet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def below(name: str, parent: str | None) -> Manifest:
     return composite(name, **FREE, parentCompositePodGroupName=parent)
 
 
-def test_a_parent_that_was_stored_a_moment_ago_is_no_reason_for_a_warning() -> None:
+def test_a_parent_that_was_just_stored_causes_no_warning() -> None:
     world = World()
     assert "kube/parent-missing" in ask(world, below("a", "root"))["warnings"][0]
     assert world.asked == [f"{COMPOSITES}/root"]
@@ -59,8 +59,8 @@ def test_a_parent_that_was_stored_a_moment_ago_is_no_reason_for_a_warning() -> N
     assert "warnings" not in ask(world, below("a", "root"))
 
 
-def test_a_circle_is_seen_before_any_cache_knows_of_it() -> None:
-    """Whoever comes second asks for his parent, and for the ones above it, one after the other."""
+def test_a_circle_is_found_before_any_cache_has_it() -> None:
+    """The second object causes reads of its parent and of each group above, one after the other."""
     world = World()
     world.put(COMPOSITES, below("a", "b"))
     world.put(COMPOSITES, below("b", "c"))
@@ -70,7 +70,7 @@ def test_a_circle_is_seen_before_any_cache_knows_of_it() -> None:
     assert world.asked == [f"{COMPOSITES}/a", f"{COMPOSITES}/b"]
 
 
-def test_a_tree_that_is_too_high_is_seen_level_by_level() -> None:
+def test_a_tree_that_is_too_deep_is_read_level_by_level() -> None:
     world = World()
     for name, parent in (("d", "c"), ("c", "b"), ("b", "a"), ("a", None)):
         world.put(COMPOSITES, below(name, parent))
@@ -79,7 +79,7 @@ def test_a_tree_that_is_too_high_is_seen_level_by_level() -> None:
     assert world.asked == [f"{COMPOSITES}/{name}" for name in "dcba"]
 
 
-def test_what_cannot_be_read_is_a_warning_still() -> None:
+def test_an_unreadable_group_still_causes_a_warning() -> None:
     """A pod must not wait for a server that cannot ask about its group."""
     world = World()
     world.failing = OSError("no route")
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_a_warning_still() -> None:
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_the_group_of_a_pod_is_read_before_its_author_is_warned(stored: bool) -> None:
+def test_the_group_of_a_pod_is_read_live_before_a_warning(stored: bool) -> None:
     world = World()
     if stored:
         world.put(POD_GROUPS, pod_group())

@@ -1,4 +1,4 @@
-"""The budget for bodies: who is let in, who is ended for others, and that everything is paid back."""
+"""The memory budget for bodies: which are accepted, which are ended for others, and that all memory is released."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def value(counter: Counter) -> float:
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_upload_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every upload is old enough to be ended."""
     monkeypatch.setattr(intake_module, "YOUNG_SECONDS", -1.0)
 
@@ -98,7 +98,7 @@ async def read(intake: Intake, size: int, seconds: float = 30) -> int:
         return len(await read_body(call.scope, call.receive, upload, seconds))
 
 
-def test_the_slowest_upload_is_ended_where_the_next_finds_no_room() -> None:
+def test_the_slowest_upload_is_ended_if_the_next_does_not_fit() -> None:
     async def story(intake: Intake) -> None:
         slow = await Stalled(intake, 300).begun()
         fast = await Stalled(intake, 600).begun()
@@ -112,7 +112,7 @@ def test_the_slowest_upload_is_ended_where_the_next_finds_no_room() -> None:
     assert value(intake.metrics.uploads_refused) == 0
 
 
-def test_no_upload_is_ended_where_the_next_would_not_fit_for_all_that() -> None:
+def test_no_upload_is_ended_if_the_next_would_still_not_fit() -> None:
     async def story(intake: Intake) -> None:
         waiting = await Stalled(intake, 300).begun()
         intake.charge(600)
@@ -125,7 +125,7 @@ def test_no_upload_is_ended_where_the_next_would_not_fit_for_all_that() -> None:
     assert value(run(story).metrics.uploads_ended) == 0
 
 
-def test_the_one_decoding_that_is_always_let_through_ends_no_upload_in_vain() -> None:
+def test_the_guaranteed_decoding_ends_no_upload() -> None:
     async def story(intake: Intake) -> None:
         waiting = await Stalled(intake, 300).begun()
         with intake.upload(Known()) as upload:
@@ -136,7 +136,7 @@ def test_the_one_decoding_that_is_always_let_through_ends_no_upload_in_vain() ->
     assert value(run(story).metrics.uploads_ended) == 0
 
 
-def test_an_upload_that_goes_on_is_ended_after_one_that_stalled_with_more() -> None:
+def test_a_stalled_upload_is_ended_before_a_smaller_one_that_continues() -> None:
     async def story(intake: Intake) -> None:
         slow = await Stalled(intake, 50).begun()
         stalled = await Stalled(intake, 700).begun()
@@ -154,7 +154,7 @@ def test_an_upload_that_goes_on_is_ended_after_one_that_stalled_with_more() -> N
     run(story)
 
 
-def test_who_has_carried_a_review_is_ended_after_all_strangers() -> None:
+def test_uploads_of_known_connections_are_ended_last() -> None:
     async def story(intake: Intake) -> None:
         known = await Stalled(intake, 100, reviewed=True).begun()
         strangers = [await Stalled(intake, 400).begun() for _ in range(2)]
@@ -167,7 +167,7 @@ def test_who_has_carried_a_review_is_ended_after_all_strangers() -> None:
     run(story)
 
 
-def test_young_uploads_are_not_ended_and_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_young_uploads_are_not_ended_and_the_next_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "YOUNG_SECONDS", 60.0)
 
     async def story(intake: Intake) -> None:
@@ -181,7 +181,7 @@ def test_young_uploads_are_not_ended_and_the_next_is_refused(monkeypatch: pytest
     assert value(intake.metrics.uploads_refused) == 1
 
 
-def test_an_upload_that_has_sent_nothing_is_not_ended_in_vain() -> None:
+def test_an_upload_without_data_is_not_ended_because_it_holds_no_memory() -> None:
     async def story(intake: Intake) -> None:
         empty = Stalled(intake, 0)
         large = await Stalled(intake, 900).begun()
@@ -193,7 +193,7 @@ def test_an_upload_that_has_sent_nothing_is_not_ended_in_vain() -> None:
     run(story)
 
 
-def test_what_a_body_holds_is_charged_until_its_call_is_answered() -> None:
+def test_the_memory_of_a_body_is_charged_until_its_call_is_answered() -> None:
     async def story(intake: Intake) -> None:
         call = Call(body(b" " * 300, more=True), body(b" " * 400))
         with intake.upload(Known()) as upload:
@@ -207,7 +207,7 @@ def test_what_a_body_holds_is_charged_until_its_call_is_answered() -> None:
     run(story)
 
 
-def test_a_body_that_stalls_pays_back_at_its_deadline() -> None:
+def test_a_stalled_body_releases_its_budget_at_its_deadline() -> None:
     async def story(intake: Intake) -> None:
         call = Call(body(b" " * 300, more=True))
         late = pytest.raises(DeadlineExceeded, match=r"^the body did not arrive within 0.01 s$")
@@ -217,7 +217,7 @@ def test_a_body_that_stalls_pays_back_at_its_deadline() -> None:
     run(story)
 
 
-def test_decoding_ends_stalled_uploads_for_its_room() -> None:
+def test_decoding_ends_stalled_uploads_to_get_memory() -> None:
     async def story(intake: Intake) -> None:
         stalled = await Stalled(intake, 500).begun()
         with intake.upload(Known()) as upload:
@@ -233,7 +233,7 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "SMALL_BYTES", 50)
 
 
-def test_complete_large_bodies_leave_room_for_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_large_bodies_leave_memory_for_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     keeping(monkeypatch)
 
     async def story(intake: Intake) -> None:
@@ -248,7 +248,7 @@ def test_complete_large_bodies_leave_room_for_small_ones(monkeypatch: pytest.Mon
     run(story)
 
 
-def test_small_bodies_find_what_is_kept_for_them_beside_a_decoding_beyond_the_budget(
+def test_small_bodies_have_their_reserve_during_a_decoding_beyond_the_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keeping(monkeypatch)
@@ -267,7 +267,7 @@ def test_small_bodies_find_what_is_kept_for_them_beside_a_decoding_beyond_the_bu
     run(story)
 
 
-def test_a_body_that_grows_is_small_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_grows_no_longer_counts_as_small(monkeypatch: pytest.MonkeyPatch) -> None:
     keeping(monkeypatch)
 
     async def story(intake: Intake) -> None:
@@ -311,7 +311,7 @@ def test_decodings_that_do_not_fit_together_take_turns_in_their_order() -> None:
     run(story)
 
 
-def test_one_decoding_is_let_through_whatever_it_takes() -> None:
+def test_one_decoding_is_always_allowed_whatever_its_size() -> None:
     async def story(intake: Intake) -> None:
         async def whole() -> None:
             call = Call(body(b" " * 500))
@@ -327,7 +327,7 @@ def test_one_decoding_is_let_through_whatever_it_takes() -> None:
     run(story)
 
 
-def test_a_decoding_that_gets_no_room_in_time_is_turned_away() -> None:
+def test_a_decoding_without_memory_in_time_is_rejected() -> None:
     async def story(intake: Intake) -> None:
         with intake.upload(Known()) as first:
             await first.decode(900, 30)
@@ -352,7 +352,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("files", "limit"), LIMITS.values(), ids=LIMITS)
-def test_the_limit_is_that_of_the_control_group(tmp_path: Path, files: dict[str, str], limit: int) -> None:
+def test_the_memory_limit_is_read_from_the_control_group(tmp_path: Path, files: dict[str, str], limit: int) -> None:
     for name, content in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A lane: one at a time, in turns by caller, stopped when nobody waits, and bounded."""
+"""A lane: one at a time, in turns by caller, stopped when no caller waits, and bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENOUGH = 1 << 40
 
 
 class Asked:
-    """A lane whose thread waits to be let go, and what was asked of it."""
+    """A lane whose thread waits for the test, and its calls."""
 
     def __init__(self, waiting_bytes: int = ENOUGH) -> None:
         self.registry = CollectorRegistry()
@@ -35,7 +35,7 @@ class Asked:
         def judged() -> str:
             self.order.append(name)
             self.entered.set()
-            assert self.let_go.wait(10), "the test let nobody go"
+            assert self.let_go.wait(10), "the test released no thread"
             return name
 
         return lambda turn: turn.run(judged)
@@ -78,7 +78,7 @@ async def _queue(asked: Asked, *turns: tuple[str, str, int]) -> list[asyncio.Tas
     return tasks
 
 
-def test_callers_take_turns_and_the_smaller_goes_first() -> None:
+def test_callers_take_turns_and_smaller_bodies_go_first() -> None:
     async def story() -> list[str]:
         asked = Asked()
         first = await asked.busy()
@@ -94,7 +94,7 @@ def test_callers_take_turns_and_the_smaller_goes_first() -> None:
     assert asyncio.run(story()) == ["first", "small", "other", "second", "large"]
 
 
-async def test_a_deadline_is_answered_while_the_thread_still_works_and_the_thread_is_told() -> None:
+async def test_at_a_deadline_the_caller_is_answered_and_the_thread_is_stopped() -> None:
     asked, told = Asked(), threading.Event()
 
     def judged(turn: Turn) -> None:
@@ -116,7 +116,7 @@ async def test_a_deadline_is_answered_while_the_thread_still_works_and_the_threa
     assert asked.count("rollcall_lane_dropped_total", reason="late") == 1
 
 
-async def test_who_waits_too_long_or_hangs_up_never_begins() -> None:
+async def test_a_call_that_waits_too_long_or_disconnects_is_never_started() -> None:
     asked = Asked()
     first = await asked.busy()
     with pytest.raises(DeadlineExceeded):
@@ -131,7 +131,7 @@ async def test_who_waits_too_long_or_hangs_up_never_begins() -> None:
     assert sorted(asked.done) == ["first", "gone", "late", "next"]
 
 
-async def test_bodies_that_wait_are_bounded_in_bytes_and_small_ones_push_large_ones_out() -> None:
+async def test_waiting_bodies_are_bounded_in_bytes_and_small_ones_displace_large_ones() -> None:
     asked = Asked(1000)
     first = await asked.busy()
     large = await _queue(asked, *((f"{number}", "a", 300) for number in range(3)))
@@ -148,7 +148,7 @@ async def test_bodies_that_wait_are_bounded_in_bytes_and_small_ones_push_large_o
     await first
 
 
-async def test_one_body_of_any_size_may_wait() -> None:
+async def test_one_body_of_any_size_can_wait() -> None:
     asked = Asked(1000)
     first = await asked.busy()
     (huge,) = await _queue(asked, ("huge", "a", 10_000_000))
@@ -156,7 +156,7 @@ async def test_one_body_of_any_size_may_wait() -> None:
     assert [await first, await huge] == ["first", "huge"]
 
 
-async def test_a_full_lane_turns_away_the_caller_that_asks_most() -> None:
+async def test_a_full_lane_rejects_the_caller_with_the_most_requests() -> None:
     asked = Asked()
     first = await asked.busy()
     many = await _queue(asked, *((f"{number}", "a", number) for number in range(MAX_WAITING)))
@@ -173,7 +173,7 @@ async def test_a_full_lane_turns_away_the_caller_that_asks_most() -> None:
     await first
 
 
-async def test_what_is_raised_is_raised_for_the_caller_and_the_lane_goes_on() -> None:
+async def test_an_exception_reaches_its_caller_and_the_lane_continues() -> None:
     asked = Asked()
 
     def fails() -> None:
@@ -185,7 +185,7 @@ async def test_what_is_raised_is_raised_for_the_caller_and_the_lane_goes_on() ->
     assert await asked.ask("next") == "next"
 
 
-def test_what_is_to_be_freed_is_freed_in_the_thread_before_the_next() -> None:
+def test_memory_is_freed_in_the_thread_before_the_next_call() -> None:
     async def story() -> list[str]:
         asked = Asked()
         asked.let_go.set()

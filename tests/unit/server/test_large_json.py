@@ -1,4 +1,4 @@
-"""A large body is decoded in pieces to what orjson makes of it as a whole, or refused as orjson refuses it."""
+"""A large body is decoded in pieces with the same result as orjson, or refused if orjson refuses it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def whole(body: bytes) -> Any:
 
 
 @given(VALUES, st.integers(0, 30), st.sampled_from([None, 1, 4]))
-def test_pieces_come_to_the_whole(value: Any, size: int, indent: int | None) -> None:
+def test_decoding_in_pieces_gives_the_complete_value(value: Any, size: int, indent: int | None) -> None:
     body = json.dumps(value, ensure_ascii=False, indent=indent).encode()
     assert outcome(body, size) == orjson.loads(body)
 
 
 @given(VALUES, st.integers(0, 30), st.data())
-def test_what_is_no_json_as_a_whole_is_none_in_pieces(value: Any, size: int, data: st.DataObject) -> None:
+def test_invalid_json_is_invalid_in_pieces(value: Any, size: int, data: st.DataObject) -> None:
     body = bytearray(json.dumps(value, ensure_ascii=False).encode())
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(body)))
@@ -75,12 +75,12 @@ def _byte(character: int) -> bytes:
         b'[{"a":[],[]}]',
     ],
 )
-def test_a_cut_hides_no_mistake(body: bytes) -> None:
+def test_cutting_into_pieces_hides_no_error(body: bytes) -> None:
     with pytest.raises((ReviewError, orjson.JSONDecodeError)):
         in_pieces(body)
 
 
-def test_a_string_that_never_ends_is_searched_once() -> None:
+def test_an_unterminated_string_is_scanned_once() -> None:
     bodies = {count: b'{"' + b'\\"' * count for count in (2_000, 8_000)}
     assert outcome(bodies[2_000], 1) == "no JSON"
     assert growth(lambda count: outcome(bodies[count], 1), 2_000) < LINEAR
@@ -111,7 +111,7 @@ def test_other_threads_run_between_the_pieces(member: bytes) -> None:
     assert turns >= len(body) // large_json.PIECE_BYTES - 1
 
 
-# Of each of these 300 KB, with a comma where a list goes on.
+# 300 KB of each of these, with a comma between the items of a list.
 LONG = {
     "numbers": b"1," * 150_000 + b"1",
     "white space": b" " * 300_000 + b"1",
@@ -124,7 +124,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("content", LONG.values(), ids=LONG.keys())
-def test_no_match_takes_long_and_what_is_long_is_read_to_its_end(content: bytes) -> None:
+def test_every_pattern_match_is_fast_and_long_values_are_read_completely(content: bytes) -> None:
     body = b'{"a":[{},' + content + b'],"b":{"c":[1]}}'
     # 300 KB take a millisecond.
     assert max(len(match[0]) for match in large_json._TOKEN.finditer(body)) < 300_000
@@ -134,16 +134,16 @@ def test_no_match_takes_long_and_what_is_long_is_read_to_its_end(content: bytes)
     assert outcome(body.replace(b'{"c":', b'{"c" '), 1000) == "no JSON"
 
 
-def test_keys_with_numbers_are_cut_too() -> None:
+def test_objects_with_numbered_keys_are_cut_into_pieces() -> None:
     body = b"{" + b",".join(b'"%d":%d' % (number, number) for number in range(100_000)) + b"}"
     turns: list[None] = []
     assert decode(body, lambda: turns.append(None)).value == {str(number): number for number in range(100_000)}
     assert len(turns) > 5
 
 
-def test_decoding_stops_when_the_caller_is_gone() -> None:
+def test_decoding_stops_when_the_caller_disconnects() -> None:
     def stop() -> None:
-        raise Stopped("nobody waits")
+        raise Stopped("no caller waits")
 
     with pytest.raises(Stopped):
         decode(dense(b"{},", 1 << 20), stop)
@@ -156,20 +156,20 @@ def test_too_many_values_are_refused_whatever_their_size(member: bytes) -> None:
 
 
 @pytest.mark.parametrize("member", [b'{"name":""},', b"{},", b'"",', b'"f:a":{},'])
-def test_two_objects_of_the_greatest_size_pass(member: bytes) -> None:
+def test_two_objects_of_the_maximum_size_are_accepted(member: bytes) -> None:
     around = b"{%s}" if member.startswith(b'"f') else b"[%s]"
     half = around % (member * (3 * (1 << 19) // len(member)) + member.rstrip(b","))
     found = decode(b'{"object":%s,"oldObject":%s}' % (half, half), lambda: None).value
     assert len(found["object"]) == len(found["oldObject"]) > 0
 
 
-def test_what_was_decoded_in_pieces_can_be_freed() -> None:
+def test_values_that_were_decoded_in_pieces_can_be_freed() -> None:
     found = decode(dense(b"{},", 1 << 20), lambda: None)
     items = found.value["items"]
     found.release()
     assert (found.value, items) == (None, [])
 
 
-def test_strings_full_of_brackets_count_as_one() -> None:
+def test_a_string_full_of_brackets_counts_as_one_value() -> None:
     body = orjson.dumps({"command": ["[{" * (3 << 20), 'a"b\\"']})
     assert decode(body, lambda: None).value == orjson.loads(body)

@@ -1,4 +1,4 @@
-"""Large objects and manifests against a real server: others go on being answered, and memory stays bounded."""
+"""Large objects and manifests against a real server: other calls are answered, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from tests.e2e.programs import eventually
 from tests.unit.server.conftest import review
-from tests.unit.server.serving_process import ServingProcess, serving_process
-from tests.unit.server.test_life import FINE
+from tests.unit.server.server_process import ServingProcess, serving_process
+from tests.unit.server.test_server_endpoints import FINE
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE
 from webhook.server.check_endpoint import MAX_MANIFEST_BYTES
 from webhook.server.tls import PairFiles
@@ -51,7 +51,7 @@ def large_review(megabytes: int = 3) -> bytes:
     return json.dumps(review(manifest), separators=(",", ":")).encode()
 
 
-def test_others_are_answered_while_large_reviews_are_judged(serving: ServingProcess, asking: httpx.Client) -> None:
+def test_other_calls_are_answered_while_large_reviews_are_judged(serving: ServingProcess, asking: httpx.Client) -> None:
     body, small = large_review(), json.dumps(review()).encode()
     ended = threading.Event()
     statuses: list[int] = []
@@ -109,7 +109,7 @@ def aliases() -> str:
     "content", [aliases(), "a:\n" + "- []\n" * (MAX_MANIFEST_BYTES // 5 - 2)], ids=["aliases", "lists"]
 )
 @pytest.mark.parametrize("path", ["/check", "/capabilities"])
-def test_a_text_that_becomes_large_is_refused_and_takes_little_memory(
+def test_a_text_that_expands_is_refused_and_takes_little_memory(
     serving: ServingProcess, asking: httpx.Client, content: str, path: str
 ) -> None:
     before = peak_mebibytes(serving)
@@ -124,7 +124,7 @@ def test_a_check_over_a_mebibyte_is_413(asking: httpx.Client) -> None:
     assert asking.post("/check", content=FINE + "#" * (MAX_MANIFEST_BYTES - len(FINE))).status_code == 200
 
 
-def test_a_check_ends_when_its_client_goes(serving: ServingProcess, asking: httpx.Client) -> None:
+def test_a_check_ends_when_its_client_disconnects(serving: ServingProcess, asking: httpx.Client) -> None:
     documents: list[Any] = [
         pod_clique_set(*(clique(f"c{number}") for number in range(400)), name=f"s{index}") for index in range(20)
     ]

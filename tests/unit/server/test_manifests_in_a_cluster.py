@@ -1,4 +1,4 @@
-"""POST /check and /capabilities where there is a cluster: off, or without what is known of it."""
+"""POST /check and /capabilities in a cluster: turned off, or without facts about the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.cluster.world import World
 from tests.unit.server.test_capabilities import ask
-from tests.unit.server.test_life import FINE
+from tests.unit.server.test_server_endpoints import FINE
 from tests.unit.server.test_with_a_cluster import following
 from webhook.config.file import settings_from
 from webhook.config.sections import API_VERSION, KIND
@@ -38,7 +38,7 @@ def told(state: ServerState, *, on: bool) -> ServerState:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_in_a_cluster_they_are_off_and_say_what_turns_them_on(path: str) -> None:
+def test_in_a_cluster_manifest_endpoints_are_off_and_name_the_setting(path: str) -> None:
     (answer,) = ask(following(World()), "POST", path, FINE)
     assert (answer.status_code, answer.text) == (
         403,
@@ -46,17 +46,17 @@ def test_in_a_cluster_they_are_off_and_say_what_turns_them_on(path: str) -> None
     )
 
 
-def test_the_table_is_answered_all_the_same() -> None:
+def test_the_capability_table_is_served_in_a_cluster() -> None:
     (answer,) = ask(following(World()), "GET", "/capabilities", b"")
     assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_they_can_be_turned_off_where_there_is_no_cluster(state: ServerState, path: str) -> None:
+def test_manifest_endpoints_can_be_turned_off_without_a_cluster(state: ServerState, path: str) -> None:
     assert ask(told(state, on=False), "POST", path, FINE)[0].status_code == 403
 
 
-def test_turned_on_they_say_nothing_of_what_others_have() -> None:
+def test_enabled_manifest_endpoints_reveal_nothing_about_other_namespaces() -> None:
     group = KoordinatorPodGroup(2, ("team-b/other", "team-b/theirs"))
     known = ClusterFacts(
         koordinator_pod_groups=KoordinatorPodGroups({("team-b", "theirs"): group}),
@@ -72,11 +72,11 @@ def test_turned_on_they_say_nothing_of_what_others_have() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"), [("on", True), (True, True), ("off", False), (False, False), (None, None)]
 )
-def test_the_setting_is_read_as_yaml_writes_it(written: object, meant: bool | None) -> None:
+def test_the_setting_accepts_the_spellings_of_yaml(written: object, meant: bool | None) -> None:
     assert _configured(written).serving.check is meant
 
 
-def test_another_word_is_refused() -> None:
+def test_an_unknown_value_of_the_setting_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"serving\.check"):
         _configured("maybe")
 

@@ -1,4 +1,4 @@
-"""The next port below HTTP: what it says, and that each answer is its connection's last."""
+"""The next port below HTTP: its answers, and that each answer closes its connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def asked(*messages: object, query: str = "") -> Call:
     return made
 
 
-def test_uploads_that_stall_keep_no_question_from_its_answer(state: ServerState) -> None:
+def test_stalled_uploads_do_not_block_probes(state: ServerState) -> None:
     async def crowd() -> Call:
         app = create_next_app(state.intake)
         waiting = [asyncio.create_task(asked(body(b"{", more=True)).to(app)) for _ in range(STALLED)]
@@ -43,14 +43,14 @@ def test_a_body_that_does_not_arrive_in_time_is_504(state: ServerState) -> None:
     assert (made.status, made.text) == (504, "the body did not arrive within 0.01 s\n")
 
 
-def test_without_memory_for_its_body_a_question_is_turned_away(state: ServerState) -> None:
+def test_without_memory_for_its_body_a_probe_is_rejected(state: ServerState) -> None:
     state.intake.limit = state.intake.kept = 10
     made = asyncio.run(asked(body(review())).to(create_next_app(state.intake)))
     assert (made.status, made.text) == (503, "the memory for requests is full\n")
     assert (b"connection", b"close") in made.sent[0]["headers"]
 
 
-def test_a_question_that_is_too_long_is_not_decoded(state: ServerState) -> None:
+def test_a_probe_that_is_too_long_is_not_decoded(state: ServerState) -> None:
     question = json.dumps(review()).encode()
     longest, longer = (question.ljust(MAX_BODY_BYTES + more) for more in (0, 1))
     assert asyncio.run(asked(body(longest)).to(create_next_app(state.intake))).status == 200

@@ -1,4 +1,4 @@
-"""`rollcall serve` while its certificates change: nobody is turned away, and health says what is the matter."""
+"""`rollcall serve` while its certificates change: no call is rejected, and health reports the problem."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import Authority, Mounted
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority, Mounted
-from tests.unit.server.serving_process import ServingProcess, serving_process, shown_to, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, shown_to, trusting
 from webhook.certificates.files import load_pair
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.server.tls import PairFiles
@@ -41,7 +41,7 @@ def asking(url: str, client: ssl.SSLContext, *, fresh: bool) -> Iterator[Callabl
                     answer = http.post(f"{url}/validate?timeout=5s", json=review())
                     assert answer.json()["response"]["allowed"] is True
                     answered += 1
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+        except Exception as error:  # noqa: BLE001 - the test reports every error
             wrong.append(error)
 
     thread = threading.Thread(target=ask)
@@ -88,7 +88,7 @@ def test_pairs_change_under_load_without_a_restart_or_a_lost_request(tmp_path: P
         assert [line["event"] for line in server.lines()] == ["serving", *["certificate loaded"] * ROTATIONS]
 
 
-def test_bad_files_are_told_while_the_old_pair_serves(tmp_path: Path) -> None:
+def test_invalid_files_are_reported_while_the_old_pair_serves(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     mounted = Mounted(tmp_path / "secret")
     good = authority.issue("good")
@@ -124,7 +124,7 @@ NOTHING_GOOD: dict[str, tuple[Callable[[Authority], PairFiles | None], str]] = {
 
 
 @pytest.mark.parametrize(("given", "why"), NOTHING_GOOD.values(), ids=NOTHING_GOOD)
-def test_without_a_good_certificate_it_is_not_ready_says_why_and_recovers(
+def test_without_a_valid_certificate_the_server_is_not_ready_with_a_reason_and_recovers(
     tmp_path: Path, given: Callable[[Authority], PairFiles | None], why: str
 ) -> None:
     authority = Authority(tmp_path)
@@ -154,7 +154,7 @@ def next_answer(server: ServingProcess, client: ssl.SSLContext, path: str = "/ne
         return http.post(f"{server.next_url}{path}", json=review())
 
 
-def test_the_next_port_proves_which_certificate_it_was_asked_over(tmp_path: Path) -> None:
+def test_the_next_port_reports_the_certificate_of_its_connection(tmp_path: Path) -> None:
     authorities = [Authority(tmp_path / name, name) for name in ("old", "new")]
     mounted = Mounted(tmp_path / "serving")
     mounted.put(authorities[0].issue("0"))
@@ -195,7 +195,7 @@ def test_the_next_port_proves_which_certificate_it_was_asked_over(tmp_path: Path
             shown_to(new, server.port)
 
 
-def test_a_doctor_sees_the_certificate_and_the_clock(tmp_path: Path) -> None:
+def test_the_doctor_reads_the_certificate_and_the_clock(tmp_path: Path) -> None:
     """Not of a server that a test made up: the clock is told by the Date of an answer, which servers may leave out."""
     authority = Authority(tmp_path)
     files = authority.issue("tls")

@@ -1,4 +1,4 @@
-"""`rollcall serve` as a process: it starts, says where, answers, and stops when it is told."""
+"""`rollcall serve` as a process: it starts, logs its addresses, answers, and stops at a signal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webhook.certificates.files import make_development_certificates
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
-    """The process, and the line with which it said that it serves."""
+    """The process, and its log line about serving."""
     command = [sys.executable, "-m", "webhook", "serve", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         try:
@@ -42,7 +42,7 @@ def client(url: str, ca: str) -> httpx.Client:
     return httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False)
 
 
-def test_standalone_serves_with_certificates_of_its_own_and_stops_on_sigterm() -> None:
+def test_a_standalone_server_creates_its_certificates_and_stops_on_sigterm() -> None:
     with serving("--standalone", "--port", "0") as (process, line):
         assert line["event"] == "serving"
         folder = Path(line["ca"]).parent
@@ -57,7 +57,7 @@ def test_standalone_serves_with_certificates_of_its_own_and_stops_on_sigterm() -
         assert not folder.exists(), "the temporary certificates outlived the process"
 
 
-def test_an_answer_that_is_under_way_is_finished_before_the_stop() -> None:
+def test_a_pending_answer_is_completed_before_the_stop() -> None:
     raw = json.dumps(review()).encode()
     head = f"POST /validate HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(raw)}\r\nexpect: 100-continue\r\n\r\n"
     with serving("--standalone", "--port", "0") as (process, line):
@@ -82,7 +82,7 @@ def test_an_answer_that_is_under_way_is_finished_before_the_stop() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full: /dev/full of Linux")
-def test_a_log_that_cannot_be_written_costs_no_verdict(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_loses_no_verdict(tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     port = free_port()
     command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--certs", str(tmp_path), "--port", str(port)]
@@ -114,7 +114,7 @@ def until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.02)
 
 
-def test_a_configuration_and_facts_from_files(tmp_path: Path) -> None:
+def test_configuration_and_facts_can_be_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "rollcall.yaml").write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
         "scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler}]}\n"
@@ -130,14 +130,14 @@ def test_a_configuration_and_facts_from_files(tmp_path: Path) -> None:
         asked["request"]["object"]["metadata"]["annotations"] = {"scheduling.grove.io/koordinator-quota": "team-a"}
         assert asking.post("/validate", json=asked).json()["response"]["status"]["code"] == 422
     before = (certs / "tls.crt").read_bytes()
-    # A second start keeps the authority that somebody may have told curl to trust.
+    # A second start keeps the authority, because users may have told curl to trust it.
     pair = ("--cert", f"{certs}/tls.crt", "--key", f"{certs}/tls.key")
     with serving("--standalone", "--port", "0", *pair) as (_, line), client(line["url"], f"{certs}/ca.crt") as asking:
         assert asking.get("/healthz").text == "ok\n"
     assert (certs / "tls.crt").read_bytes() == before
 
 
-def test_what_a_backend_cannot_do_is_said_before_serving(tmp_path: Path) -> None:
+def test_backend_problems_are_logged_before_serving(tmp_path: Path) -> None:
     (tmp_path / "crds.yaml").write_text(
         "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinitionList\nitems: []\n"
     )
@@ -146,7 +146,7 @@ def test_what_a_backend_cannot_do_is_said_before_serving(tmp_path: Path) -> None
         assert "does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup" in line["reason"]
 
 
-def test_an_address_that_is_taken_is_one_plain_sentence() -> None:
+def test_an_address_in_use_is_reported_in_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--port", str(port)]
@@ -155,7 +155,7 @@ def test_an_address_that_is_taken_is_one_plain_sentence() -> None:
     assert ran.stderr.decode() == f"rollcall: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
 
 
-def test_a_host_that_is_none_is_told_as_that() -> None:
+def test_an_invalid_host_is_reported() -> None:
     command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--host", "no-such-host.invalid"]
     ran = subprocess.run(command, capture_output=True, check=False, timeout=30)
     assert ran.returncode == 2
@@ -172,7 +172,7 @@ def test_a_mistake_in_the_configuration_stops_the_start_before_a_socket_opens(tm
     assert ran.stderr.decode().endswith("apiVersion: is required (allowed: rollcall.dev/v1alpha1)\n")
 
 
-def test_each_denial_is_one_line_without_the_body(tmp_path: Path) -> None:
+def test_each_denial_is_one_log_line_without_the_body(tmp_path: Path) -> None:
     with serving("--standalone", "--port", "0") as (process, line), client(line["url"], line["ca"]) as asking:
         asked = review(name="training")
         asked["request"]["object"]["metadata"]["labels"] = {"rollcall.dev/scheduler": "nobody"}

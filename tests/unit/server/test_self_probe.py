@@ -1,4 +1,4 @@
-"""Readiness has seen the own port answer, and a probe that fails by itself takes nobody out of service."""
+"""Readiness probes the server's own port. A failure of the probe itself makes no server unready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.e2e.programs import free_port
-from tests.unit.server.issuing import Authority
+from tests.unit.server.certificate_issuer import Authority
 from webhook.certificates.files import Pair, load_pair, server_context
 from webhook.server import self_probe
 from webhook.server.self_probe import NOT_YET, TRIES, SelfProbe
@@ -65,7 +65,7 @@ def own_port(state: ServerState) -> list[str]:
     return [reason for reason in state.unready() if reason.startswith("own port")]
 
 
-async def test_a_port_is_not_believed_before_it_was_seen(state: ServerState, pair: Pair) -> None:
+async def test_a_port_is_not_ready_before_its_first_successful_probe(state: ServerState, pair: Pair) -> None:
     async with port(server_context(pair)) as address:
         probe = SelfProbe(state, address, client_ca=False)
         assert own_port(state) == [NOT_YET]
@@ -73,14 +73,14 @@ async def test_a_port_is_not_believed_before_it_was_seen(state: ServerState, pai
         assert own_port(state) == []
 
 
-async def test_another_certificate_is_not_ours(state: ServerState, tmp_path: Path) -> None:
+async def test_a_port_with_another_certificate_is_not_ours(state: ServerState, tmp_path: Path) -> None:
     other = load_pair(*Authority(tmp_path).issue("other"))
     async with port(server_context(other)) as address:
         await SelfProbe(state, address, client_ca=False).look()
     assert own_port(state) == ["own port: the port presents a certificate other than the loaded one"]
 
 
-def test_a_port_that_does_not_answer_is_no_port(
+def test_a_port_that_does_not_answer_fails_the_probe(
     state: ServerState, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_probe, "TRY_SECONDS", 0.2)
@@ -90,17 +90,17 @@ def test_a_port_that_does_not_answer_is_no_port(
             await SelfProbe(state, address, client_ca=False).look()
         return own_port(state)
 
-    async def nobody() -> list[str]:
+    async def no_answer() -> list[str]:
         await SelfProbe(state, ("127.0.0.1", free_port()), client_ca=False).look()
         return own_port(state)
 
     assert asyncio.run(seen(failing)) == ["own port: the answer is b'HTTP/1.1 500 Internal Server Error\\r\\n'"]
     assert asyncio.run(seen(silent)) == ["own port: no answer within 0.2 s"]
-    (why,) = asyncio.run(nobody())
+    (why,) = asyncio.run(no_answer())
     assert why.startswith("own port: no answer: ")
 
 
-def test_what_is_wrong_with_it_is_told_when_it_begins_and_when_it_counts(state: ServerState) -> None:
+def test_a_probe_failure_is_logged_when_it_begins_and_when_it_counts(state: ServerState) -> None:
     """And not twice a second for as long as it lasts."""
 
     async def story() -> None:
@@ -114,14 +114,14 @@ def test_what_is_wrong_with_it_is_told_when_it_begins_and_when_it_counts(state: 
     assert all(line["why"].removeprefix("no answer: ") for line in lines)
 
 
-def test_a_port_without_the_authorities_of_its_callers_is_not_asked(state: ServerState) -> None:
+def test_a_port_without_its_client_authorities_is_not_probed(state: ServerState) -> None:
     state.unguarded, state.refused = True, {"client-ca": "callers.crt: no such file"}
     with capture_logs() as lines:
         asyncio.run(SelfProbe(state, ("127.0.0.1", free_port()), client_ca=True).look())
     assert (own_port(state), lines) == ([NOT_YET], [])
 
 
-async def test_once_seen_a_port_is_believed_until_several_tries_have_failed(state: ServerState, pair: Pair) -> None:
+async def test_a_port_stays_ready_until_several_probes_have_failed(state: ServerState, pair: Pair) -> None:
     async with port(server_context(pair)) as address:
         probe = SelfProbe(state, address, client_ca=False)
         await probe.look()
@@ -138,7 +138,7 @@ async def test_once_seen_a_port_is_believed_until_several_tries_have_failed(stat
         assert own_port(state) == []
 
 
-async def test_a_certificate_that_changes_between_two_looks_is_no_fault(
+async def test_a_certificate_that_changes_between_two_probes_is_not_a_failure(
     state: ServerState, pair: Pair, tmp_path: Path
 ) -> None:
     following = load_pair(*Authority(tmp_path).issue("following"))
@@ -152,7 +152,7 @@ async def test_a_certificate_that_changes_between_two_looks_is_no_fault(
     assert own_port(state) == []
 
 
-def test_where_clients_must_show_a_certificate_the_handshake_is_seen(
+def test_with_required_client_certificates_the_probe_checks_the_handshake(
     state: ServerState, pair: Pair, tmp_path: Path
 ) -> None:
     context = server_context(pair)
@@ -168,7 +168,7 @@ def test_where_clients_must_show_a_certificate_the_handshake_is_seen(
     assert len(asyncio.run(story(client_ca=False))) == 1
 
 
-def test_without_a_certificate_there_is_nothing_to_be_seen(state: ServerState) -> None:
+def test_without_a_certificate_there_is_nothing_to_probe(state: ServerState) -> None:
     state.certificate = None
     probe = SelfProbe(state, ("127.0.0.1", 1), client_ca=False)
     asyncio.run(probe.look())

@@ -1,4 +1,4 @@
-"""A small body that has arrived as a whole is read without an account; every other body is left for `read_body`."""
+"""A small body that has arrived completely is read without the budget; every other body is left for `read_body`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Holding:
     reviewed: bool = False
 
     def carried_review(self) -> None:
-        """Nobody asks here."""
+        """Never called in this test."""
 
     def holds_body(self, _: Scope) -> bool:
         """As it was made."""
@@ -40,7 +40,7 @@ def test_a_small_body_is_read() -> None:
     assert read(Call(body(b"{}")), b"0" * 5000 + b"2") == b"{}"
 
 
-def test_a_length_that_is_no_number_is_an_error_of_the_caller() -> None:
+def test_a_content_length_that_is_not_a_number_is_a_client_error() -> None:
     with pytest.raises(ReviewError, match="content-length is not a number"):
         read(Call(body(b"{}")), b"ten")
 
@@ -48,12 +48,12 @@ def test_a_length_that_is_no_number_is_an_error_of_the_caller() -> None:
 @pytest.mark.parametrize(
     ("length", "holds"), [(b"11", True), (b"1" * 5000, True), (None, True), (b"2", False)], ids=str
 )
-def test_any_other_body_is_not_touched(length: bytes | None, holds: bool) -> None:
+def test_any_other_body_is_left_to_the_ordinary_reader(length: bytes | None, holds: bool) -> None:
     call = Call(body(b"{}"))
     assert read(call, length, holds=holds) is None
     assert asyncio.run(call.receive())["body"] == b"{}"
 
 
-def test_a_caller_who_has_gone_gets_no_answer() -> None:
+def test_a_disconnected_caller_gets_no_answer() -> None:
     with pytest.raises(ClientGone):
         read(Call({"type": "http.disconnect"}), b"2")

@@ -1,4 +1,4 @@
-"""How much time a call has, by what the API server says that it waits."""
+"""The deadline of a call, from the timeout of the API server."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BUDGETS = {
 
 
 @pytest.mark.parametrize(("query", "seconds"), BUDGETS.items())
-def test_an_answer_is_due_before_the_api_server_stops_waiting(query: bytes, seconds: float) -> None:
+def test_the_deadline_of_an_answer_is_before_the_api_server_s_timeout(query: bytes, seconds: float) -> None:
     assert budget(query) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
     "query", [b"timeout", b"timeout=", b"timeout=0s", b"timeout=-5s", b"timeout=5", b"timeout=NaNs"]
 )
-def test_what_is_no_time_is_told(query: bytes) -> None:
+def test_an_invalid_timeout_is_reported(query: bytes) -> None:
     with pytest.raises(ReviewError, match=r"^timeout is "):
         budget(query)
 
@@ -48,6 +48,6 @@ def test_what_is_no_time_is_told(query: bytes) -> None:
         (b"a&" * 4000 + b"timeout=1s", r"^the query of the URL has 8010 bytes, more than 256$"),
     ],
 )
-def test_what_is_too_long_for_a_time_is_not_read(query: bytes, told: str) -> None:
+def test_a_timeout_text_that_is_too_long_is_not_parsed(query: bytes, told: str) -> None:
     with pytest.raises(ReviewError, match=told):
         budget(query)

@@ -1,4 +1,4 @@
-"""What the port shows: the last good content of the files, whatever they hold now."""
+"""The presented certificate: the last valid content of the files, whatever they contain now."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from tests.e2e.programs import eventually
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import trusting
+from tests.unit.server.certificate_issuer import Authority
+from tests.unit.server.server_process import trusting
 from webhook.certificates.files import Pair, load_pair
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
@@ -104,7 +104,7 @@ def many_zeros(port: Port) -> None:
 
 
 def a_pipe(port: Port) -> None:
-    """Nobody will ever write to it."""
+    """No client ever writes to it."""
     port.files.certificate.unlink()
     os.mkfifo(port.files.certificate)
 
@@ -138,7 +138,7 @@ BAD: dict[str, tuple[Callable[[Port], object], str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "why"), BAD.values(), ids=BAD)
-def test_bad_files_leave_the_old_pair_serving_and_are_told(
+def test_invalid_files_keep_the_old_pair_and_are_reported(
     port: Port, tmp_path: Path, spoil: Callable[[Port], object], why: str
 ) -> None:
     spoil(port)
@@ -157,7 +157,7 @@ def test_bad_files_leave_the_old_pair_serving_and_are_told(
 
 
 @pytest.mark.parametrize("spoil", [spoil for spoil, _ in BAD.values()], ids=BAD)
-def test_good_files_are_shown_again_after_bad_ones(port: Port, spoil: Callable[[Port], object]) -> None:
+def test_valid_files_are_served_again_after_invalid_ones(port: Port, spoil: Callable[[Port], object]) -> None:
     spoil(port)
     port.tls.look()
     for file in port.files:
@@ -173,7 +173,7 @@ def test_good_files_are_shown_again_after_bad_ones(port: Port, spoil: Callable[[
     assert port.shown() == port.pair().leaf != port.good.leaf
 
 
-def test_the_old_content_put_back_is_no_reload(port: Port) -> None:
+def test_restoring_the_old_content_is_not_a_reload(port: Port) -> None:
     before = port.files.certificate.read_bytes()
     cut_in_two(port)
     port.tls.look()
@@ -183,7 +183,7 @@ def test_the_old_content_put_back_is_no_reload(port: Port) -> None:
     assert port.series("reloads_total", certificate="serving", outcome="loaded") == 1
 
 
-def test_a_pair_that_was_too_early_is_taken_when_its_time_has_come(port: Port) -> None:
+def test_a_pair_that_is_not_valid_yet_is_used_once_it_is_valid(port: Port) -> None:
     second = 1 / 86_400
     port.authority.issue("tls", (3 * second, 1))
     port.tls.look()
@@ -206,12 +206,12 @@ def test_without_a_pair_there_is_no_handshake(tmp_path: Path) -> None:
             port.shown(name=name)
 
 
-def test_a_client_that_names_no_server_is_shown_the_same(port: Port) -> None:
+def test_a_client_without_sni_gets_the_same_certificate(port: Port) -> None:
     # The API server names none where it was given an address.
     assert port.shown(name="127.0.0.1") == port.good.leaf
 
 
-def test_a_connection_keeps_what_it_was_shown_and_the_next_is_shown_the_new(port: Port) -> None:
+def test_an_open_connection_keeps_its_certificate_and_the_next_gets_the_new_one(port: Port) -> None:
     client = trusting(port.authority.file)
     ours, theirs = socket.socketpair()
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -266,7 +266,7 @@ CIPHERS = {
 
 
 @pytest.mark.parametrize(("cipher", "accepted"), CIPHERS.items(), ids=CIPHERS)
-def test_tls_1_2_is_spoken_with_modern_ciphers_alone(port: Port, cipher: str, accepted: bool) -> None:
+def test_tls_1_2_allows_modern_ciphers_only(port: Port, cipher: str, accepted: bool) -> None:
     client = trusting(port.authority.file, version=ssl.TLSVersion.TLSv1_2)
     client.set_ciphers(cipher)
     if accepted:
@@ -276,16 +276,16 @@ def test_tls_1_2_is_spoken_with_modern_ciphers_alone(port: Port, cipher: str, ac
             port.shown(client)
 
 
-def test_no_session_outlives_its_connection(port: Port) -> None:
+def test_no_tls_session_is_resumed_over_another_connection(port: Port) -> None:
     # What was resumed would have been shown no certificate, and asked for none.
     context = port.tls.listening
     assert context.options & ssl.OP_NO_TICKET
     assert context.num_tickets == 0
-    # Nor does one begin anew within its own.
+    # A session is not renegotiated within its connection either.
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
-def test_every_series_is_there_before_anything_is_read(tmp_path: Path) -> None:
+def test_every_series_exists_before_the_first_file_is_read(tmp_path: Path) -> None:
     port = Port(tmp_path)
     for name in ("serving", "next", "client-ca"):
         assert port.series("refused", certificate=name) == 0
@@ -297,7 +297,7 @@ def test_every_series_is_there_before_anything_is_read(tmp_path: Path) -> None:
         assert port.registry.get_sample_value(name) == 0
 
 
-def test_the_next_pair_may_be_away_and_comes_and_goes(port: Port, tmp_path: Path) -> None:
+def test_the_next_pair_is_optional_and_can_appear_and_disappear(port: Port, tmp_path: Path) -> None:
     files = PairFiles(tmp_path / "next.crt", tmp_path / "next.key")
     following = next_tls(files, port.metrics)
     client = trusting(port.authority.file)
@@ -322,8 +322,8 @@ def test_the_next_pair_may_be_away_and_comes_and_goes(port: Port, tmp_path: Path
         shown_by(following, client)
 
 
-def test_a_next_pair_of_which_nothing_can_be_known_is_told(port: Port, tmp_path: Path) -> None:
-    # As in a folder that may not be looked into, which is no hindrance to root.
+def test_an_unreadable_next_pair_is_reported(port: Port, tmp_path: Path) -> None:
+    # Like an unreadable folder, which root could read anyway.
     files = PairFiles(tmp_path / ("x" * 300), tmp_path / ("y" * 300))
     following = next_tls(files, port.metrics)
     following.look()

@@ -1,4 +1,4 @@
-"""The two endpoints of a server that follows a cluster: what they read live, and what they say when they cannot."""
+"""The two endpoints of a server that watches a cluster: their live reads, and their answers if a read fails."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ask(state: ServerState, path: str, asked: dict[str, Any]) -> Call:
     return asyncio.run(Call(body(asked), path=path, query="timeout=5s").to(create_app(state)))
 
 
-def test_the_owner_of_a_pod_is_read_live_when_no_cache_has_it() -> None:
+def test_the_set_of_a_pod_is_read_live_if_it_is_not_in_the_cache() -> None:
     world = World(POD_CLIQUE_SETS.resource)
     world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {LABEL: "koord-scheduler"}}})
     answer = ask(following(world), "/mutate", review(gang_pod()))
@@ -53,7 +53,7 @@ def test_the_owner_of_a_pod_is_read_live_when_no_cache_has_it() -> None:
     assert world.asked == [f"{SETS}/demo"]
 
 
-def test_what_a_large_review_needs_is_read_live_too() -> None:
+def test_the_facts_of_a_large_review_are_read_live() -> None:
     world = World(POD_CLIQUE_SETS.resource)
     world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {LABEL: "koord-scheduler"}}})
     pod = gang_pod()
@@ -76,7 +76,7 @@ def test_a_large_review_that_cannot_be_decided_is_500(path: str) -> None:
     assert (answer.status, answer.text) == (500, "the PodCliqueSet default/demo could not be read: no route\n")
 
 
-def test_a_pod_of_a_set_that_is_not_there_is_left_as_it_is() -> None:
+def test_a_pod_of_a_missing_set_is_left_unchanged() -> None:
     answer = ask(following(World()), "/mutate", review(gang_pod()))
     response = json.loads(answer.text)["response"]
     assert "patch" not in response
@@ -84,7 +84,7 @@ def test_a_pod_of_a_set_that_is_not_there_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
-def test_an_owner_that_cannot_be_read_is_500_and_says_why(path: str) -> None:
+def test_a_set_that_cannot_be_read_is_500_with_the_reason(path: str) -> None:
     world = World()
     world.failing = OSError("no route")
     state = following(world)
@@ -116,7 +116,7 @@ class Silent(World):
     ],
     ids=["what a decision needs", "what a refusal rests on"],
 )
-def test_a_cluster_that_does_not_answer_is_waited_for_no_longer_than_the_api_server_waits(
+def test_a_live_read_waits_no_longer_than_the_api_server_does(
     path: str, asked: dict[str, Any], facts: ClusterFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
@@ -144,7 +144,7 @@ class Held(World):
         return await super().handle_async_request(request)
 
 
-def test_256_calls_that_wait_for_the_api_server_keep_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_256_calls_that_wait_for_the_api_server_do_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
     pods = [body(review(gang_pod(labels={"app.kubernetes.io/part-of": f"s{number}"}))) for number in range(257)]
 
@@ -166,7 +166,7 @@ def test_256_calls_that_wait_for_the_api_server_keep_no_other_from_its_answer(mo
     assert [answer.status for answer in waited] == [200] * 256
 
 
-def test_a_quota_created_a_moment_ago_is_no_reason_to_refuse() -> None:
+def test_a_quota_that_was_just_created_causes_no_refusal() -> None:
     world = World(ELASTIC_QUOTAS.resource)
     facts = ClusterFacts(namespaces={"default": Namespace({})}, elastic_quotas={}, apis=frozenset({POD_GROUP}))
     workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
@@ -177,7 +177,7 @@ def test_a_quota_created_a_moment_ago_is_no_reason_to_refuse() -> None:
     assert json.loads(accepted.text)["response"]["allowed"] is True
 
 
-def test_the_namespace_of_a_new_set_is_read_live_when_no_cache_has_it() -> None:
+def test_the_namespace_of_a_new_set_is_read_live_if_it_is_not_in_the_cache() -> None:
     world = World()
     world.put("/api/v1/namespaces", namespace("default", **{LABEL: "default-scheduler"}))
     answer = ask(following(world, ClusterFacts(namespaces={})), "/mutate", review(pod_clique_set()))
@@ -189,7 +189,7 @@ def test_a_server_without_its_caches_is_not_ready() -> None:
     assert "cluster: the served kinds are not known: not asked yet" in list(state.unready())
 
 
-def test_the_caches_are_counted() -> None:
+def test_the_objects_of_the_caches_are_counted() -> None:
     exposed = following(World()).metrics.expose().decode()
     kinds = {
         "Namespace": "",
@@ -208,7 +208,7 @@ def test_the_caches_are_counted() -> None:
         assert f'rollcall_lookups_total{{outcome="{outcome}"}} 0.0' in exposed
 
 
-def test_what_a_cluster_lacks_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_kinds_of_a_cluster_are_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
     missing = "koord-scheduler: the cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup"
     state._changed(ClusterFacts(apis=frozenset()))
@@ -217,7 +217,7 @@ def test_what_a_cluster_lacks_is_logged_once(capsys: pytest.CaptureFixture[str])
     assert missing not in capsys.readouterr().out
 
 
-def test_two_schedulers_with_a_kind_of_one_name_are_counted_apart() -> None:
+def test_two_schedulers_with_a_kind_of_the_same_name_are_counted_separately() -> None:
     volcano = settings_of("volcano", standalone=False)
     both = replace(volcano, profiles={**volcano.profiles, **settings_of("kai-scheduler").profiles})
     state = ServerState(both, NOTHING_KNOWN, None)

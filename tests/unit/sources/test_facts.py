@@ -1,4 +1,4 @@
-"""Facts from manifests: each kind by what rules need of it; unknown until there was one."""
+"""Facts from manifests: each kind with the fields that rules need; unknown without an object of the kind."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ spec:
             spec_fields={Api("example.com", "v1", "X"): frozenset({"minMember", "subGroups"})},
         ),
     ),
-    "a kind that nobody reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
+    "a kind that no rule reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
     "another group's ElasticQuota": (
         "{apiVersion: example.com/v1, kind: ElasticQuota, metadata: {name: x}}",
         NOTHING_KNOWN,
@@ -282,11 +282,11 @@ spec:
 
 
 @pytest.mark.parametrize(("text", "expected"), PARTS.values(), ids=PARTS)
-def test_facts_are_what_the_manifests_say(text: str, expected: ClusterFacts) -> None:
+def test_facts_are_read_from_manifests(text: str, expected: ClusterFacts) -> None:
     assert facts(text) == expected
 
 
-def test_facts_add_to_what_is_known() -> None:
+def test_facts_are_added_to_known_ones() -> None:
     known = ClusterFacts(namespaces={"a": Namespace({"x": "1"}), "b": Namespace({})}, elastic_quotas={})
     found = facts("{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {x: '2'}}}", known)
     assert found.namespaces == {"a": Namespace({"x": "2"}), "b": Namespace({})}
@@ -327,7 +327,7 @@ BROKEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("text", "told"), BROKEN.values(), ids=BROKEN)
-def test_facts_that_cannot_be_understood_are_told_with_their_place(text: str, told: str) -> None:
+def test_malformed_facts_are_reported_with_their_place(text: str, told: str) -> None:
     with pytest.raises(InputError) as error:
         facts(text)
     assert str(error.value) == told

@@ -1,4 +1,6 @@
-"""Reading manifests: values as kubectl reads them, the place of each field, and one line for what cannot be read."""
+"""Reading manifests: values as kubectl reads them, the position of each field, and a one-line error for unreadable
+input.
+"""
 
 from __future__ import annotations
 
@@ -70,45 +72,45 @@ SCALARS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("written", "value"), SCALARS.items(), ids=SCALARS)
-def test_a_scalar_is_what_kubectl_would_send(written: str, value: Any) -> None:
+def test_a_scalar_has_the_type_that_kubectl_would_send(written: str, value: Any) -> None:
     assert values(f"a: {written}\n") == [{"a": value}]
     assert type(values(f"a: {written}\n")[0]["a"]) is type(value)
 
 
-def test_keys_become_words_and_merges_are_merged() -> None:
+def test_keys_become_strings_and_merge_keys_are_merged() -> None:
     assert values("1: x\ntrue: w\n<<: {a: 1, b: 2}\nb: 3\n") == [{"1": "x", "true": "w", "b": 3, "a": 1}]
     assert values("x: &x {a: 1}\nz: {<<: [*x, {a: 2, c: 2}]}\n") == [{"x": {"a": 1}, "z": {"a": 1, "c": 2}}]
-    # Not as YAML has it, but as kubectl does: a merge also wins over a key that stands before it.
+    # Not as in YAML, but as in kubectl: a merge key also overrides a key before it.
     assert values("a: 1\n<<: {a: 2}\n") == [{"a": 2}]
 
 
-def test_an_alias_is_a_copy_and_an_anchor_may_be_given_again() -> None:
+def test_an_alias_is_a_copy_and_an_anchor_can_be_redefined() -> None:
     ((found),) = values("a: &x {b: 1}\nc: *x\nd: &x 2\ne: *x\n")
     assert found == {"a": {"b": 1}, "c": {"b": 1}, "d": 2, "e": 2}
     assert found["a"] is not found["c"]
 
 
-def test_numbers_of_json_are_those_that_go_hands_on() -> None:
+def test_numbers_of_json_have_the_values_that_go_passes_on() -> None:
     assert values('{"a": 2.0, "b": 9223372036854775807, "c": 9223372036854775808, "d": -1.5}') == [
         {"a": 2, "b": 9223372036854775807, "c": 9223372036854775808.0, "d": -1.5}
     ]
     assert isinstance(values('{"c": 9223372036854775808}')[0]["c"], float)
 
 
-def test_json_documents_may_stand_one_behind_the_other() -> None:
+def test_several_json_documents_can_follow_each_other() -> None:
     first, second = read_text('{"a": 1}\n {"b": {"c": 2}}', "f.json")
     assert (first.manifest, second.manifest) == ({"a": 1}, {"b": {"c": 2}})
     assert second.position(FieldPath(("b", "c"))) == (2, 9)
     assert values('{"a": 1}\n---\n{b: 2}') == [{"a": 1}, {"b": 2}]
 
 
-def test_documents_are_told_apart_and_empty_ones_left_out() -> None:
+def test_documents_are_separated_and_empty_ones_skipped() -> None:
     assert values("---\n# nothing\n---\na: 1\n---\n\n---\nb: 2\n...\n") == [{"a": 1}, {"b": 2}]
     assert values("") == []
     assert [document.line for document in read_text("# c\na: 1\n---\n\nb: 2\n", "f")] == [2, 5]
 
 
-def test_json_is_read_with_tabs_and_with_a_byte_order_mark() -> None:
+def test_json_with_tabs_and_a_byte_order_mark_is_read() -> None:
     assert values('\ufeff{\n\t"a":\t"\\ud83d\\ude00"}') == [{"a": "😀"}]
     assert values(b'\xef\xbb\xbf{"a": 1}') == [{"a": 1}]
 
@@ -154,11 +156,11 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize(("text", "told"), UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_told_in_one_line_with_its_place(text: str | bytes, told: str) -> None:
+def test_unreadable_input_is_reported_in_one_line_with_its_place(text: str | bytes, told: str) -> None:
     assert why(text).startswith(told)
 
 
-def test_aliases_cannot_grow_without_bound() -> None:
+def test_the_expansion_of_aliases_is_limited() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     for before, after in zip("abcdefg", "bcdefgh", strict=True):
         lines.append(f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]")
@@ -166,7 +168,7 @@ def test_aliases_cannot_grow_without_bound() -> None:
     assert why(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]").endswith("its aliases make it too large")
 
 
-def test_aliases_cannot_nest_without_bound() -> None:
+def test_the_nesting_of_aliases_is_limited() -> None:
     lines = ["a: &a [x]", *(f"{x}: &{x} {'[' * 40}*{y}{']' * 40}" for x, y in (("b", "a"), ("c", "b"), ("d", "c")))]
     assert why("\n".join(lines)) == "f.yaml:4:47: is nested deeper than 100 levels"
 
@@ -198,13 +200,13 @@ spec:
         (("kind", "below a word"), (2, 1)),
     ],
 )
-def test_a_field_has_a_place_and_an_absent_one_its_parent_s(parts: Any, place: tuple[int, int]) -> None:
+def test_a_field_has_its_position_and_a_missing_one_that_of_its_parent(parts: Any, place: tuple[int, int]) -> None:
     (document,) = read_text(MANIFEST, "f.yaml")
     assert document.position(FieldPath(parts)) == place
 
 
 @given(json_objects)
-def test_json_is_read_as_it_was_written(manifest: dict[str, Any]) -> None:
+def test_json_survives_a_round_trip(manifest: dict[str, Any]) -> None:
     assert values(json.dumps(manifest)) == [manifest]
 
 
@@ -219,7 +221,7 @@ def keys_of(value: Any, parts: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 
 
 @given(json_objects)
-def test_the_place_of_a_key_is_where_it_stands(manifest: dict[str, Any]) -> None:
+def test_the_position_of_a_key_is_correct(manifest: dict[str, Any]) -> None:
     text = json.dumps(manifest, indent=1)
     (document,) = read_text(text, "f.json")
     lines = text.split("\n")
@@ -229,7 +231,7 @@ def test_the_place_of_a_key_is_where_it_stands(manifest: dict[str, Any]) -> None
 
 
 @given(json_objects)
-def test_yaml_and_json_say_the_same(manifest: dict[str, Any]) -> None:
+def test_yaml_and_json_give_the_same_value(manifest: dict[str, Any]) -> None:
     text = yaml.safe_dump(manifest, allow_unicode=True, default_flow_style=None, default_style='"')
     (document,) = read_text("--- # as YAML\n" + text, "f.yaml")
     assert document.manifest == manifest
@@ -239,7 +241,7 @@ def test_yaml_and_json_say_the_same(manifest: dict[str, Any]) -> None:
 
 
 @given(st.text(max_size=200) | json_values.map(json.dumps) | words)
-def test_any_text_is_documents_or_one_line_why(text: str) -> None:
+def test_any_text_gives_documents_or_a_one_line_error(text: str) -> None:
     try:
         found = read_text(text, "f.yaml")
     except InputError as error:
@@ -249,14 +251,14 @@ def test_any_text_is_documents_or_one_line_why(text: str) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_documents_or_one_line_why(content: bytes) -> None:
+def test_any_bytes_give_documents_or_a_one_line_error(content: bytes) -> None:
     try:
         read_text(content, "f.yaml")
     except InputError as error:
         assert len(str(error).split("\n")) == 1
 
 
-def test_files_are_found_in_folders_and_named_as_they_were(tmp_path: Path) -> None:
+def test_files_are_found_in_folders_and_keep_their_names(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yml", "deep/c.json", "deep/.hidden/d.yaml", "notes.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
@@ -273,20 +275,20 @@ def test_files_are_found_in_folders_and_named_as_they_were(tmp_path: Path) -> No
         list(files_of([tmp_path / ("x" * 5000)]))
 
 
-def test_what_never_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_input_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MAX_FILE_BYTES", 8 << 20)
     with pytest.raises(InputError, match=r"/dev/zero: is larger than 8 MiB"):
         read_file(Path("/dev/zero"))
 
 
 @pytest.mark.parametrize("second", ["0", "1e3", "true", '"a"'])
-def test_a_plain_value_behind_a_json_document_is_no_manifest(second: str) -> None:
+def test_a_plain_value_after_a_json_document_is_refused(second: str) -> None:
     assert why('{"kind": "A"}\n' + second).startswith("f.yaml:2:1: is not a manifest: it must be a mapping")
     # The second is JSON as far as it goes, and all of it is no YAML.
     assert why('{"kind": "A"}\n' + second + "o").startswith("f.yaml:2:1: is not YAML")
 
 
-def test_the_limits_hold_for_the_whole_text() -> None:
+def test_the_limits_apply_to_the_whole_text() -> None:
     few = Limits(documents=3, values=1000, aliased=1000)
     read_text("a: 1\n---\nb: 1\n---\nc: 1\n", "f.yaml", few)
     for text in ("a: 1\n---\n" * 4, '{"a": 1}\n' * 4):
@@ -307,7 +309,7 @@ def test_a_string_of_brackets_is_one_value() -> None:
     assert len(document.manifest["a"]) == 15000
 
 
-def test_a_string_that_never_ends_is_searched_once() -> None:
+def test_an_unterminated_string_is_scanned_once() -> None:
     few = Limits(documents=3, values=1000, aliased=1000)
 
     def read(count: int) -> None:
@@ -318,9 +320,9 @@ def test_a_string_that_never_ends_is_searched_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["a:\n" + "- 1\n" * 2000, '{"a": [' + "{}," * 2000 + "{}]}"])
-def test_reading_stops_when_the_caller_is_gone(text: str) -> None:
+def test_reading_stops_when_the_caller_disconnects(text: str) -> None:
     def stop() -> None:
-        raise Stopped("nobody waits")
+        raise Stopped("no caller waits")
 
     with pytest.raises(Stopped):
         read_text(text, "f.yaml", Limits(documents=3, values=1500, aliased=1000), stop)

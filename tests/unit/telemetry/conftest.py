@@ -1,4 +1,4 @@
-"""What these tests share with those of the server: certificates and a state."""
+"""Fixtures that these tests share with those of the server: certificates and a state."""
 
 from tests.unit.reconciler.conftest import quick
 from tests.unit.server.conftest import certificates, state

@@ -1,4 +1,4 @@
-"""A collector of traces: OTLP over HTTP on a free port, as OpenTelemetry's own takes it, that keeps what it is sent."""
+"""A collector of traces: OTLP over HTTP on a free port, which keeps the spans that it receives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class Receiver:
-    """What came, whole (`raw`) and span by span; `answer` is the status that everybody gets."""
+    """The received data, complete (`raw`) and by span; `answer` is the status of every answer."""
 
     def __init__(self) -> None:
         self.answer = 200

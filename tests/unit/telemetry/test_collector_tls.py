@@ -1,4 +1,4 @@
-"""A collector's certificate is verified as other servers' are: not stricter with a newer Python."""
+"""A collector's certificate is verified like those of other servers: not more strictly with a newer Python."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def sent(case: TrustCase, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("name", ["an authority without key identifiers", "an authority without key usage"])
-def test_a_collector_of_a_plain_authority_is_sent_traces(name: str, tmp_path: Path) -> None:
+def test_a_collector_with_a_trusted_certificate_gets_traces(name: str, tmp_path: Path) -> None:
     assert sent(TRUSTED[name], tmp_path) == 200
 
 
 @pytest.mark.parametrize("name", ["another authority", "another host", "the host as common name alone", "expired"])
-def test_a_collector_that_cannot_be_trusted_is_sent_nothing(name: str, tmp_path: Path) -> None:
+def test_an_untrusted_collector_gets_no_traces(name: str, tmp_path: Path) -> None:
     with pytest.raises(requests.exceptions.SSLError):
         sent(REFUSED[name], tmp_path)
 
 
-def test_the_exporter_sends_by_that_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exporter_uses_the_verifying_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = TRUSTED["an authority without key identifiers"]
     (tmp_path / "ca.crt").write_bytes(case.bundle)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(tmp_path / "ca.crt"))

@@ -1,4 +1,4 @@
-"""The log as it is documented: every line that the code can write, and every field of one, is on its page."""
+"""The documentation of the log: its page has every line that the code can write, and every field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def documented(column: str) -> set[str]:
     return {word for row in table.splitlines()[2:] for word in re.findall(r"`([^`]+)`", row.split("|")[1])}
 
 
-def test_every_line_is_documented() -> None:
+def test_every_log_line_is_documented() -> None:
     events = {
         constant.value
         for call in calls()
@@ -39,12 +39,12 @@ def test_every_line_is_documented() -> None:
     assert events - documented("event") == set(), "say in docs/how-to/observability.md when these are written"
 
 
-def test_every_field_is_documented() -> None:
+def test_every_log_field_is_documented() -> None:
     fields = {UNPACKED.get(keyword.arg, keyword.arg) for call in calls() for keyword in call.keywords if keyword.arg}
     assert fields - documented("field") == set(), "say in docs/how-to/observability.md what these are"
 
 
-def test_nothing_is_logged_but_by_the_log() -> None:
+def test_all_logging_goes_through_the_log_module() -> None:
     for file in (CHECKOUT / "webhook").rglob("*.py"):
         if file.parent.name not in {"cli", "doctor"} and "cli" not in file.parts:
             tree = ast.parse(file.read_text())

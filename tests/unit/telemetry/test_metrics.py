@@ -1,4 +1,4 @@
-"""The metrics as a whole: that the page lists them, that each has a test, and that those of both processes move."""
+"""All metrics: the page lists them, each has a test, and those of both processes change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import GANGS, running, until
-from tests.unit.reconciler.running import world as gangs
+from tests.unit.reconciler.running_reconciler import GANGS, running, until
+from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.worlds import gang_pod
 from webhook.cli.metric_reference import metrics_of, reference
@@ -35,7 +35,7 @@ CHECKOUT = Path(__file__).parents[3]
 SETS = "/apis/grove.io/v1alpha1/podcliquesets"
 
 
-def test_the_page_in_the_documentation_is_not_stale() -> None:
+def test_the_metrics_page_in_the_documentation_is_up_to_date() -> None:
     made = reference(metrics_of(choosing_settings()))
     page = CHECKOUT / "docs" / "reference" / "metrics.md"
     assert page.read_text() == made, "run: scripts/reference"
@@ -49,7 +49,7 @@ def test_every_metric_has_a_test() -> None:
         assert untested == [], f"of {process}"
 
 
-def test_every_label_is_bounded_and_has_its_values_before_anything_happened() -> None:
+def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
     for families in metrics_of(choosing_settings()).values():
         for family in families:
             assert all(family.labels.values()), family.name
@@ -81,14 +81,14 @@ def ask(state: ServerState, asked: dict[str, Any], path: str = "/validate") -> d
     return dict(json.loads(made.text)["response"])
 
 
-def test_a_verdict_is_counted_by_the_scheduler_that_it_was_for(state: ServerState) -> None:
+def test_a_verdict_is_counted_by_its_scheduler(state: ServerState) -> None:
     def counted(**labels: str) -> float | None:
         return state.metrics.registry.get_sample_value("rollcall_admission_decisions_total", labels)
 
     ask(state, review())
     ask(state, refused())
     ask(state, review(), "/mutate")
-    # A name that somebody wrote must not become a label.
+    # A name that a user wrote must not become a label.
     labels = {"rollcall.dev/scheduler": "no-such-scheduler"}
     ask(state, review(pod_clique_set(labels=labels)))
     # Deletions are for no scheduler to judge.
@@ -101,7 +101,7 @@ def test_a_verdict_is_counted_by_the_scheduler_that_it_was_for(state: ServerStat
     assert "no-such-scheduler" not in state.metrics.expose().decode()
 
 
-def test_the_size_of_a_patch_is_that_of_its_json(state: ServerState) -> None:
+def test_the_size_of_a_patch_is_measured_as_json(state: ServerState) -> None:
     sample = state.metrics.registry.get_sample_value
     written = [b64decode(ask(state, asked, "/mutate")["patch"]) for asked in (review(), review(gang_pod()))]
     ask(state, review(operation="DELETE"), "/mutate")
@@ -136,7 +136,7 @@ def test_the_process_and_its_event_loop_are_measured() -> None:
     assert b"_created" not in exposed.expose()
 
 
-async def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
+async def test_the_age_of_a_cache_grows_until_the_api_server_sends_anything() -> None:
     world = World(POD_CLIQUE_SETS.resource)
     live = LiveFacts(client(world), (), lambda _: None, general=(NAMESPACES, POD_CLIQUE_SETS))
     registry = CollectorRegistry()
@@ -173,7 +173,7 @@ async def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_reconciler_s_caches_are_counted_with_those_of_what_it_writes() -> None:
+async def test_the_reconciler_s_caches_are_counted_including_the_written_kinds() -> None:
     cluster: WritableWorld = gangs("demo-0-a")
     async with running(cluster) as found:
 
@@ -189,7 +189,7 @@ async def test_the_reconciler_s_caches_are_counted_with_those_of_what_it_writes(
         await until(lambda: objects("scheduler.grove.io", "PodGang") == 0)
 
 
-async def test_gangs_that_wait_for_another_try_are_in_the_queue() -> None:
+async def test_gangs_that_wait_for_a_retry_are_counted_in_the_queue() -> None:
     cluster: WritableWorld = gangs("demo-0-a")
     cluster.answering = lambda _: httpx.Response(500, json={"message": "etcd is away"})
     async with running(cluster) as found:
@@ -201,7 +201,7 @@ async def test_gangs_that_wait_for_another_try_are_in_the_queue() -> None:
         await until(lambda: depth() == 0)
 
 
-def test_what_is_read_live_is_counted_by_how_it_ended() -> None:
+def test_live_reads_are_counted_by_result() -> None:
     world = World(POD_CLIQUE_SETS.resource)
     world.put(f"{SETS.rpartition('/')[0]}/namespaces/default/podcliquesets", {"metadata": {"name": "demo"}})
     live = LiveFacts(client(world), (), lambda _: None)

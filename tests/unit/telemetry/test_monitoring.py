@@ -1,5 +1,5 @@
-"""The alerts, the dashboard and the ServiceMonitor: that what they ask for is what the processes expose, and that each
-alert is explained.
+"""The alerts, the dashboard and the ServiceMonitor: the processes expose the metrics that they query, and each alert is
+documented.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MONITORING = CHECKOUT / "manifests" / "monitoring"
 # What Prometheus adds to whatever it scrapes by a ServiceMonitor, and the bucket of a histogram.
 SCRAPED = {"job", "instance", "namespace", "pod", "service", "container", "endpoint"}
 BUCKET = "le"
-# What API servers count of the calls that fail, as tests/e2e/test_all_dead.py sees it.
+# What API servers count of the calls that fail, as tests/e2e/test_total_outage.py sees it.
 _HOOKS = frozenset({"pods.mutate.rollcall.dev", "next.validate.rollcall.dev"})
 _ERRORS = frozenset({"calling_webhook_error", "apiserver_internal_error", "no_error"})
 OF_API_SERVERS: dict[str, dict[str, frozenset[str]]] = {
@@ -67,7 +67,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """What is asked of Prometheus, and by whom; and the labels that are shown of it."""
+    """The Prometheus queries with their sources, and the labels that are shown."""
     for rule in alerts():
         yield f"{rule['expr']} {' '.join(_shown(str(rule['annotations'])))}", rule["alert"]
     for panel in dashboard()["panels"]:
@@ -81,7 +81,9 @@ def _shown(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("query", "whose"), [pytest.param(*one, id=one[1]) for one in queries()])
-def test_what_is_asked_for_is_exposed_with_those_labels(query: str, whose: str, exposed: dict[str, Family]) -> None:
+def test_every_queried_metric_is_exposed_with_the_queried_labels(
+    query: str, whose: str, exposed: dict[str, Family]
+) -> None:
     selected = _SELECTED.findall(query)
     assert selected, whose
     known: set[str] = set(SCRAPED)
@@ -99,7 +101,7 @@ def test_what_is_asked_for_is_exposed_with_those_labels(query: str, whose: str, 
 
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule["alert"]) for rule in alerts()])
-def test_every_alert_says_what_is_wrong_and_where_it_is_explained(rule: dict[str, Any]) -> None:
+def test_every_alert_has_a_description_and_a_link(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert set(rule["annotations"]) == {"summary", "description", "runbook"}
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -109,18 +111,18 @@ def test_every_alert_says_what_is_wrong_and_where_it_is_explained(rule: dict[str
     assert rule["expr"].count("(") == rule["expr"].count(")")
 
 
-def test_every_alert_that_is_explained_is_there() -> None:
+def test_every_documented_alert_exists() -> None:
     page = (CHECKOUT / "docs" / "how-to" / "observability.md").read_text()
     told = re.findall(r"^### (Rollcall.+)$", page, re.MULTILINE)
     assert sorted(told) == sorted(rule["alert"] for rule in alerts())
     assert set(re.findall(r"\]\(#(rollcall[a-z]+)\)", page)) <= {name.lower() for name in told}
 
 
-def test_the_dashboard_asks_for_each_metric_that_matters(exposed: dict[str, Family]) -> None:
+def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family]) -> None:
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     shown = {name for query, _ in queries() for name, _ in _SELECTED.findall(query)}
-    # Of what is neither shown nor alarmed about somebody should have thought.
+    # Metrics that are neither on the dashboard nor in an alert are listed on purpose.
     assert {family.name for family in exposed.values()} - {
         name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in shown
     } == {
@@ -157,7 +159,7 @@ def test_the_service_monitor_finds_the_ports_of_both_processes() -> None:
     assert {served[name] for name in asked} == {HEALTH_PORT, RECONCILER_PORT}
 
 
-def test_the_page_of_both_processes_says_the_same_of_what_both_have() -> None:
+def test_both_processes_describe_their_common_metrics_in_the_same_way() -> None:
     found = metrics_of(choosing_settings())
     server, reconciler = ({one.name: one for one in found[process]} for process in (SERVER, RECONCILER))
     for name in server.keys() & reconciler.keys():

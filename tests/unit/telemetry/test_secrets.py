@@ -1,5 +1,5 @@
-"""A marker in specs, environment values and annotations: whatever is done with them, it is in no log, metric, trace or
-/readyz. In the answer to whoever sent it, it may be.
+"""A marker in specs, environment values and annotations never appears in a log, metric, trace or /readyz. The answer to
+the sender may contain it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 from tests.unit.cluster.scripted import client, failure
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import GANGS, SETS, podgang, running, until, workload
+from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, until, workload
 from tests.unit.server.conftest import Call, body, review
 from tests.unit.telemetry.receiver import Receiver, receiving
 from tests.unit.worlds import gang_pod, koordinator
@@ -77,7 +77,7 @@ def broken(*_: Any) -> Any:
     raise RuntimeError(f"cannot make anything of {MARKER}")
 
 
-def test_denials_patches_and_failures_of_admission_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+def test_logs_and_metrics_of_admission_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     allowing = ServerState(koordinator(), NOTHING_KNOWN, None)
     failing = ServerState(koordinator(), NOTHING_KNOWN, None)
     failing.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
@@ -88,7 +88,7 @@ def test_denials_patches_and_failures_of_admission_tell_nothing_of_an_object(rec
     following.metrics.watch(following.cluster)
     with started(Tracing(receiver.endpoint, 1.0), "rollcall"):
         denied = ask(allowing, review(secretive(annotations={"grove.io/mnnvl-group": MARKER})))
-        assert MARKER in denied.text, "the answer is for whoever sent it"
+        assert MARKER in denied.text, "the answer goes to the sender"
         odd = ask(allowing, review({**secretive(), "spec": {"template": MARKER}}))
         patched = [ask(allowing, review(one), "/mutate") for one in (secretive(), pod())]
         failed = ask(failing, review(pod()), "/mutate")
@@ -126,7 +126,7 @@ def gang_that_is_refused() -> tuple[WritableWorld, bytes]:
     return cluster, json.dumps(refusal).encode()
 
 
-def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+def test_logs_and_metrics_of_the_reconciler_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     cluster, refusal = gang_that_is_refused()
     cluster.answering = lambda _: httpx.Response(422, content=refusal)
     exposed: list[bytes] = []
@@ -154,7 +154,7 @@ def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receive
         assert MARKER.encode() not in one
 
 
-def test_a_fault_of_ours_is_told_by_its_place(lines: Any) -> None:
+def test_an_internal_error_is_logged_by_its_place_in_the_code(lines: Any) -> None:
     try:
         try:
             broken()
@@ -169,7 +169,7 @@ def test_a_fault_of_ours_is_told_by_its_place(lines: Any) -> None:
     assert MARKER not in line["exception"].replace('raise RuntimeError(f"cannot make anything of {MARKER}")', "")
 
 
-def test_what_a_library_says_is_a_line_like_ours_without_what_follows_it(
+def test_a_log_record_of_a_library_becomes_one_line_without_its_traceback(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import logging

@@ -1,4 +1,4 @@
-"""Traces, as a collector gets them: what is in one, whose trace it is part of, and what one that is away costs."""
+"""Traces as a collector receives them: their content, their parents, and the cost of an unreachable collector."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import names, running, until
-from tests.unit.reconciler.running import world as gangs
+from tests.unit.reconciler.running_reconciler import names, running, until
+from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.telemetry.receiver import Receiver, Span, receiving
 from tests.unit.worlds import gang_pod, koordinator
@@ -44,7 +44,7 @@ TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 @pytest.fixture(autouse=True)
 def direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The collector of these tests is not behind anybody's proxy, and what it is sent comes at once.
+    # The collector of these tests is not behind a proxy, and spans are sent at once.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(export, "DELAY_SECONDS", 0.01)
 
@@ -69,7 +69,7 @@ def by_name(spans: list[Span]) -> dict[str, Span]:
     return {span.name: span for span in spans}
 
 
-def test_a_call_is_a_span_that_says_what_was_decided_and_by_which_rules(state: ServerState, receiver: Receiver) -> None:
+def test_the_span_of_a_call_has_its_verdict_and_rules(state: ServerState, receiver: Receiver) -> None:
     with traced(receiver):
         ask(state, refused(namespace="team-a"))
     (span,) = receiver.spans
@@ -89,34 +89,34 @@ def test_a_call_is_a_span_that_says_what_was_decided_and_by_which_rules(state: S
     }
 
 
-def test_the_trace_of_the_api_server_is_gone_on_with(state: ServerState, receiver: Receiver) -> None:
+def test_the_trace_of_the_api_server_is_continued(state: ServerState, receiver: Receiver) -> None:
     with traced(receiver, ratio=0.0):
         ask(state, review(), traceparent=f"00-{TRACE}-{CALLER}-01")
     (span,) = receiver.spans
     assert (span.trace, span.parent) == (TRACE, CALLER)
 
 
-def test_a_trace_that_the_api_server_does_not_keep_is_not_kept_here(state: ServerState, receiver: Receiver) -> None:
+def test_a_trace_that_the_api_server_does_not_sample_is_not_sampled(state: ServerState, receiver: Receiver) -> None:
     with traced(receiver):
         ask(state, review(), traceparent=f"00-{TRACE}-{CALLER}-00")
         ask(state, review(), path="/mutate")
     assert [span.name for span in receiver.spans] == ["admission mutate"]
 
 
-def test_of_traces_that_begin_here_a_part_is_kept(state: ServerState, receiver: Receiver) -> None:
+def test_own_traces_are_sampled_by_the_configured_ratio(state: ServerState, receiver: Receiver) -> None:
     with traced(receiver, ratio=0.0):
         ask(state, review())
     assert receiver.spans == []
 
 
 @pytest.mark.parametrize("header", ["", "00-0-0-01", f"ff-{TRACE}-{CALLER}-01", "\xff\n", f"00-{'0' * 32}-{CALLER}-01"])
-def test_a_header_that_is_none_begins_a_trace_of_our_own(state: ServerState, receiver: Receiver, header: str) -> None:
+def test_an_invalid_trace_header_starts_a_new_trace(state: ServerState, receiver: Receiver, header: str) -> None:
     with traced(receiver):
         assert ask(state, review(), traceparent=header).status == 200
     assert [span.parent for span in receiver.spans] == [""]
 
 
-def test_what_is_read_live_is_a_span_below_the_call_that_waits_for_it(receiver: Receiver) -> None:
+def test_a_live_read_is_a_child_span_of_its_call(receiver: Receiver) -> None:
     world = World(POD_CLIQUE_SETS.resource)
     world.put(SETS, LABELLED)
     state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
@@ -130,7 +130,7 @@ def test_what_is_read_live_is_a_span_below_the_call_that_waits_for_it(receiver: 
     assert call.attributes["rollcall.decision"] == "patched"
 
 
-def test_a_call_that_fails_is_marked_and_says_nothing_of_the_error_s_words(receiver: Receiver) -> None:
+def test_the_span_of_a_failed_call_is_marked_without_the_error_text(receiver: Receiver) -> None:
     world = World()
     world.failing = OSError("no route to MARKER")
     state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
@@ -143,7 +143,7 @@ def test_a_call_that_fails_is_marked_and_says_nothing_of_the_error_s_words(recei
     assert b"MARKER" not in b"".join(receiver.raw)
 
 
-def test_a_gang_is_a_span_and_its_writes_are_below_it_and_tell_the_api_server(receiver: Receiver) -> None:
+def test_the_writes_of_a_gang_are_child_spans_and_propagate_the_trace(receiver: Receiver) -> None:
     told: list[str | None] = []
 
     async def story() -> None:
@@ -170,7 +170,7 @@ def test_a_gang_is_a_span_and_its_writes_are_below_it_and_tell_the_api_server(re
     assert [str(header)[:-2] for header in told] == [f"00-{gang.trace}-{span.id}-" for span in writes]
 
 
-def test_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
+def test_the_span_of_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
     async def story() -> None:
         cluster: WritableWorld = gangs("demo-0-a")
         cluster.answering = lambda _: httpx.Response(500, json={"message": "no MARKER"})
@@ -186,7 +186,7 @@ def test_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
     assert b"MARKER" not in b"".join(receiver.raw)
 
 
-def test_requests_that_are_of_no_trace_tell_the_api_server_of_none(receiver: Receiver) -> None:
+def test_requests_without_a_trace_send_no_trace_header(receiver: Receiver) -> None:
     async def story() -> list[Any]:
         cluster: WritableWorld = gangs("demo-0-a")
         seen: list[Any] = []
@@ -207,7 +207,7 @@ def test_requests_that_are_of_no_trace_tell_the_api_server_of_none(receiver: Rec
     assert set(watches) == {None}
 
 
-def test_the_line_of_a_denial_names_its_trace(
+def test_the_log_line_of_a_denial_has_the_trace_id(
     state: ServerState, receiver: Receiver, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     before = structlog.get_config()
@@ -225,10 +225,10 @@ def test_the_line_of_a_denial_names_its_trace(
     assert "trace_id" not in second
 
 
-def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
+def test_an_unreachable_collector_costs_one_log_line_and_no_time() -> None:
     state = ServerState(koordinator(), NOTHING_KNOWN, None)
     before = set(threading.enumerate())
-    # Nobody listens there: port 9 is that of a service that throws everything away.
+    # No process listens there: port 9 is the discard service.
     with capture_logs() as lines:
         with started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
             begun = time.monotonic()
@@ -240,12 +240,12 @@ def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
     assert answered - begun < 20
     assert stopped - answered < spans.STOP_SECONDS + 5
     assert len([line for line in lines if line["event"] == "traces not sent"]) <= 1
-    # Nobody waits for the last try, and what it says would be heard by the next test.
+    # The last try is not awaited, and its log lines would appear in the next test.
     for thread in set(threading.enumerate()) - before:
         thread.join(60)
 
 
-def test_what_is_left_is_sent_at_the_end(
+def test_remaining_spans_are_sent_at_the_end(
     state: ServerState, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "DELAY_SECONDS", 3600)
@@ -256,7 +256,7 @@ def test_what_is_left_is_sent_at_the_end(
     assert len(receiver.spans) == 3
 
 
-def test_a_collector_that_refuses_is_said_once(state: ServerState, receiver: Receiver) -> None:
+def test_a_refusing_collector_is_reported_once(state: ServerState, receiver: Receiver) -> None:
     receiver.answer = 403
     with capture_logs() as lines, traced(receiver):
         for _ in range(20):
@@ -265,13 +265,13 @@ def test_a_collector_that_refuses_is_said_once(state: ServerState, receiver: Rec
     assert "Failed to export" in line["why"]
 
 
-def test_an_endpoint_without_a_path_gets_that_of_otlp() -> None:
+def test_an_endpoint_without_a_path_gets_the_otlp_path() -> None:
     assert export.address("http://collector:4318") == "http://collector:4318/v1/traces"
     assert export.address("http://collector:4318/") == "http://collector:4318/v1/traces"
     assert export.address("https://host/otlp/v1/traces") == "https://host/otlp/v1/traces"
 
 
-def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
+def test_without_an_endpoint_the_opentelemetry_sdk_is_not_imported() -> None:
     told = "import sys; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     used = (
         "from webhook.config.settings import Tracing; from webhook.telemetry import spans; import webhook.server.run; "
@@ -284,7 +284,7 @@ def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
     assert spans.outgoing() == {}
 
 
-def test_an_endpoint_without_opentelemetry_is_an_error_that_says_what_to_install(
+def test_an_endpoint_without_opentelemetry_is_an_error_that_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "webhook.telemetry.span_export", None)

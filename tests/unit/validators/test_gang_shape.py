@@ -22,7 +22,7 @@ CASES: dict[str, tuple[Any, list[str]]] = {
         ["grove/pod-outside-gang"],
     ),
     "a PodGang that no cache has": ({}, []),
-    "PodGangs that nobody knows": (None, []),
+    "unknown PodGangs": (None, []),
     "the PodGang of another namespace": ({("ml", "demo-0"): PodGangFacts("demo", frozenset())}, []),
 }
 
@@ -34,7 +34,7 @@ def test_a_pod_is_judged_by_the_members_of_its_pod_gang(gangs: Any, expected: li
     assert rules(validate(gang_pod(), settings=settings, facts=facts)) == expected
 
 
-def test_a_pod_gang_that_may_have_grown_is_read_again_before_a_pod_is_refused() -> None:
+def test_a_pod_gang_is_read_again_before_a_pod_is_refused() -> None:
     gangs = {("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-leader"}))}
     facts = ClusterFacts(pod_clique_sets=OWNER, pod_gangs=gangs)
     settings = settings_of("koord-scheduler", standalone=False)
@@ -83,14 +83,14 @@ UNNAMED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("cliques", "groups", "places"), UNNAMED.values(), ids=UNNAMED)
-def test_cliques_and_scaling_groups_have_names_of_their_own(
+def test_cliques_and_scaling_groups_must_have_different_names(
     cliques: list[Any], groups: list[Any], places: list[str]
 ) -> None:
     verdict = validate(pod_clique_set(*cliques, groups=groups))
     assert [str(found.at) for found in verdict.denials if found.rule == "grove/own-names"] == places
 
 
-def test_a_set_of_many_cliques_is_told_a_few_that_could_be_meant() -> None:
+def test_the_refusal_for_a_set_of_many_cliques_suggests_a_few_names() -> None:
     many = [clique(f"clique-{index:03}") for index in range(300)]
     verdict = validate(pod_clique_set(*many, groups=[scaling_group("g", "wroker")]))
     told = [found.remedy for found in verdict.findings if found.rule == "grove/scaling-group-clique"]

@@ -1,4 +1,4 @@
-"""Gang objects of others with fields of the wrong type: each such field is told by its place, whoever's the kind is."""
+"""Gang objects of others with fields of the wrong type: each such field is reported with its path, for every kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KAI = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup"}
 VOLCANO = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
 TEMPLATE = {"name": "root", "podGroupTemplates": [{"name": "worker", "schedulingPolicy": {"gang": {"minCount": "2"}}}]}
 
-# The scheduler, the object but for its metadata, and what is said.
+# The scheduler, the object without its metadata, and the expected finding.
 WRONG: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "Koordinator's PodGroup": (
         "koord-scheduler",
@@ -80,7 +80,7 @@ def metadata() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("scheduler", "manifest", "said"), WRONG.values(), ids=WRONG)
-def test_a_field_of_the_wrong_type_is_told_by_its_place(
+def test_a_field_of_the_wrong_type_is_reported_with_its_path(
     scheduler: str, manifest: dict[str, Any], said: list[str]
 ) -> None:
     settings = settings_of(scheduler, GANGS if scheduler == "default-scheduler" else {})
@@ -93,13 +93,13 @@ def test_a_field_of_the_wrong_type_is_told_by_its_place(
 
 
 @pytest.mark.parametrize("field", ["metadata", "spec"])
-def test_what_is_no_object_at_all_is_told_as_well(field: str) -> None:
+def test_a_value_that_is_not_an_object_is_reported(field: str) -> None:
     manifest = {**COMPOSITE, "metadata": metadata(), "spec": {}, field: ["x"]}
     (found,) = validate(manifest, settings=settings_of("default-scheduler", GANGS)).findings
     assert (found.rule, str(found.at)) == ("rollcall/object-shape", field)
 
 
-def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair() -> None:
+def test_a_malformed_old_object_does_not_block_its_repair() -> None:
     settings = settings_of("default-scheduler", GANGS)
     right = {**COMPOSITE, "metadata": metadata(), "spec": {"schedulingPolicy": {"basic": {}}}}
     for old in ({**right, "spec": "x"}, {**right, "spec": {"priority": "high"}}):
@@ -133,7 +133,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("scheduler", "rule"), RULES, ids=lambda one: one.id if isinstance(one, Rule) else one)
-def test_whatever_the_rules_read_of_their_own_examples_has_a_place(scheduler: str, rule: Rule) -> None:
+def test_every_field_that_a_rule_reads_of_its_examples_has_a_path(scheduler: str, rule: Rule) -> None:
     """So that a field that a new rule reads is not forgotten in the shapes."""
 
     def judged(example: Example, manifest: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Backends of other distributions, by entry point: a real one on the path, and all that may be wrong with one."""
+"""Backends of other distributions, by entry point: a real one on the path, and every possible fault."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     sys.modules.pop("toy_rollcall_backend", None)
 
 
-def test_a_profile_of_its_name_enables_a_third_party_backend(distribution: Any) -> None:
+def test_a_profile_with_its_name_enables_a_third_party_backend(distribution: Any) -> None:
     distribution("toy-scheduler = toy_rollcall_backend:ToyBackend")
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
@@ -86,7 +86,7 @@ def test_a_profile_of_its_name_enables_a_third_party_backend(distribution: Any) 
         ("other-name = toy_rollcall_backend:ToyBackend", "differs from its entry point's"),
     ],
 )
-def test_an_entry_point_that_is_no_backend_stops_the_start(distribution: Any, entry_points: str, why: str) -> None:
+def test_an_entry_point_that_is_not_a_backend_stops_the_start(distribution: Any, entry_points: str, why: str) -> None:
     distribution(entry_points)
     with pytest.raises(ConfigurationError, match=why):
         installed_backends()

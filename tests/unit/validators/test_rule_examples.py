@@ -1,4 +1,4 @@
-"""The first test of each rule: the examples that stand beside it, taken through the whole of admission."""
+"""The first test of each rule: its two examples, through the complete admission."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_passing_example_passes(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
-def test_the_failing_example_is_found_with_the_rule_s_own_action(rule: Rule) -> None:
+def test_the_failing_example_is_reported_with_the_rule_s_action(rule: Rule) -> None:
     verdict = verdict_on(rule, rule.fails)
     found = [finding for finding in verdict.findings if finding.rule == rule.id]
     assert found
@@ -47,7 +47,7 @@ def test_the_failing_example_is_found_with_the_rule_s_own_action(rule: Rule) -> 
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
-def test_a_message_says_place_value_why_and_what_to_do(rule: Rule) -> None:
+def test_a_message_has_place_value_reason_and_remedy(rule: Rule) -> None:
     for finding in verdict_on(rule, rule.fails).findings:
         message = str(finding)
         assert message.startswith(f"{finding.rule} at {finding.at}: ")

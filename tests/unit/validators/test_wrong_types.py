@@ -1,4 +1,4 @@
-"""Objects that cannot be read: every field of a wrong type is refused, and a repair is not held up."""
+"""Malformed objects: every field of a wrong type is refused, and a repair is not blocked."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("fields", "places"), MALFORMED.values(), ids=MALFORMED)
-def test_an_object_that_cannot_be_read_is_refused_at_every_wrong_field(
-    fields: dict[str, Any], places: list[str]
-) -> None:
+def test_a_malformed_object_is_refused_at_every_wrong_field(fields: dict[str, Any], places: list[str]) -> None:
     manifest = {**pod_clique_set(), **fields}
     verdict = validate(manifest)
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [
@@ -49,14 +47,14 @@ def test_an_object_that_cannot_be_read_is_refused_at_every_wrong_field(
     ],
     ids=["spec", "a clique's labels", "a clique's init containers"],
 )
-def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair(old: Any) -> None:
+def test_a_malformed_old_object_does_not_block_its_repair(old: Any) -> None:
     asked = request(pod_clique_set(), old, PCS)
     assert admission.validate(asked, NOTHING_KNOWN, koordinator()).allowed
     worse = request(pod_clique_set(GPU, annotations=NVLINK), old, PCS)
     assert rules(admission.validate(worse, NOTHING_KNOWN, koordinator())) == ["koordinator/mnnvl"]
 
 
-def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None:
+def test_a_malformed_pod_is_refused_by_validation_and_left_unchanged_by_mutation() -> None:
     asked = request(gang_pod(schedulingGates="x"))
     assert admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True)).patch == ()
     assert asked.object == gang_pod(schedulingGates="x")
@@ -64,7 +62,7 @@ def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None
     assert rules(admission.validate(request(broken), NOTHING_KNOWN, koordinator())) == ["grove/shape"]
 
 
-def test_the_envelope_says_what_a_malformed_object_is() -> None:
+def test_a_malformed_object_is_identified_by_the_review() -> None:
     verdict = admission.validate(request({"spec": {"replicas": "x"}}, kind=PCS), NOTHING_KNOWN, koordinator())
     assert [str(finding.at) for finding in verdict.findings] == ["spec.replicas"]
     listed = admission.validate(
@@ -73,7 +71,7 @@ def test_the_envelope_says_what_a_malformed_object_is() -> None:
     assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: the value has the wrong type")
 
 
-def test_a_null_is_as_good_as_absent() -> None:
+def test_a_null_field_counts_as_absent() -> None:
     manifest = pod_clique_set()
     manifest["metadata"] |= {"labels": None, "annotations": None}
     manifest["spec"]["template"] |= {"topologyConstraint": None, "podCliqueScalingGroups": None}

@@ -1,4 +1,4 @@
-"""The record of a workload that is not Grove's: made at CREATE, kept on UPDATE, and never without an opt-in."""
+"""The record of an opted-in workload: created at CREATE, kept on UPDATE, and never without an opt-in."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ KINDS = ["Job", "JobSet", "LeaderWorkerSet", "LeaderWorkerSet with a leader's te
 
 
 @pytest.mark.parametrize("manifest", WITHOUT, ids=KINDS)
-def test_a_workload_of_nobody_s_namespace_is_left_alone(manifest: Manifest) -> None:
+def test_a_workload_in_a_namespace_without_labels_is_left_unchanged(manifest: Manifest) -> None:
     found, verdict = mutate(manifest, facts=known())
     assert (found, verdict.patch) == (manifest, ())
     assert validate(manifest, facts=known()).allowed
 
 
 @pytest.mark.parametrize("manifest", WITHOUT, ids=KINDS)
-def test_a_namespace_opts_its_new_workloads_in(manifest: Manifest) -> None:
+def test_a_labelled_namespace_opts_in_its_new_workloads(manifest: Manifest) -> None:
     found, verdict = mutate(manifest, facts=known(default="koord-scheduler"))
     assert verdict.scheduler == "koord-scheduler"
     assert found["metadata"]["labels"] == LABELLED
@@ -67,7 +67,7 @@ def test_a_namespace_opts_its_new_workloads_in(manifest: Manifest) -> None:
 
 
 @pytest.mark.parametrize("manifest", WITHOUT, ids=KINDS)
-def test_a_workload_s_own_label_goes_before_its_namespace_s(manifest: Manifest) -> None:
+def test_a_workload_s_label_has_precedence_over_its_namespace_s(manifest: Manifest) -> None:
     own = deepcopy(manifest)
     own["metadata"]["labels"] = {RECORD: "volcano", "kept": "yes"}
     found, _ = mutate(own, facts=known(default="koord-scheduler"))
@@ -75,32 +75,32 @@ def test_a_workload_s_own_label_goes_before_its_namespace_s(manifest: Manifest) 
     assert all(one["metadata"]["labels"] == {RECORD: "volcano"} for one in _templates(found))
 
 
-def test_a_template_s_own_label_says_what_the_workload_says() -> None:
+def test_a_template_s_wrong_label_is_replaced_by_the_workload_s() -> None:
     found, _ = mutate(job(template=pod_template(labels={RECORD: "volcano", "kept": "yes"})))
     assert found["spec"]["template"]["metadata"]["labels"] == {**LABELLED, "kept": "yes"}
 
 
-def test_a_second_pass_finds_nothing_to_do() -> None:
+def test_a_second_pass_changes_nothing() -> None:
     for manifest in WITHOUT:
         facts = known(default="koord-scheduler")
         assert mutate(stored(manifest, facts=facts), facts=facts)[1].patch == ()
 
 
 @pytest.mark.parametrize("manifest", WITHOUT, ids=KINDS)
-def test_an_update_that_leaves_the_record_out_keeps_it(manifest: Manifest) -> None:
+def test_an_update_without_the_record_keeps_it(manifest: Manifest) -> None:
     old = stored(manifest, facts=known(default="koord-scheduler"))
     found, _ = mutate(manifest, old, facts=known(default="volcano"))
     assert found == old
 
 
 def test_a_template_that_never_had_the_label_stays_without_it() -> None:
-    # Recorded by hand while nobody admitted: the template is immutable, and every update would be refused.
+    # Recorded by hand while no webhook was registered: the template is immutable, and every update would be refused.
     old = job(suspend=True)
     found, verdict = mutate(job(suspend=False), old)
     assert (found, verdict.patch) == (job(suspend=False), ())
 
 
-def test_a_template_that_an_update_adds_is_labelled() -> None:
+def test_a_template_that_an_update_adds_gets_the_label() -> None:
     old = stored(leader_worker_set())
     found, _ = mutate(leader_worker_set(leader=pod_template()), old)
     assert found["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["labels"] == LABELLED
@@ -114,7 +114,7 @@ def test_an_older_workload_is_not_adopted_by_its_namespace(manifest: Manifest) -
 
 
 @pytest.mark.parametrize("old", [job(), job(scheduler=None)], ids=["another record", "no record"])
-def test_a_record_is_neither_changed_nor_added(old: Manifest) -> None:
+def test_an_update_can_neither_change_nor_add_a_record(old: Manifest) -> None:
     changed = job(scheduler="volcano")
     assert mutate(changed, old)[1].patch == ()
     verdict = validate(changed, old)
@@ -122,7 +122,7 @@ def test_a_record_is_neither_changed_nor_added(old: Manifest) -> None:
     assert not verdict.allowed
 
 
-def test_a_scheduler_that_no_profile_knows_is_refused_and_not_recorded() -> None:
+def test_a_scheduler_without_a_profile_is_refused_and_not_recorded() -> None:
     manifest = job(scheduler="koordinator")
     assert mutate(manifest)[1].patch == ()
     assert rules(validate(manifest)) == ["owner/scheduler-unknown"]
@@ -137,7 +137,7 @@ def _made_by(manifest: Manifest, version: str, kind: str, name: str = "demo") ->
     return found
 
 
-def test_a_job_of_a_jobset_is_the_jobset_s_affair() -> None:
+def test_a_job_of_a_jobset_is_left_to_the_jobset() -> None:
     part = _made_by(job(scheduler=None, parallelism=2, completions=5), "jobset.x-k8s.io/v1alpha2", "JobSet")
     made_it = job_set()
     made_it["metadata"]["uid"] = "1"
@@ -152,7 +152,9 @@ ANOTHER = "the JobSet demo has another uid, so the garbage collector would delet
 
 @pytest.mark.parametrize("scheduler", [None, "koord-scheduler"], ids=["by its namespace", "by its own label"])
 @pytest.mark.parametrize(("uid", "why"), [(None, NO_SUCH), ("2", ANOTHER)], ids=["no JobSet", "another JobSet"])
-def test_a_job_of_no_jobset_is_refused_after_a_live_read(uid: str | None, why: str, scheduler: str | None) -> None:
+def test_a_job_that_claims_a_missing_jobset_is_refused_after_a_live_read(
+    uid: str | None, why: str, scheduler: str | None
+) -> None:
     forged = _made_by(job(scheduler=scheduler), "jobset.x-k8s.io/v1alpha2", "JobSet")
     there = job_set()
     there["metadata"]["uid"] = uid
@@ -180,25 +182,25 @@ def test_a_job_of_a_jobset_is_not_refused_where_jobsets_cannot_be_read() -> None
         assert not validate(part, facts=replace(facts, apis=frozenset({read}))).allowed
 
 
-def test_an_update_cannot_make_a_recorded_job_the_part_of_a_jobset_that_is_not_there() -> None:
+def test_an_update_cannot_make_a_recorded_job_part_of_a_missing_jobset() -> None:
     forged = _made_by(job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
     assert rules(validate(forged, job(), facts=known())) == ["owner/foreign-job"]
-    # One that was stored before may go on: the garbage collector ends it.
+    # One that was stored before is allowed: the garbage collector deletes it.
     assert validate(forged, forged, facts=known()).allowed
 
 
-def test_a_jobset_without_a_uid_as_in_a_file_is_taken_for_the_one_that_is_named() -> None:
+def test_a_jobset_without_a_uid_as_in_a_file_is_identified_by_its_name() -> None:
     part = _made_by(job(scheduler=None), "jobset.x-k8s.io/v1alpha2", "JobSet")
     assert validate(part, facts=known(job_set(), default="koord-scheduler")).findings == ()
 
 
-def test_a_job_of_no_jobset_is_refused_whatever_scheduler_it_names() -> None:
+def test_a_job_that_claims_a_missing_jobset_is_refused_whatever_scheduler_it_names() -> None:
     forged = _made_by(job(scheduler="none-of-these"), "jobset.x-k8s.io/v1alpha2", "JobSet")
     assert rules(validate(forged, facts=known())) == ["owner/foreign-job"]
 
 
 @pytest.mark.parametrize("scheduler", [None, "koord-scheduler"], ids=["by its namespace", "by its own label"])
-def test_a_jobset_can_leave_its_jobs_behind(scheduler: str | None) -> None:
+def test_jobs_that_a_deleted_jobset_leaves_behind_can_be_updated(scheduler: str | None) -> None:
     orphan = job(scheduler=scheduler, parallelism=2, completions=5)
     part = _made_by(orphan, "jobset.x-k8s.io/v1alpha2", "JobSet")
     there = job_set()
@@ -211,7 +213,7 @@ def test_a_jobset_can_leave_its_jobs_behind(scheduler: str | None) -> None:
     assert validate(orphan, part, facts=known(there, default="koord-scheduler")).allowed == (scheduler is None)
 
 
-def test_a_job_of_something_else_is_a_workload() -> None:
+def test_a_job_of_another_controller_is_a_workload() -> None:
     own = _made_by(job(scheduler=None), "batch/v1", "CronJob")
     assert mutate(own, facts=known(default="koord-scheduler"))[1].patch
 
@@ -231,7 +233,7 @@ def test_the_jobset_of_an_older_trainjob_is_left_alone() -> None:
     assert validate(made, facts=facts).findings == ()
 
 
-def test_what_is_wrong_with_a_runtime_is_said_at_the_trainjob() -> None:
+def test_a_fault_of_a_runtime_is_reported_at_the_trainjob() -> None:
     steps = replicated("node", 2, job={"completions": 5})
     step = {"labels": {}, "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}}
     steps["template"]["metadata"] = step
@@ -244,7 +246,7 @@ def test_what_is_wrong_with_a_runtime_is_said_at_the_trainjob() -> None:
     )
 
 
-def test_what_a_trainjob_patches_is_said_at_its_patch() -> None:
+def test_a_fault_of_a_trainjob_s_patch_is_reported_at_the_patch() -> None:
     annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
     patch = {"trainingRuntimeSpec": {"template": {"metadata": {"annotations": annotations}}}}
     verdict = validate(train_job(runtimePatches=[patch]), facts=known(facts=runtimes()))
@@ -255,7 +257,7 @@ def test_what_a_trainjob_patches_is_said_at_its_patch() -> None:
     )
 
 
-def test_a_namespaced_runtime_is_looked_for_in_the_namespace() -> None:
+def test_a_namespaced_runtime_is_looked_up_in_the_namespace() -> None:
     reference = {"name": "torch", "kind": "TrainingRuntime"}
     facts = known(facts=runtimes())
     missing = validate(train_job(runtimeRef=reference), facts=facts)
@@ -265,14 +267,14 @@ def test_a_namespaced_runtime_is_looked_for_in_the_namespace() -> None:
     assert found.why == "this TrainingRuntime does not exist, so the pods of the TrainJob are unknown"
 
 
-def test_a_runtime_that_is_not_known_is_not_judged() -> None:
+def test_an_unknown_runtime_is_not_judged() -> None:
     verdict = validate(train_job(), facts=replace(known(), cluster_training_runtimes=None))
     assert [str(one) for one in verdict.unjudged] == [
         "owner/runtime at spec.runtimeRef.name: not judged: the ClusterTrainingRuntime torch unknown"
     ]
 
 
-def test_a_namespace_that_only_warns_is_warned_of_what_can_be_translated() -> None:
+def test_a_namespace_that_only_warns_gets_warnings_for_what_can_be_translated() -> None:
     facts = known()
     labels = {"rollcall.dev/enforcement": "warn"}
     warned = replace(facts, namespaces={"default": Namespace(labels)})
@@ -298,13 +300,13 @@ def test_the_profile_s_class_is_judged_with_the_template() -> None:
     assert set(rules(verdict)) == {"koordinator/qos-cpu", "koordinator/qos-priority"}
 
 
-def test_what_was_wrong_before_is_a_warning() -> None:
+def test_an_old_fault_is_a_warning() -> None:
     old = job(template=pod_template(annotations={"scheduling.k8s.io/group-name": "mine"}))
     verdict = validate({**old, "spec": {**old["spec"], "suspend": True}}, old)
     assert [(finding.rule, finding.action) for finding in verdict.findings] == [("owner/claim-unread", Action.WARN)]
 
 
-def test_a_workload_that_cannot_be_read_is_refused_with_the_place_and_left_whole() -> None:
+def test_a_malformed_workload_is_refused_with_the_field_and_not_patched() -> None:
     broken = job(parallelism="four")
     found, verdict = mutate(broken)
     assert (found, verdict.patch) == (broken, ())
@@ -313,6 +315,6 @@ def test_a_workload_that_cannot_be_read_is_refused_with_the_place_and_left_whole
     assert (refusal.rule, str(refusal.at)) == ("owner/shape", "spec.parallelism")
 
 
-def test_the_forced_scheduler_of_the_command_line_judges_what_is_not_opted_in() -> None:
+def test_the_command_line_s_scheduler_judges_workloads_that_are_not_opted_in() -> None:
     forced = replace(EVERY, forced="kai-scheduler", standalone=True)
     assert "kai/owner-no-gang" in rules(validate(job(scheduler=None), settings=forced))

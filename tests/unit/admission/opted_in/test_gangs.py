@@ -1,4 +1,4 @@
-"""The gang objects of Jobs, JobSets and LeaderWorkerSets, for each scheduler whose gangs Rollcall makes."""
+"""The gang objects of Jobs, JobSets and LeaderWorkerSets, for each scheduler whose gangs Rollcall creates."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ JOB_SET = "jobset.x-k8s.io/v1alpha2"
 LWS = "leaderworkerset.x-k8s.io/v1"
 
 
-def test_a_job_is_one_pod_group_of_koordinator_s() -> None:
+def test_for_koordinator_a_job_becomes_one_pod_group() -> None:
     workload = Job(_stored(job(parallelism=4, completions=4)))
     (gang,) = gangs_of(workload)
     owner = _owner("Job", "batch/v1")
     assert _objects(gang, workload, "koord-scheduler") == [_koordinator("demo", "demo", ["demo"], 4, owner)]
 
 
-def test_a_jobset_is_a_pod_group_for_each_part_and_all_of_them_wait_for_each_other() -> None:
+def test_for_koordinator_a_jobset_becomes_one_gang_group_with_a_pod_group_per_part() -> None:
     workload = JobSet(
         _stored(job_set(replicated("driver", 1), replicated("worker", 4, replicas=2), replicated("no", 0)))
     )
@@ -99,7 +99,7 @@ def test_a_jobset_is_a_pod_group_for_each_part_and_all_of_them_wait_for_each_oth
     ]
 
 
-def test_each_part_of_a_jobset_that_starts_in_turn_is_a_gang_by_itself() -> None:
+def test_each_part_of_a_jobset_that_starts_in_turn_is_a_separate_gang() -> None:
     parts = replicated("data", 1), replicated("node", 4, dependsOn=[{"name": "data", "status": "Complete"}])
     workload = JobSet(_stored(job_set(*parts)))
     owner = _owner("JobSet", JOB_SET)
@@ -109,7 +109,7 @@ def test_each_part_of_a_jobset_that_starts_in_turn_is_a_gang_by_itself() -> None
     ]
 
 
-def test_each_group_of_a_leaderworkerset_is_a_gang_and_bears_its_revision() -> None:
+def test_each_group_of_a_leaderworkerset_is_a_gang_labelled_with_its_revision() -> None:
     workload = LeaderWorkerSet(_stored(leader_worker_set(size=3)))
     name, owner = "demo-1-5f8", _owner("LeaderWorkerSet", LWS)
     found = _objects(group_gang(workload, "1-5f8"), workload, "koord-scheduler")
@@ -241,7 +241,7 @@ LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
     ],
     ids=["leader worker set", "jobset", "job"],
 )
-def test_pods_and_objects_agree_on_names_however_long(
+def test_pods_and_objects_agree_on_names_of_any_length(
     scheduler: str, workload: OptedInWorkload, group: str | None, pods: list[Manifest]
 ) -> None:
     manifest = {**workload.raw, "metadata": {**workload.raw["metadata"], "name": LONG, "uid": UID}}

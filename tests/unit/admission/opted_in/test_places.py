@@ -1,4 +1,4 @@
-"""Which gang a pod is of, told by what made it."""
+"""The gang of a pod, found by the pod's controller."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from webhook.model.workloads.pod import Pod
     ],
     ids=["job", "jobset", "leader", "worker", "leader of a numbered set"],
 )
-def test_a_pod_is_placed_by_its_controller(pod: Manifest, place: Place, gang: Membership) -> None:
+def test_a_pod_is_assigned_to_a_gang_by_its_controller(pod: Manifest, place: Place, gang: Membership) -> None:
     found = place_of(Pod(pod))
     assert found == place
     assert membership(place, sequenced=False) == gang
 
 
-def test_parts_that_start_in_turn_are_gangs_of_their_own() -> None:
+def test_parts_that_start_in_turn_are_separate_gangs() -> None:
     place = place_of(Pod(job_set_pod("demo", "node")))
     assert place is not None
     assert membership(place, sequenced=True) == Membership("demo-node", "demo-node")
@@ -83,17 +83,17 @@ def _controlled(pod: Manifest, **reference: Any) -> Manifest:
         "digits that are none of Kubernetes'",
     ],
 )
-def test_labels_alone_place_nobody(pod: Manifest) -> None:
+def test_labels_alone_assign_no_pod_to_a_gang(pod: Manifest) -> None:
     assert place_of(Pod(pod)) is None
 
 
-def test_a_job_that_bears_a_jobset_s_labels_is_the_job_that_it_is() -> None:
+def test_a_job_with_a_jobset_s_labels_is_still_its_own_workload() -> None:
     pod = job_set_pod("victim", "node")
     pod["metadata"]["ownerReferences"][0]["name"] = "intruder"
     assert place_of(Pod(pod)) == Place(Needed("jobs", ("default", "intruder")))
 
 
-def test_the_controller_counts_among_several_owners() -> None:
+def test_of_several_owner_references_the_controller_counts() -> None:
     pod = job_pod("demo")
     group = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "demo", "uid": "2"}
     pod["metadata"]["ownerReferences"].insert(0, group)

@@ -1,4 +1,4 @@
-"""What a pod of a TrainJob, JobSet, LeaderWorkerSet or Job gets, scheduler by scheduler."""
+"""The preparation of a pod of a TrainJob, JobSet, LeaderWorkerSet or Job, for each scheduler."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _added(pod: Manifest, facts: ClusterFacts, settings: Any = EVERY) -> dict[st
     ],
     ids=["Job", "JobSet", "leader", "worker"],
 )
-def test_koordinator_s_pods_bear_their_pod_group(pod: Manifest, gang: str, member: str) -> None:
+def test_koordinator_s_pods_name_their_pod_group(pod: Manifest, gang: str, member: str) -> None:
     assert _added(pod, _known("koord-scheduler")) == {
         "labels": {"pod-group.scheduling.sigs.k8s.io": member, GANG: gang, MEMBER: member},
         "annotations": {STAMP: "koord-scheduler"},
@@ -80,7 +80,7 @@ def test_koordinator_s_pods_bear_their_pod_group(pod: Manifest, gang: str, membe
     }
 
 
-def test_volcano_s_pods_bear_the_group_of_the_whole_gang() -> None:
+def test_volcano_s_pods_name_the_group_of_the_whole_gang() -> None:
     assert _added(job_set_pod("demo", "worker", 0, recorded("volcano")), _known("volcano")) == {
         "labels": {GANG: "demo", MEMBER: "demo-worker"},
         "annotations": {
@@ -100,7 +100,7 @@ def test_volcano_s_pods_bear_the_group_of_the_whole_gang() -> None:
         ("v1beta1", {"schedulingGroup": {"podGroupName": "demo-worker"}}),
     ],
 )
-def test_kube_scheduler_s_pods_are_of_a_group_of_the_workload_api(generation: str, spec: dict[str, Any]) -> None:
+def test_kube_scheduler_s_pods_name_a_group_of_the_workload_api(generation: str, spec: dict[str, Any]) -> None:
     config = {"gangScheduling": True, "apiGeneration": generation}
     settings = schedulers({"name": "default-scheduler", "config": config})
     pod = job_set_pod("demo", "worker", 0, recorded("default-scheduler"))
@@ -123,7 +123,7 @@ def test_kube_scheduler_s_pods_are_of_a_group_of_the_workload_api(generation: st
         ({"example.com/queue": "team-a"}, {"queueLabelKey": "example.com/queue"}, {}, "team-a"),
     ],
 )
-def test_kai_s_pods_get_scheduler_and_queue_and_nothing_more(
+def test_kai_s_pods_get_only_scheduler_and_queue(
     labels: dict[str, str], config: dict[str, str], own: dict[str, str], queue: str | None
 ) -> None:
     settings = schedulers({"name": "kai-scheduler", "config": config})
@@ -139,7 +139,7 @@ def test_kai_s_pods_get_scheduler_and_queue_and_nothing_more(
 @pytest.mark.parametrize(
     ("of_job_set", "queue"), [({}, "team-a"), ({"labels": {"kai.scheduler/queue": "team-b"}}, "team-b")]
 )
-def test_a_trainjob_s_queue_counts_where_its_jobset_names_none(of_job_set: dict[str, Any], queue: str) -> None:
+def test_a_trainjob_s_queue_is_used_if_its_jobset_names_none(of_job_set: dict[str, Any], queue: str) -> None:
     made = job_set(replicated("node"), scheduler="kai-scheduler", **of_job_set)
     reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "demo", "controller": True}
     made["metadata"]["ownerReferences"] = [reference]
@@ -157,13 +157,13 @@ def test_a_trainjob_s_quota_reaches_its_pods() -> None:
     assert added["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
 
 
-def test_a_part_that_starts_in_turn_is_a_gang_of_its_own() -> None:
+def test_a_part_that_starts_in_turn_is_a_separate_gang() -> None:
     parts = replicated("data", 1), replicated("node", 4, dependsOn=[{"name": "data"}])
     added = _added(job_set_pod("demo", "node", 0, recorded()), known(job_set(*parts)))
     assert added["labels"][GANG] == "demo-node"
 
 
-def test_the_pod_gate_is_the_profile_s_to_ask_for() -> None:
+def test_a_pod_gets_the_gate_only_if_the_profile_asks_for_it() -> None:
     settings = schedulers({"name": "koord-scheduler", "gate": True})
     added = _added(job_pod("demo", recorded()), _known("koord-scheduler"), settings)
     assert added["spec"]["schedulingGates"] == [{"name": "rollcall.dev/gang-sync"}]
@@ -185,7 +185,7 @@ def _claimed(scheduler: str, claim: dict[str, Any]) -> Manifest:
 
 
 @pytest.mark.parametrize(("scheduler", "claim"), CLAIMS, ids=[name for name, _ in CLAIMS])
-def test_a_pod_whose_group_the_scheduler_reads_gets_the_scheduler_and_nothing_more(
+def test_a_pod_with_a_group_that_the_scheduler_reads_gets_only_the_scheduler(
     scheduler: str, claim: dict[str, Any]
 ) -> None:
     added = _added(_claimed(scheduler, claim), _known(scheduler))
@@ -193,7 +193,7 @@ def test_a_pod_whose_group_the_scheduler_reads_gets_the_scheduler_and_nothing_mo
 
 
 @pytest.mark.parametrize(("scheduler", "claim"), CLAIMS, ids=[name for name, _ in CLAIMS])
-def test_a_pod_whose_group_the_scheduler_does_not_read_is_left_as_it_is(scheduler: str, claim: dict[str, Any]) -> None:
+def test_a_pod_with_a_group_that_the_scheduler_ignores_is_left_unchanged(scheduler: str, claim: dict[str, Any]) -> None:
     other = "volcano" if scheduler != "volcano" else "koord-scheduler"
     pod = _claimed(other, claim)
     found, verdict = mutate(pod, facts=_known(other))
@@ -203,27 +203,27 @@ def test_a_pod_whose_group_the_scheduler_does_not_read_is_left_as_it_is(schedule
     assert note.endswith("has claimed it")
 
 
-def test_a_pod_that_names_another_scheduler_is_left_to_it() -> None:
+def test_a_pod_that_names_another_scheduler_is_left_unchanged() -> None:
     pod = job_pod("demo", {**recorded(), "spec": {"schedulerName": "mine"}})
     found, verdict = mutate(pod, facts=_known("koord-scheduler"))
     assert (found, verdict.patch) == (pod, ())
     assert verdict.notes == ("pod left as it is: spec.schedulerName says that mine has claimed it",)
 
 
-def test_two_claims_are_left_alone_where_one_of_them_is_nobody_s_here() -> None:
+def test_a_pod_with_two_claims_is_left_unchanged_if_no_scheduler_here_reads_one() -> None:
     template = recorded("volcano")
     template["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "demo"}
     template["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "demo"
     assert mutate(job_pod("demo", template), facts=_known("volcano"))[1].patch == ()
 
 
-def test_a_pod_without_the_label_is_nobody_s() -> None:
+def test_a_pod_without_the_label_is_left_unchanged() -> None:
     pod = job_pod("demo")
     found, verdict = mutate(pod, facts=_known("koord-scheduler"))
     assert (found, verdict.patch, verdict.notes) == (pod, (), ())
 
 
-def test_the_workload_s_record_decides_and_not_the_pod_s_label() -> None:
+def test_the_workload_s_record_has_precedence_over_the_pod_s_label() -> None:
     added = _added(job_pod("demo", recorded("volcano")), _known("koord-scheduler"))
     assert added["spec"] == {"schedulerName": "koord-scheduler"}
 
@@ -261,19 +261,19 @@ def test_the_workload_s_record_decides_and_not_the_pod_s_label() -> None:
     ],
     ids=["of nothing", "workload not found", "no record", "no profile", "could never be complete", "native"],
 )
-def test_a_pod_that_is_left_as_it_is_says_why(pod: Manifest, facts: ClusterFacts, note: str) -> None:
+def test_a_warning_says_why_a_pod_is_left_unchanged(pod: Manifest, facts: ClusterFacts, note: str) -> None:
     found, verdict = mutate(pod, facts=facts)
     assert (found, verdict.patch, verdict.notes) == (pod, (), (note,))
 
 
-def test_a_workload_that_could_not_be_read_is_our_fault_and_no_verdict() -> None:
+def test_a_failed_workload_read_is_an_error_and_not_a_verdict() -> None:
     with pytest.raises(FactsUnavailable):
         mutate(job_pod("demo", recorded()), facts=NOTHING_KNOWN)
     asked = request(job_pod("demo", recorded()))
     assert required_facts(asked, NOTHING_KNOWN) == (Needed("jobs", ("default", "demo")),)
 
 
-def test_a_prepared_pod_is_judged_and_another_is_not() -> None:
+def test_only_a_prepared_pod_is_judged() -> None:
     facts = replace(_known("koord-scheduler"), elastic_quotas={})
     pod = job_pod("demo", recorded(**{"koordinator.sh/qosClass": "lsr"}))
     asked = request(pod)
@@ -283,11 +283,11 @@ def test_a_prepared_pod_is_judged_and_another_is_not() -> None:
     assert [finding.rule for finding in verdict.denials] == ["koordinator/qos-class"]
 
 
-def test_the_pods_of_a_job_that_only_says_that_a_jobset_made_it_are_left_as_they_are() -> None:
+def test_pods_of_a_job_that_falsely_claims_a_jobset_are_left_unchanged() -> None:
     owned = job()
     owned["metadata"]["ownerReferences"] = [
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "run", "uid": "1", "controller": True}
     ]
     pod, verdict = mutate(job_pod("demo", recorded()), facts=known(owned))
-    assert GANG not in pod["metadata"]["labels"], "nobody makes its group, and it would wait for ever"
+    assert GANG not in pod["metadata"]["labels"], "no controller creates its group, and it would wait for ever"
     assert "names JobSet run as its controller" in verdict.notes[0]

@@ -1,4 +1,4 @@
-"""What holds for every workload that is not Grove's, tried on generated ones."""
+"""Properties of admission for every opted-in workload, with generated ones."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def workloads(draw: st.DrawFn) -> Manifest:
 
 
 @given(workloads(), st.sampled_from([None, "koord-scheduler", "kai-scheduler"]))
-def test_mutation_is_what_its_patch_says_and_happens_once(manifest: Manifest, namespace: str | None) -> None:
+def test_mutation_matches_its_patch_and_is_idempotent(manifest: Manifest, namespace: str | None) -> None:
     facts = known(facts=runtimes(), **({} if namespace is None else {"default": namespace}))
     found, verdict = mutate(manifest, facts=facts)
     assert jsonpatch.apply_patch(deepcopy(manifest), list(verdict.patch)) == found
@@ -107,7 +107,7 @@ def test_mutation_is_what_its_patch_says_and_happens_once(manifest: Manifest, na
 
 
 @given(workloads())
-def test_a_workload_always_gets_a_verdict_and_is_not_refused_for_staying_as_it_is(manifest: Manifest) -> None:
+def test_a_workload_always_gets_a_verdict_and_an_unchanged_one_is_not_refused(manifest: Manifest) -> None:
     facts = known(facts=runtimes())
     stored, _ = mutate(manifest, facts=facts)
     verdict = admission.validate(request(stored), facts, EVERY)
@@ -118,7 +118,7 @@ def test_a_workload_always_gets_a_verdict_and_is_not_refused_for_staying_as_it_i
 
 
 @given(workloads(), st.sampled_from([0, 1]), st.sampled_from(list(EVERY.profiles)))
-def test_pods_are_prepared_once_whatever_their_workload(manifest: Manifest, group: int, scheduler: str) -> None:
+def test_preparing_pods_is_idempotent_for_every_workload(manifest: Manifest, group: int, scheduler: str) -> None:
     manifest["metadata"]["labels"] = {**(manifest["metadata"].get("labels") or {}), RECORD: scheduler}
     facts = known(manifest)
     template = {"metadata": {"labels": {RECORD: scheduler}}}
@@ -155,7 +155,7 @@ _SHAPES = st.sampled_from(
 
 
 @given(_SHAPES, json_objects, json_objects)
-def test_no_json_brings_admission_down(manifest: Manifest, metadata: Any, spec: Any) -> None:
+def test_no_json_makes_admission_fail(manifest: Manifest, metadata: Any, spec: Any) -> None:
     labels = {RECORD: "koord-scheduler"}
     found = {**manifest, "metadata": {"labels": labels, **metadata}, "spec": {**manifest["spec"], **spec}}
     before = deepcopy(found)
@@ -171,7 +171,7 @@ def test_no_json_brings_admission_down(manifest: Manifest, metadata: Any, spec: 
 
 
 @given(json_objects)
-def test_a_runtime_that_cannot_be_read_is_unknown_and_never_a_trainjob_s_fault(spec: Any) -> None:
+def test_a_malformed_runtime_is_unknown_and_never_a_trainjob_s_fault(spec: Any) -> None:
     try:
         facts = known(
             {"kind": "ClusterTrainingRuntime", "metadata": {"name": "torch"}, "spec": {"template": {"spec": spec}}}

@@ -1,4 +1,4 @@
-"""Which queue or quota takes the gang of a TrainJob, a JobSet, a LeaderWorkerSet or a Job, and where it is named."""
+"""The queue or quota of the gang of a TrainJob, a JobSet, a LeaderWorkerSet or a Job, and the field that names it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ QUEUE = "kai.scheduler/queue"
         ("profile", "metadata.labels[rollcall.dev/scheduler]"),
     ],
 )
-def test_a_queue_that_takes_no_gang_is_refused_where_it_is_named(kind: str, queue: str, at: str) -> None:
+def test_a_queue_that_accepts_no_gang_is_refused_at_the_field_that_names_it(kind: str, queue: str, at: str) -> None:
     labels = {QUEUE: queue}
     scheduler, facts = "kai-scheduler", known(facts=replace(KAI_QUEUES, cluster_training_runtimes={}))
     settings = with_kai(**({"defaultQueue": queue} if kind == "profile" else {}))
@@ -73,12 +73,12 @@ def test_a_queue_that_takes_no_gang_is_refused_where_it_is_named(kind: str, queu
     assert [str(one.at) for one in found] == [at]
 
 
-def test_a_name_that_no_queue_can_have_is_refused() -> None:
+def test_an_invalid_queue_name_is_refused() -> None:
     manifest = job(scheduler="kai-scheduler", labels={QUEUE: "No Queue"}, annotations={MINIMUM: "2"})
     assert rules(validate(manifest, facts=known(facts=KAI_QUEUES), settings=with_kai())) == ["kai/owner-queue"]
 
 
-def test_no_queue_at_all_is_kai_s_own_default() -> None:
+def test_without_a_queue_kai_uses_its_own_default() -> None:
     verdict = validate(leader_worker_set(scheduler="kai-scheduler"), facts=known(facts=KAI_QUEUES), settings=with_kai())
     assert verdict.findings == ()
 
@@ -109,7 +109,7 @@ def test_no_queue_at_all_is_kai_s_own_default() -> None:
         ),
     ],
 )
-def test_queues_that_disagree_are_refused_and_both_fields_are_named(
+def test_conflicting_queues_are_refused_with_both_fields(
     of_train_job: str | None, of_runtime: str | None, of_pods: str | None, places: list[tuple[str, str]]
 ) -> None:
     def label(queue: str | None) -> dict[str, str]:
@@ -128,7 +128,7 @@ def test_queues_that_disagree_are_refused_and_both_fields_are_named(
     ]
 
 
-def test_a_queue_that_a_cache_may_not_have_heard_of_is_read_before_it_refuses() -> None:
+def test_a_queue_that_is_not_in_the_cache_is_read_live_before_a_refusal() -> None:
     manifest = job(scheduler="kai-scheduler", labels={QUEUE: "new"})
     verdict = validate(manifest, facts=known(facts=KAI_QUEUES), settings=with_kai())
     assert [str(needed) for needed in in_doubt(verdict)] == ["KAI Queue new"]
@@ -145,7 +145,7 @@ def test_a_queue_that_a_cache_may_not_have_heard_of_is_read_before_it_refuses() 
         ("kueue.x-k8s.io/queue-name", "nobody", []),
     ],
 )
-def test_a_volcano_queue_is_named_by_either_key(key: str, queue: str, found: list[str]) -> None:
+def test_a_volcano_queue_can_be_named_by_either_key(key: str, queue: str, found: list[str]) -> None:
     queues = {name: VolcanoQueue("root", "Open") for name in ("default", "team-a")}
     facts = known(facts=ClusterFacts(volcano_queues=queues))
     settings = schedulers({"name": "volcano"})

@@ -1,4 +1,4 @@
-"""What is refused of TrainJobs, JobSets, LeaderWorkerSets and Jobs beyond each rule's own examples."""
+"""Refusals of TrainJobs, JobSets, LeaderWorkerSets and Jobs beyond each rule's own examples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("scheduler", EVERY.profiles)
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_a_membership_is_refused_where_the_scheduler_does_not_read_it(scheduler: str, claim: str) -> None:
+def test_a_membership_that_the_scheduler_does_not_read_is_refused(scheduler: str, claim: str) -> None:
     found = rules(validate(job(scheduler=scheduler, template=pod_template(**CLAIMS[claim])), facts=known()))
     own = [rule for rule in found if rule.startswith("owner/claim")]
     unsure = (claim, scheduler) == ("scheduler-plugins", "default-scheduler")
@@ -46,7 +46,7 @@ def test_a_membership_is_refused_where_the_scheduler_does_not_read_it(scheduler:
 
 @pytest.mark.parametrize("scheduler", EVERY.profiles)
 @pytest.mark.parametrize("plugin", ["coscheduling", "volcano"])
-def test_a_plugin_of_trainer_s_needs_its_scheduler_and_both_fields_are_named(scheduler: str, plugin: str) -> None:
+def test_a_trainer_plugin_with_another_scheduler_is_refused_with_both_fields(scheduler: str, plugin: str) -> None:
     facts = known(facts=runtimes(podGroupPolicy={plugin: {}}))
     verdict = validate(train_job(scheduler=scheduler), facts=facts)
     found = [finding for finding in verdict.findings if finding.rule.startswith("owner/claim")]
@@ -85,7 +85,7 @@ AFTER = [{"name": "data", "status": "Complete"}]
     ids=["one step", "two at once", "dependsOn", "InOrder"],
 )
 @pytest.mark.parametrize("plugin", ["coscheduling", "volcano"])
-def test_a_plugin_s_group_over_steps_in_turn_is_refused(
+def test_a_plugin_s_group_across_steps_in_turn_is_refused(
     plugin: str, steps: list[Manifest], policy: dict[str, Any], in_turn: str | None
 ) -> None:
     facts = known(facts=runtimes(*steps, podGroupPolicy={plugin: {}}))
@@ -100,7 +100,7 @@ def test_a_plugin_s_group_over_steps_in_turn_is_refused(
     assert "owner/membership-in-turn" not in rules(verdict)
 
 
-def test_steps_in_turn_without_a_plugin_are_gangs_of_their_own() -> None:
+def test_steps_in_turn_without_a_plugin_are_separate_gangs() -> None:
     facts = known(facts=runtimes(replicated("data"), replicated("node", dependsOn=AFTER)))
     assert validate(train_job(), facts=facts).findings == ()
 
@@ -119,7 +119,7 @@ GROUP = {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}}
     ],
     ids=["at once", "one after the other", "the others at once", "by way of a third"],
 )
-def test_a_preset_group_may_span_parts_that_start_at_once(parts: dict[str, tuple[str, ...]], refused: bool) -> None:
+def test_a_preset_group_can_span_parts_that_start_together(parts: dict[str, tuple[str, ...]], refused: bool) -> None:
     jobs = []
     for name, after in parts.items():
         template = pod_template() if name == "no-group" else pod_template(**GROUP)
@@ -154,7 +154,7 @@ IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
     ],
 )
 @pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
-def test_steps_on_kai_start_by_what_its_version_makes_of_them(
+def test_the_groups_of_steps_on_kai_depend_on_its_version(
     kind: str, version: str | None, steps: str, policy: dict[str, Any], minimum: str | None, found: list[str]
 ) -> None:
     jobs = STEPS if steps == "turn" else (replicated("data", 1), replicated("node", 2))
@@ -172,7 +172,7 @@ def test_steps_on_kai_start_by_what_its_version_makes_of_them(
     assert all(str(one.at) == f"metadata.annotations[{MINIMUM}]" for one in verdict.findings)
 
 
-def test_the_runtime_may_bring_kai_s_minimum() -> None:
+def test_the_runtime_can_set_kai_s_minimum() -> None:
     facts = known(facts=runtimes(*STEPS, annotations={MINIMUM: "1"}))
     assert validate(train_job(scheduler="kai-scheduler"), facts=facts, settings=with_kai()).findings == ()
 
@@ -197,7 +197,7 @@ LWS_EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
         (leader_worker_set(startupPolicy="LeaderReady"), None, False),
     ],
 )
-def test_kai_waits_for_pods_that_come_later_where_podgrouper_counts_them(
+def test_a_gang_whose_kai_group_counts_later_pods_is_refused(
     manifest: Manifest, version: str | None, refused: bool
 ) -> None:
     manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "kai-scheduler"}
@@ -222,11 +222,11 @@ PARTS = [replicated(f"part-{index}", 1) for index in range(9)]
         (job_set(*PARTS), "v1alpha2", {}, []),
         (job_set(*PARTS[:2]), "v1alpha2", {"flat": "refuse"}, ["kube/owner-gang"]),
         (leader_worker_set(), "v1alpha2", {"flat": "refuse"}, []),
-        # Somebody else's gang.
+        # A foreign gang.
         (job_set(*PARTS, scheduling={}), "v1beta1", {}, []),
     ],
 )
-def test_what_a_generation_of_the_workload_api_cannot_say_is_refused(
+def test_a_gang_that_a_workload_api_version_cannot_express_is_refused(
     manifest: Manifest, version: str, config: dict[str, Any], found: list[str]
 ) -> None:
     manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "default-scheduler"}
@@ -253,14 +253,14 @@ HIGH, LOW = ({"priorityClassName": name} for name in ("high", "low"))
         ),
     ],
 )
-def test_a_gang_of_two_priorities_is_refused_for_kube_scheduler(manifest: Manifest, at: str | None) -> None:
+def test_a_gang_with_two_priorities_is_refused_for_kube_scheduler(manifest: Manifest, at: str | None) -> None:
     manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "default-scheduler"}
     verdict = validate(manifest, facts=known(), settings=_kube("v1alpha2"))
     found = [str(one.at) for one in verdict.denials if one.rule == "kube/owner-priority"]
     assert found == ([] if at is None else [at])
 
 
-def test_a_priority_class_that_is_not_there_is_said_at_the_template() -> None:
+def test_a_missing_priority_class_is_reported_at_the_template() -> None:
     facts = known(facts=ClusterFacts(priority_classes={}))
     manifest = job(scheduler="default-scheduler", template=pod_template(HIGH))
     (found,) = validate(manifest, facts=facts, settings=_kube("v1beta1")).denials
@@ -306,12 +306,12 @@ def _called(name: str) -> Manifest:
         (leader_worker_set(), known(job_set()), False),
     ],
 )
-def test_a_name_that_another_gang_has_is_refused(manifest: Manifest, facts: ClusterFacts, taken: bool) -> None:
+def test_a_name_that_another_gang_uses_is_refused(manifest: Manifest, facts: ClusterFacts, taken: bool) -> None:
     found = [one.rule for one in validate(manifest, facts=facts).denials]
     assert found == (["owner/name-taken"] if taken else [])
 
 
-def test_a_name_is_not_known_before_it_is_generated() -> None:
+def test_a_generated_name_is_not_judged_before_it_exists() -> None:
     manifest = job()
     manifest["metadata"] = {**manifest["metadata"], "generateName": "demo"}
     del manifest["metadata"]["name"]
@@ -319,7 +319,7 @@ def test_a_name_is_not_known_before_it_is_generated() -> None:
 
 
 @pytest.mark.parametrize("scheduler", EVERY.profiles)
-def test_a_gang_of_the_workload_s_own_controller_is_for_kube_scheduler(scheduler: str) -> None:
+def test_a_gang_from_the_workload_s_own_controller_needs_kube_scheduler(scheduler: str) -> None:
     manifest = job(scheduler=scheduler, scheduling={"schedulingPolicy": {"gang": {}}}, annotations={MINIMUM: "2"})
     verdict = validate(
         manifest, facts=known(facts=ClusterFacts(volcano_queues={"default": VolcanoQueue("root", "Open")}))
@@ -328,18 +328,18 @@ def test_a_gang_of_the_workload_s_own_controller_is_for_kube_scheduler(scheduler
     assert rules(verdict) == ([] if scheduler == "default-scheduler" else ["owner/native-scheduling"])
 
 
-def test_a_scheduler_without_gangs_of_ours_waits_for_nobody() -> None:
+def test_a_scheduler_without_rollcall_gangs_causes_no_deadlock_finding() -> None:
     settings = schedulers({"name": "default-scheduler"})
     manifest = job(scheduler="default-scheduler", parallelism=2, completions=9)
     assert validate(manifest, facts=known(), settings=settings).findings == ()
 
 
-def test_a_minimum_of_more_digits_than_python_converts_is_a_minimum_that_is_never_met() -> None:
+def test_a_minimum_with_too_many_digits_is_never_met() -> None:
     found = validate(job(scheduler="kai-scheduler", annotations={MINIMUM: "9" * 5000}), facts=known())
     assert "kai/owner-minimum" in rules(found)
 
 
-def test_in_order_a_group_may_not_come_again_however_many_parts_are_between() -> None:
+def test_in_order_a_group_cannot_be_used_again_after_other_parts() -> None:
     parts = [
         replicated(f"part-{index}", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": f"g-{index}"}))
         for index in range(3)

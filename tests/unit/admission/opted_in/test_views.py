@@ -1,4 +1,4 @@
-"""What the views read of TrainJobs, JobSets, LeaderWorkerSets and Jobs."""
+"""The views of TrainJobs, JobSets, LeaderWorkerSets and Jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
         ({"parallelism": 0, "completions": 3}, 0),
     ],
 )
-def test_a_job_has_as_many_pods_as_run_at_a_time(spec: dict[str, Any], pods: int) -> None:
+def test_a_job_counts_the_pods_that_run_in_parallel(spec: dict[str, Any], pods: int) -> None:
     (part,) = Job(job(**spec)).parts
     assert (part.pods, part.each) == (pods, pods)
 
@@ -61,12 +61,12 @@ def test_a_jobset_s_parts_are_counted_by_jobs_and_pods() -> None:
     ],
     ids=["nothing said", "any order", "in order", "depends on"],
 )
-def test_a_jobset_starts_in_turn_by_its_policy_or_by_what_a_part_depends_on(manifest: Manifest, at: str | None) -> None:
+def test_a_jobset_starts_in_turn_by_its_policy_or_by_dependencies(manifest: Manifest, at: str | None) -> None:
     found = JobSet(manifest).sequence_path
     assert (None if found is None else str(found)) == at
 
 
-def test_a_part_follows_all_that_its_predecessors_follow() -> None:
+def test_dependencies_between_parts_are_transitive() -> None:
     parts = (
         replicated("a"),
         replicated("b", dependsOn=[{"name": "a"}]),
@@ -77,7 +77,7 @@ def test_a_part_follows_all_that_its_predecessors_follow() -> None:
     assert [sorted(found.follows(part)) for part in found.parts] == [[], ["a"], ["a", "b", "nobody"], []]
 
 
-def test_in_order_a_part_waits_for_the_one_before_and_follows_all() -> None:
+def test_in_order_a_part_waits_for_the_previous_one_and_follows_all_before() -> None:
     # That each names all before it took tens of gigabytes for a manifest of three megabytes.
     found = JobSet(job_set(*map(replicated, "abc"), startupPolicy={"startupPolicyOrder": "InOrder"}))
     assert [part.after for part in found.parts] == [(), ("a",), ("b",)]
@@ -90,7 +90,7 @@ def test_patches_that_name_a_part_many_times_are_read_once_each() -> None:
     TrainJob(train_job(runtimePatches=patches)).read()
 
 
-def test_the_leader_is_made_of_the_workers_template_where_it_has_none() -> None:
+def test_a_leader_without_a_template_uses_the_workers_template() -> None:
     parts = LeaderWorkerSet(leader_worker_set(size=3)).parts
     assert [(part.name, str(part.place), part.pods) for part in parts] == [
         ("leader", "spec.leaderWorkerTemplate.workerTemplate", 2),
@@ -151,7 +151,7 @@ def test_the_leader_is_made_of_the_workers_template_where_it_has_none() -> None:
         ),
     ],
 )
-def test_what_keeps_a_gang_from_ever_being_complete(workload: Any, rules: list[str]) -> None:
+def test_a_workload_whose_gang_can_never_be_complete_has_a_reason(workload: Any, rules: list[str]) -> None:
     assert [found.rule for found in workload.hindrances()] == rules
 
 
@@ -217,7 +217,7 @@ def _steps(name: str) -> list[Manifest]:
         ("mpi with a launcher that is no node", 4, {"node": 4, "launcher": 1}, True),
     ],
 )
-def test_a_trainjob_has_the_pods_that_trainer_counts(
+def test_a_trainjob_has_as_many_pods_as_trainer_counts(
     name: str, nodes: int | None, pods: dict[str, int], in_turn: bool
 ) -> None:
     asked: dict[str, Any] = {} if nodes is None else {"trainer": {"numNodes": nodes}}
@@ -228,7 +228,7 @@ def test_a_trainjob_has_the_pods_that_trainer_counts(
     assert list(made.hindrances()) == []
 
 
-def test_without_a_policy_the_template_s_own_number_counts() -> None:
+def test_without_a_policy_the_number_in_the_template_counts() -> None:
     step = replicated("node", 3, metadata={"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}})
     assert TrainJob(train_job()).job_set(_runtime(step)).parts[0].pods == 3
     assert TrainJob(train_job(trainer={"numNodes": 5})).job_set(_runtime(step)).parts[0].pods == 5
@@ -276,7 +276,7 @@ def test_the_jobset_of_a_trainjob_has_the_runtime_s_labels_and_the_patches() -> 
         ({"volcano": {}}, "Volcano", "scheduling.k8s.io/group-name"),
     ],
 )
-def test_a_plugin_s_pods_are_claimed_in_every_template(policy: dict[str, Any], owner: str, key: str) -> None:
+def test_a_plugin_claims_the_pods_of_every_template(policy: dict[str, Any], owner: str, key: str) -> None:
     runtime = _shipped("torch-distributed")
     made = TrainJob(train_job()).job_set(_runtime(*runtime.template["spec"]["replicatedJobs"], podGroupPolicy=policy))
     metadata = made.parts[0].template
@@ -306,7 +306,7 @@ def test_the_proposed_kai_plugin_s_queue_reaches_the_pods() -> None:
         (TrainJob(train_job()), set()),
     ],
 )
-def test_a_workload_s_names_are_those_of_its_gangs_and_their_members(workload: Any, names: set[str]) -> None:
+def test_a_workload_reserves_the_names_of_its_gangs_and_members(workload: Any, names: set[str]) -> None:
     assert names_of(workload) == names
 
 
@@ -320,7 +320,7 @@ def test_a_workload_s_names_are_those_of_its_gangs_and_their_members(workload: A
         (Job(job()), None),
     ],
 )
-def test_a_workload_that_asks_its_own_controller_for_a_gang_says_where(workload: Any, at: str | None) -> None:
+def test_the_field_that_asks_a_workload_s_own_controller_for_a_gang_is_found(workload: Any, at: str | None) -> None:
     found = workload.native_path
     assert (None if found is None else str(found)) == at
     assert (no_gang(workload) is None) is (at is None)

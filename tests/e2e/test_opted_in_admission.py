@@ -1,0 +1,305 @@
+"""TrainJobs, JobSets, LeaderWorkerSets and Jobs through real API servers: opted-in workloads are stamped and others
+left unchanged; a workload that can never start is refused with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+
+import httpx
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.jobset_controller import JobSetController, children, defaulted, job_of
+from tests.e2e.lws_controller import LeaderWorkerSetController
+from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.opted_in_workloads import (
+    job,
+    job_set,
+    leader_worker_set,
+    replicated_job,
+    train_job,
+    training_runtime,
+    training_step,
+)
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.trainer_controller import TrainJobController
+from tests.e2e.workload_objects import MERGE, created, deleted, patched, path_of, read, until_pods
+
+LABEL = "rollcall.dev/scheduler"
+QUEUE = "kai.scheduler/queue"
+SYSTEMS = ("trainer", "jobset", "lws", "scheduler-plugins")
+EVERY: Manifest = {
+    "apiVersion": "rollcall.dev/v1alpha1",
+    "kind": "RollcallConfiguration",
+    "scheduler": {
+        # The default applies to Grove only: it opts in no other workload.
+        "defaultProfileName": "koord-scheduler",
+        "profiles": [
+            {"name": "koord-scheduler", "gate": False},
+            {"name": "volcano"},
+            {"name": "kai-scheduler"},
+            {"name": "default-scheduler", "config": {"gangScheduling": True}},
+        ],
+    },
+}
+
+
+@pytest.fixture
+def served(plane: ControlPlane, rollcall: Callable[..., RollcallServer], workload_kinds: Callable[..., None]) -> None:
+    workload_kinds(plane, *SYSTEMS)
+    rollcall(plane, EVERY)
+
+
+@pytest.fixture
+def opt_in(plane: ControlPlane, namespace: str) -> Callable[[str], None]:
+    """Label the test's namespace."""
+
+    def labelled(scheduler: str) -> None:
+        body = {"metadata": {"labels": {LABEL: scheduler}}}
+        plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
+
+    return labelled
+
+
+@pytest.fixture
+def runtimes(plane: ControlPlane) -> Iterator[Callable[[Manifest], Manifest]]:
+    stored: list[Manifest] = []
+
+    def store(manifest: Manifest) -> Manifest:
+        stored.append(created(plane, manifest))
+        return stored[-1]
+
+    yield store
+    for one in stored:
+        deleted(plane, one, "Background")
+
+
+def mine(pod: Manifest) -> dict[str, str]:
+    """What Rollcall and a scheduler may have written on a pod."""
+    metadata = pod["metadata"]
+    ours = ("rollcall.dev/", "pod-group", "kai.scheduler/", "scheduling.")
+    found = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
+    said = {key: value for key, value in found.items() if key.startswith(ours) and key != "rollcall.dev/stamp"}
+    return {"schedulerName": pod["spec"]["schedulerName"], **said}
+
+
+def stamped(scheduler: str, gang: str, member: str) -> dict[str, str]:
+    """What a pod for Koordinator has."""
+    return {
+        "schedulerName": scheduler,
+        LABEL: scheduler,
+        "rollcall.dev/gang": gang,
+        "rollcall.dev/gang-member": member,
+        "pod-group.scheduling.sigs.k8s.io": member,
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("served")
+@pytest.mark.every_version
+def test_workloads_in_an_opted_in_namespace_are_stamped(
+    plane: ControlPlane,
+    namespace: str,
+    opt_in: Callable[[str], None],
+    lws_webhook: LwsWebhook,
+    runtimes: Callable[[Manifest], Manifest],
+) -> None:
+    opt_in("koord-scheduler")
+    runtimes(training_runtime(f"{namespace}-torch"))
+    stored = [
+        created(plane, job("solver", namespace, 2)),
+        created(plane, defaulted(job_set("run", namespace, replicated_job("a"), replicated_job("b", 2)))),
+        created(plane, leader_worker_set("serve", namespace, groups=2, size=2)),
+        created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2)),
+    ]
+    assert [one["metadata"]["labels"][LABEL] for one in stored] == ["koord-scheduler"] * 4
+    solver = until_pods(plane, namespace, "batch.kubernetes.io/job-name=solver", 2)
+    assert [mine(pod) for pod in solver] == [stamped("koord-scheduler", "solver", "solver")] * 2
+    job_sets = JobSetController(plane, namespace)
+    job_sets.sync("run")
+    assert [mine(pod) for pod in job_sets.pods("run", 3)] == [
+        stamped("koord-scheduler", "run", "run-a"),
+        *[stamped("koord-scheduler", "run", "run-b")] * 2,
+    ]
+    for pod in LeaderWorkerSetController(plane, namespace).start("serve"):
+        labels = pod["metadata"]["labels"]
+        prefix = "leaderworkerset.sigs.k8s.io"
+        gang = f"serve-{labels[f'{prefix}/group-index']}-{labels[f'{prefix}/template-revision-hash']}"
+        assert mine(pod) == stamped("koord-scheduler", gang, gang)
+    train_jobs = TrainJobController(plane, namespace)
+    train_jobs.sync("tune")
+    assert [mine(pod) for pod in train_jobs.pods("tune", 2)] == [stamped("koord-scheduler", "tune", "tune-node")] * 2
+    made = read(plane, "jobset.x-k8s.io/v1alpha2", "JobSet", namespace, "tune")
+    assert made["metadata"]["labels"][LABEL] == "koord-scheduler"
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("served")
+@pytest.mark.every_version
+def test_workloads_that_are_not_opted_in_are_left_unchanged(
+    plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook
+) -> None:
+    stored = created(plane, job("solver", namespace, 2))
+    assert LABEL not in stored["metadata"].get("labels", {})
+    run = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))
+    assert LABEL not in run["metadata"].get("labels", {})
+    created(plane, leader_worker_set("serve", namespace, size=2, leader_ready=True))
+    pods = until_pods(plane, namespace, "batch.kubernetes.io/job-name=solver", 2)
+    job_sets = JobSetController(plane, namespace)
+    job_sets.sync("run")
+    pods += job_sets.pods("run", 1)
+    pods += LeaderWorkerSetController(plane, namespace).start("serve")
+    assert [mine(pod) for pod in pods] == [{"schedulerName": "default-scheduler"}] * 4
+    assert not any("rollcall.dev/stamp" in pod["metadata"].get("annotations", {}) for pod in pods)
+
+
+@pytest.mark.usefixtures("served")
+def test_a_workload_can_opt_in_and_its_record_survives_a_manifest_without_it(
+    plane: ControlPlane, namespace: str
+) -> None:
+    stored = created(plane, job("solver", namespace, 2, suspend=True, labels={LABEL: "koord-scheduler"}))
+    assert stored["spec"]["template"]["metadata"]["labels"][LABEL] == "koord-scheduler"
+    body = {**stored, "metadata": {**stored["metadata"], "labels": {}}, "spec": {**stored["spec"], "suspend": False}}
+    body["spec"]["template"]["metadata"]["labels"].pop(LABEL)
+    # Whatever its controller has written since.
+    body["metadata"].pop("resourceVersion")
+    path = path_of("batch/v1", "Job", namespace, "solver")
+    answer = plane.http.put(path, json=body)
+    assert answer.is_success, answer.text
+    assert answer.json()["metadata"]["labels"][LABEL] == "koord-scheduler"
+    pods = until_pods(plane, namespace, "batch.kubernetes.io/job-name=solver", 2)
+    assert [mine(pod) for pod in pods] == [stamped("koord-scheduler", "solver", "solver")] * 2
+    refused = plane.http.patch(path, json={"metadata": {"labels": {LABEL: "default-scheduler"}}}, headers=MERGE)
+    assert refused.status_code == httpx.codes.FORBIDDEN
+    assert "owner/scheduler-change at metadata.labels[rollcall.dev/scheduler]" in refused.json()["message"]
+
+
+@pytest.mark.usefixtures("served")
+def test_for_kai_only_scheduler_and_queue_are_set_and_kai_creates_the_groups(
+    plane: ControlPlane,
+    namespace: str,
+    opt_in: Callable[[str], None],
+    runtimes: Callable[[Manifest], Manifest],
+) -> None:
+    parent = {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": f"{namespace}-all"},
+        "spec": {},
+    }
+    leaf = {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": f"{namespace}-research"},
+        "spec": {"parentQueue": f"{namespace}-all"},
+    }
+    for queue in (parent, leaf):
+        runtimes(queue)
+    opt_in("kai-scheduler")
+    runtimes(training_runtime(f"{namespace}-torch"))
+    minimum = {"kai.scheduler/batch-min-member": "1"}
+    queued = {QUEUE: f"{namespace}-research"}
+    created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2, labels=queued, annotations=minimum))
+    train_jobs = TrainJobController(plane, namespace)
+    train_jobs.sync("tune")
+    told = {"schedulerName": "kai-scheduler", LABEL: "kai-scheduler", QUEUE: f"{namespace}-research"}
+    for pod in train_jobs.pods("tune", 2):
+        assert mine(pod) == told
+        assert "rollcall.dev/stamp" not in pod["metadata"].get("annotations", {})
+
+
+@pytest.mark.usefixtures("served")
+def test_the_pod_group_of_a_plugin_is_left_unchanged_and_its_pods_get_the_scheduler(
+    plane: ControlPlane,
+    namespace: str,
+    opt_in: Callable[[str], None],
+    runtimes: Callable[[Manifest], Manifest],
+) -> None:
+    """Trainer's Volcano plugin makes the PodGroup, and leaves the pods to kube-scheduler."""
+    opt_in("volcano")
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "default"},
+        "spec": {},
+    }
+    # Its controller does that.
+    patched(plane, runtimes(queue), {"status": {"state": "Open"}}, "/status")
+    runtimes(training_runtime(f"{namespace}-torch", pod_groups={"volcano": {}}))
+    created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2))
+    train_jobs = TrainJobController(plane, namespace)
+    train_jobs.sync("tune")
+    before = read(plane, "scheduling.volcano.sh/v1beta1", "PodGroup", namespace, "tune")
+    for pod in train_jobs.pods("tune", 2):
+        group = {"scheduling.k8s.io/group-name": "tune"}
+        assert mine(pod) == {"schedulerName": "volcano", LABEL: "volcano", **group}
+    assert read(plane, "scheduling.volcano.sh/v1beta1", "PodGroup", namespace, "tune") == before
+
+
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
+REFUSED: dict[str, tuple[Callable[[str], Manifest], str]] = {
+    "a Job that replaces pods that are done": (
+        lambda namespace: job("demo", namespace, 2, completions=5, labels={LABEL: "koord-scheduler"}),
+        "spec.completions: owner/completions: 5: only 2 of the pods run at a time",
+    ),
+    "a JobSet with exclusive topology": (
+        lambda namespace: job_set(
+            "demo", namespace, replicated_job("a", 4), labels={LABEL: "koord-scheduler"}, annotations=EXCLUSIVE
+        ),
+        "exclusive-topology]: owner/exclusive-topology: ",
+    ),
+    "a leader that must be ready first": (
+        lambda namespace: leader_worker_set(
+            "demo", namespace, size=3, leader_ready=True, labels={LABEL: "koord-scheduler"}
+        ),
+        'spec.startupPolicy: owner/leader-ready: "LeaderReady"',
+    ),
+    "an unknown scheduler": (
+        lambda namespace: leader_worker_set("demo", namespace, labels={LABEL: "koordinator"}),
+        "metadata.labels[rollcall.dev/scheduler]: owner/scheduler-unknown: ",
+    ),
+}
+
+
+@pytest.mark.usefixtures("served")
+@pytest.mark.parametrize(("made", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_workload_that_can_never_start_is_refused_with_the_reason(
+    plane: ControlPlane, namespace: str, made: Callable[[str], Manifest], message: str
+) -> None:
+    ran = plane.apply(made(namespace))
+    assert ran.code != 0
+    assert message in ran.err, ran.err
+
+
+@pytest.mark.usefixtures("served")
+def test_a_train_job_is_refused_for_a_fault_of_its_runtime(
+    plane: ControlPlane,
+    namespace: str,
+    opt_in: Callable[[str], None],
+    runtimes: Callable[[Manifest], Manifest],
+) -> None:
+    """The user of a TrainJob sees the reason, and not its controller, which could only try again."""
+    opt_in("koord-scheduler")
+    runtimes(training_runtime(f"{namespace}-torch", training_step("node"), annotations=EXCLUSIVE))
+    ran = plane.apply(train_job("tune", namespace, f"{namespace}-torch", nodes=4))
+    assert ran.code != 0
+    assert "spec.runtimeRef.name: owner/exclusive-topology: " in ran.err, ran.err
+
+
+@pytest.mark.usefixtures("served")
+def test_only_jobs_of_an_existing_jobset_are_left_to_the_jobset(
+    plane: ControlPlane, namespace: str, opt_in: Callable[[str], None]
+) -> None:
+    # It is older than the opt-in, so Rollcall does not follow it and must read it live.
+    older = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))
+    opt_in("koord-scheduler")
+    (child,) = children(older)
+    part = job_of(older, child)
+    forged = deepcopy(part)
+    forged["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-4000-8000-000000000000"
+    refused = plane.http.post(path_of("batch/v1", "Job", namespace), json=forged)
+    assert refused.status_code == httpx.codes.UNPROCESSABLE_ENTITY, refused.text
+    assert "owner/foreign-job" in refused.json()["message"]
+    assert LABEL not in created(plane, part)["metadata"].get("labels", {})

@@ -1,0 +1,201 @@
+"""Gangs that can never start, on real schedulers: without Rollcall they hang although they fit; with it they are
+refused at creation. Their groups are created by hand or by a Trainer plugin, as users do today.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.jobset_controller import JobSetController, defaulted
+from tests.e2e.lws_controller import LeaderWorkerSetController
+from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.opted_in_workloads import (
+    job,
+    job_set,
+    leader_worker_set,
+    pod_template,
+    replicated_job,
+    train_job,
+    training_runtime,
+    training_step,
+)
+from tests.e2e.programs import Program
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.test_gang_starts import QUIET_SECONDS
+from tests.e2e.trainer_controller import TrainJobController
+from tests.e2e.workload_objects import MERGE, created, deleted, listed, until_pods
+
+pytestmark = pytest.mark.soak
+LABEL = "rollcall.dev/scheduler"
+KOORD_LABEL = "pod-group.scheduling.sigs.k8s.io"
+EVERY: Manifest = {
+    "apiVersion": "rollcall.dev/v1alpha1",
+    "kind": "RollcallConfiguration",
+    "scheduler": {
+        "defaultProfileName": "koord-scheduler",
+        "profiles": [
+            {"name": "koord-scheduler", "gate": False},
+            {"name": "scheduler-plugins-scheduler"},
+            {"name": "default-scheduler", "config": {"gangScheduling": True}},
+        ],
+    },
+}
+
+
+@pytest.fixture
+def cluster(
+    plane: ControlPlane,
+    rollcall: Callable[..., RollcallServer],
+    workload_kinds: Callable[..., None],
+    nodes: Callable[..., list[str]],
+) -> ControlPlane:
+    """With enough resources for all pods."""
+    workload_kinds(plane, "jobset", "lws", "trainer")
+    rollcall(plane, EVERY)
+    nodes(2, cpu=16)
+    return plane
+
+
+def koordinators(namespace: str, minimum: int, name: str = "mine") -> Manifest:
+    """A PodGroup of Koordinator's, as users write it."""
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": minimum},
+    }
+
+
+def marked(name: str = "mine") -> Manifest:
+    """The keys of its pods."""
+    return {"labels": {KOORD_LABEL: name}, "schedulerName": "koord-scheduler"}
+
+
+def marked_job(namespace: str, pods: int, *, suspend: bool = False) -> Manifest:
+    """A Job whose pods have these keys; the labels of `job` would be the Job's own."""
+    made = job("solver", namespace, pods, suspend=suspend)
+    made["spec"]["template"] = pod_template(restartPolicy="Never", **marked())
+    return made
+
+
+def hang(plane: ControlPlane, namespace: str, pods: int) -> None:
+    """So many pods are there, none of them without room, and none is ever bound."""
+    deadline = time.monotonic() + QUIET_SECONDS
+    while time.monotonic() < deadline:
+        found = listed(plane, "v1", "Pod", namespace)
+        assert len(found) == pods, f"{len(found)} pods"
+        assert not any("nodeName" in pod["spec"] for pod in found), "some are bound"
+        time.sleep(0.25)
+
+
+def opt_in(plane: ControlPlane, namespace: str, scheduler: str) -> None:
+    body = {"metadata": {"labels": {LABEL: scheduler}}}
+    plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
+
+
+def refused(plane: ControlPlane, manifest: Manifest, name: str, rule: str) -> None:
+    """The same under another name is refused by that rule."""
+    again = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+    ran = plane.apply(again)
+    assert ran.code != 0
+    assert rule in ran.err, ran.err
+
+
+def test_a_group_across_steps_that_start_in_turn_deadlocks(
+    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+) -> None:
+    """The driver waits for the workers of its group, and JobSet creates these when the driver is ready."""
+    scheduler(cluster, "koordinator")
+    created(cluster, koordinators(namespace, 3))
+    driver, workers = replicated_job("driver", **marked()), replicated_job("worker", 2, **marked())
+    manifest = job_set("run", namespace, driver, workers, in_order=True)
+    created(cluster, defaulted(manifest))
+    JobSetController(cluster, namespace).sync("run")
+    JobSetController(cluster, namespace).pods("run", 1)
+    hang(cluster, namespace, 1)
+    opt_in(cluster, namespace, "koord-scheduler")
+    refused(cluster, manifest, "again", "owner/membership-in-turn")
+
+
+def test_a_trainer_plugin_across_steps_that_start_in_turn_deadlocks(
+    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+) -> None:
+    """Its PodGroup counts the pods of both steps; those of the second are created when the first is done."""
+    scheduler(cluster, "scheduler-plugins")
+    name = {"schedulerName": "scheduler-plugins-scheduler"}
+    data = training_step("data", "dataset-initializer", **name)
+    node = training_step("node", depends_on={"data": "Complete"}, **name)
+    runtime = created(cluster, training_runtime(f"{namespace}-cached", data, node, pod_groups={"coscheduling": {}}))
+    manifest = train_job("tune", namespace, f"{namespace}-cached", nodes=2)
+    created(cluster, manifest)
+    train_jobs = TrainJobController(cluster, namespace)
+    train_jobs.sync("tune")
+    train_jobs.pods("tune", 1)
+    hang(cluster, namespace, 1)
+    opt_in(cluster, namespace, "scheduler-plugins-scheduler")
+    refused(cluster, manifest, "again", "owner/plugin-in-turn")
+    deleted(cluster, runtime, "Background")
+
+
+EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        pytest.param({"leader_ready": True}, "owner/leader-ready", id="a leader that must be ready first"),
+        pytest.param({"annotations": EXCLUSIVE}, "owner/exclusive-topology", id="exclusive topology"),
+    ],
+)
+def test_a_leader_whose_workers_are_created_later_deadlocks(
+    cluster: ControlPlane,
+    namespace: str,
+    scheduler: Callable[[ControlPlane, str], Program],
+    lws_webhook: LwsWebhook,
+    fields: Manifest,
+    rule: str,
+) -> None:
+    """The leader waits for the workers of its group, and these are created when it is ready, or on a node."""
+    scheduler(cluster, "koordinator")
+    created(cluster, koordinators(namespace, 3))
+    manifest = leader_worker_set("serve", namespace, size=3, worker=pod_template(**marked()), **fields)
+    created(cluster, manifest)
+    LeaderWorkerSetController(cluster, namespace).start("serve")
+    hang(cluster, namespace, 1)
+    opt_in(cluster, namespace, "koord-scheduler")
+    again = leader_worker_set("serve", namespace, size=3, **fields)
+    refused(cluster, again, "again", rule)
+
+
+def test_a_group_that_is_written_while_its_job_is_suspended_deadlocks(
+    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+) -> None:
+    """Kueue may resume a Job with fewer pods than it was written with: a group from before waits for the others for
+    ever. Rollcall writes none while a Job is suspended: see test_owner_gangs.
+    """
+    scheduler(cluster, "koordinator")
+    created(cluster, koordinators(namespace, 3))
+    created(cluster, marked_job(namespace, 3, suspend=True))
+    body = {"spec": {"suspend": False, "parallelism": 2, "completions": 2}}
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs/solver"
+    cluster.http.patch(path, json=body, headers=MERGE).raise_for_status()
+    until_pods(cluster, namespace, "batch.kubernetes.io/job-name=solver", 2)
+    hang(cluster, namespace, 2)
+
+
+def test_a_job_whose_last_pods_are_fewer_than_its_gang_minimum_deadlocks(
+    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+) -> None:
+    """The pods that replace those that are done are fewer than the group starts with."""
+    scheduler(cluster, "koordinator")
+    created(cluster, koordinators(namespace, 2))
+    # What is left of three pods, two at a time, when two are done.
+    created(cluster, marked_job(namespace, 1))
+    until_pods(cluster, namespace, "batch.kubernetes.io/job-name=solver", 1)
+    hang(cluster, namespace, 1)
+    opt_in(cluster, namespace, "koord-scheduler")
+    refused(cluster, job("solver", namespace, 2, completions=3), "again", "owner/completions")

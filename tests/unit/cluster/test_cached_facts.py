@@ -1,0 +1,70 @@
+"""The cached part of each object, whatever its author wrote: measured for every registered projection."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from itertools import cycle, islice
+from types import FunctionType, ModuleType
+
+import pytest
+
+from tests.unit.cluster.hostile import SAMPLES, attacks, projections
+from webhook.cluster.watch import Index
+from webhook.model.bounds import KEPT_BYTES
+from webhook.model.projections import Projection
+
+OBJECTS = 300
+# Much more than is kept, and little enough for a test; `python -m benchmarks.kept` takes what the API server would.
+OBJECT_BYTES = 64 * 1024
+# The indexes by key, by name and by what entries have in common come besides.
+MOST_BYTES = 2 * KEPT_BYTES
+
+
+@pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
+def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Projection) -> None:
+    ways = list(attacks(SAMPLES[projection.part], OBJECT_BYTES))
+    each = max(1, OBJECTS // len(ways))
+    for attack in ways:
+        index = Index(projection)
+        empty = _bytes_of(index)
+        for number in range(each):
+            index.put(attack.object(number))
+        assert (_bytes_of(index) - empty) / each < MOST_BYTES, attack.field
+
+
+@pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
+def test_the_sample_of_each_kind_is_read(projection: Projection) -> None:
+    """Or growing its fields would show nothing."""
+    index = Index(projection)
+    raw = SAMPLES[projection.part]
+    index.put({**raw, "metadata": {**raw["metadata"], "name": "demo", "namespace": "team"}})
+    assert len(index.entries) == 1
+    assert not index.left_out
+
+
+@pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
+def test_deleting_the_objects_frees_all_memory(projection: Projection) -> None:
+    index = Index(projection)
+    ways = cycle(attacks(SAMPLES[projection.part], OBJECT_BYTES))
+    raws = [attack.object(number) for number, attack in enumerate(islice(ways, 40))]
+    for raw in raws:
+        index.put(raw)
+    for raw in raws:
+        index.drop(raw)
+    assert not index.entries
+    assert not index.left_out
+    # What finds entries by what they have in common is empty as well.
+    assert not any(getattr(index.entries, "__dict__", {}).values())
+
+
+def _bytes_of(root: object) -> int:
+    """What an object takes with all that it refers to, as the garbage collector reports it; code does not count."""
+    total, seen, left = 0, set[int](), [root]
+    while left:
+        found = left.pop()
+        if id(found) not in seen and not isinstance(found, type | ModuleType | FunctionType):
+            seen.add(id(found))
+            total += sys.getsizeof(found)
+            left.extend(gc.get_referents(found))
+    return total

@@ -1,0 +1,234 @@
+"""The live facts with a faulty API server: which faults they survive, and which facts become unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import client, failure, namespace
+from webhook.admission.live_reads import required_facts
+from webhook.backends.koordinator.facts import PROJECTIONS
+from webhook.cluster import facts as live_facts
+from webhook.cluster import watch as watching
+from webhook.cluster.access import Access, from_kubeconfig
+from webhook.cluster.client import Client
+from webhook.cluster.facts import LiveFacts
+from webhook.errors import AccessError
+from webhook.model.admission_request import Kind, Request
+from webhook.model.keys import Needed
+
+GROVE = {"grove.io": ["PodCliqueSet", "ClusterTopologyBinding"], "scheduler.grove.io": ["PodGang"]}
+QUOTAS = {"scheduling.sigs.k8s.io": ["ElasticQuota"]}
+
+
+def served(**groups: list[str]) -> httpx.Response:
+    items = [
+        {
+            "metadata": {"name": group},
+            "versions": [{"version": "v1alpha1", "resources": [{"responseKind": {"kind": kind}} for kind in kinds]}],
+        }
+        for group, kinds in groups.items()
+    ]
+    return httpx.Response(200, json={"kind": "APIGroupDiscoveryList", "items": items})
+
+
+Answer = Callable[[bool], httpx.Response | None]
+
+
+class Cluster(httpx.AsyncBaseTransport):
+    """Answers by what is asked for; a test replaces answers while it runs."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.discovery: Callable[[], httpx.Response] = lambda: served(**GROVE)
+        self.answers: dict[str, Answer] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        plural, watched = request.url.path.rsplit("/", 1)[1], "watch" in request.url.params
+        self.asked.append(f"watch {plural}" if watched else plural)
+        if plural == "apis":
+            return self.discovery()
+        own = self.answers.get(plural)
+        answer = None if own is None else own(watched)
+        if answer is not None:
+            return answer
+        if watched:
+            return httpx.Response(200, content=_silence())
+        return httpx.Response(200, json={"metadata": {"resourceVersion": "5"}, "items": []})
+
+
+async def _silence() -> Any:
+    await asyncio.Event().wait()
+    yield b""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_facts, "DISCOVERY_SECONDS", 0.01)
+    monkeypatch.setattr(live_facts, "FAULT_SECONDS", 0.01)
+
+
+def followed(cluster: Cluster, then: Callable[[LiveFacts], Awaitable[None]]) -> None:
+    async def run() -> None:
+        live = LiveFacts(client(cluster), PROJECTIONS, lambda _: None)
+        task = asyncio.create_task(live.run())
+        try:
+            async with asyncio.timeout(10):
+                await until(lambda: not list(live.unready()))
+                await then(live)
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def until(probe: Callable[[], bool]) -> None:
+    while not probe():
+        await asyncio.sleep(0.005)
+
+
+def known(live: LiveFacts) -> set[str]:
+    return {projection.part for projection, watch in live.watches.items() if watch.filled}
+
+
+def broken() -> httpx.Response:
+    raise ValueError("unexpected")
+
+
+ODD: list[Callable[[], httpx.Response]] = [
+    broken,
+    lambda: httpx.Response(200, json={"items": [None, {"versions": [None]}]}),
+    # What a proxy or an old server answers instead; it names no kinds, which is not "no kinds".
+    lambda: httpx.Response(200, json={"kind": "APIGroupList", "groups": [{"name": "grove.io"}]}),
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_malformed_discovery_answers_do_not_stop_the_watches(odd: Callable[[], httpx.Response]) -> None:
+    cluster = Cluster()
+
+    async def then(live: LiveFacts) -> None:
+        before = cluster.asked.count("apis")
+        cluster.discovery = odd
+        await until(lambda: cluster.asked.count("apis") > before + 1)
+        cluster.discovery = lambda: served(**GROVE, **QUOTAS)
+        await until(lambda: "elastic_quotas" in known(live) and live.trouble is None)
+
+    followed(cluster, then)
+
+
+def test_one_incomplete_discovery_does_not_stop_a_watch() -> None:
+    cluster = Cluster()
+
+    async def then(live: LiveFacts) -> None:
+        once = iter([served()])
+        cluster.discovery = lambda: next(once, served(**GROVE))
+        before = cluster.asked.count("apis")
+        await until(lambda: cluster.asked.count("apis") > before + 3)
+        assert cluster.asked.count("podcliquesets") == 1
+        cluster.discovery = served
+        await until(lambda: live.facts.pod_clique_sets is None)
+
+    followed(cluster, then)
+
+
+def test_an_added_kind_that_cannot_be_read_does_not_make_the_server_unready() -> None:
+    cluster = Cluster()
+    cluster.answers["elasticquotas"] = lambda _: httpx.Response(403, json=failure(403, "forbidden"))
+
+    async def then(live: LiveFacts) -> None:
+        cluster.discovery = lambda: served(**GROVE, **QUOTAS)
+        await until(lambda: "elasticquotas" in cluster.asked)
+        assert list(live.unready()) == []
+
+    followed(cluster, then)
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(200, content=b""), httpx.Response(403, json=failure(403, "no"))])
+def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
+    answer: httpx.Response, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.05, 5.0))
+    cluster = Cluster()
+    begun: list[float] = []
+
+    def ended(watched: bool) -> httpx.Response | None:
+        if not watched:
+            return None
+        begun.append(time.monotonic())
+        return httpx.Response(answer.status_code, content=answer.content)
+
+    cluster.answers["namespaces"] = ended
+
+    async def then(live: LiveFacts) -> None:
+        await until(lambda: len(begun) == 5)
+        # 0.05, 0.1, 0.2 and 0.4 s, each at least half of it; a list does not reset the row.
+        pauses = [later - earlier for earlier, later in pairwise(begun)]
+        assert all(pause >= least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)), pauses
+        assert cluster.asked.count("namespaces") <= 3
+
+    followed(cluster, then)
+
+
+def test_a_quiet_watch_is_not_reported() -> None:
+    cluster = Cluster()
+    once = iter([httpx.Response(500, json=failure(500, "starting"))])
+    cluster.answers["namespaces"] = lambda watched: next(once, None) if watched else None
+
+    async def then(live: LiveFacts) -> None:
+        await until(lambda: cluster.asked.count("watch namespaces") == 2 and live.doubted() == frozenset())
+
+    followed(cluster, then)
+
+
+def test_facts_of_an_interrupted_watch_become_unknown() -> None:
+    workload = {"metadata": {"name": "a", "namespace": "team"}}
+    created = Request("", "CREATE", Kind("grove.io", "v1alpha1", "PodCliqueSet"), "team", "a", workload)
+    cluster = Cluster()
+    cluster.answers["namespaces"] = lambda watched: (
+        httpx.Response(503, json=failure(503, "overloaded"))
+        if watched
+        else httpx.Response(200, json={"metadata": {"resourceVersion": "5"}, "items": [namespace("team")]})
+    )
+
+    async def then(live: LiveFacts) -> None:
+        await until(lambda: "namespaces" in live.doubted())
+        assert required_facts(created, live.facts) == ()
+        assert required_facts(created, live.facts, live.doubted()) == (Needed("namespaces", "team"),)
+
+    followed(cluster, then)
+
+
+def test_an_invalid_credential_is_not_quoted() -> None:
+    async def run() -> str:
+        live = LiveFacts(
+            Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: "Bearer SECRET\nx")),
+            (),
+            lambda _: None,
+        )
+        task = asyncio.create_task(live.run())
+        await until(lambda: live.trouble != "not asked yet")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return "\n".join(live.unready())
+
+    told = asyncio.run(run())
+    assert "no credentials" in told
+    assert "SECRET" not in told
+
+
+def test_a_kubeconfig_that_is_not_yaml_is_reported_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("a: [b\n")
+    with pytest.raises(AccessError, match=str(path)):
+        from_kubeconfig(path, None)

@@ -1,0 +1,85 @@
+"""The last moment at which a write can be stopped, with a server that records what has reached it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.unit.reconciler.cluster import POD_GROUPS
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.errors import NotLeading, RequestFailed
+from webhook.reconciler import writer as writing
+from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.writer import Writer
+
+WANTED = {"metadata": {"namespace": "team-a", "name": "demo-0"}, "spec": {"minMember": 2}}
+
+
+class Silent:
+    """A server that never answers. `received` are its bytes, `closed` whether the client has disconnected."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.closed = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65536):
+            self.received += chunk
+        self.closed.set()
+        writer.close()
+
+
+@asynccontextmanager
+async def writing_to(server: Silent, leads: Callable[[], bool]) -> AsyncIterator[Writer]:
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    client = Client(Access(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: None))
+    try:
+        yield Writer(client, leads, Metrics())
+    finally:
+        await client.close()
+        listening.close()
+
+
+def test_a_leader_that_was_frozen_during_a_request_sends_no_effective_write() -> None:
+    async def story() -> None:
+        server, answers = Silent(), iter([True, False])
+        async with writing_to(server, lambda: next(answers)) as writer:
+            with pytest.raises(NotLeading):
+                await writer.apply(POD_GROUPS, WANTED)
+            # It had a connection by then, and said what it was about to send.
+            await server.closed.wait()
+            assert server.received.startswith(b"PATCH /apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a")
+            assert b"minMember" not in server.received
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_process_without_the_lease_opens_no_connection_for_a_write() -> None:
+    async def story() -> None:
+        server = Silent()
+        async with writing_to(server, lambda: False) as writer:
+            with pytest.raises(NotLeading):
+                await writer.apply(POD_GROUPS, WANTED)
+            assert server.received == b""
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_write_without_an_answer_is_given_up_before_another_process_can_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "WRITE_SECONDS", 0.2)
+
+    async def story() -> None:
+        server = Silent()
+        async with writing_to(server, lambda: True) as writer:
+            with pytest.raises(RequestFailed, match=r"no answer within 0\.2 s"):
+                await writer.apply(POD_GROUPS, WANTED)
+            await server.closed.wait()
+            assert b"minMember" in server.received
+
+    asyncio.run(asyncio.wait_for(story(), 30))

@@ -1,0 +1,133 @@
+"""`rollcall serve --standalone` as a process with a health port, observed from outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.programs import eventually, free_port
+from webhook.server.tls import PairFiles
+
+
+class ServingProcess:
+    """The process: its ports, its log, and its health."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, health_port: int) -> None:
+        self.process = process
+        self._log = log
+        self.health_port = health_port
+        self._health = httpx.Client(base_url=f"http://127.0.0.1:{health_port}", trust_env=False)
+        first = eventually(self._first_line, "the server says that it serves")
+        self.url, self.next_url = first["url"], first.get("next")
+
+    @property
+    def port(self) -> int:
+        """The serving port."""
+        return int(self.url.rpartition(":")[2])
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Its lines on standard error. The last line may be incomplete."""
+        return [json.loads(line) for line in self._log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def _first_line(self) -> dict[str, Any] | None:
+        assert self.process.poll() is None, f"the server stopped: {self._log.read_text()}"
+        return next((line for line in self.lines() if line["event"] == "serving"), None)
+
+    def memory(self, which: str = "VmRSS") -> int:
+        """Its resident memory in bytes, now or (`VmHWM`) at most so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(f"{which}:"))
+
+    def readiness(self) -> tuple[int, str]:
+        """What the health port says."""
+        answer = self._health.get("/readyz")
+        return answer.status_code, answer.text
+
+    def until_readiness(self, status: int, text: str) -> str:
+        """Wait until its readiness contains this text; the complete answer."""
+
+        def probe() -> str:
+            seen = self.readiness()
+            assert seen[0] == status, seen
+            assert text in seen[1], seen
+            return seen[1]
+
+        return eventually(probe, f"/readyz is {status} and says {text!r}")
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of a series."""
+        for family in text_string_to_metric_families(self._health.get("/metrics").text):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return float(sample.value)
+        raise AssertionError(f"no series {name} with {labels}")
+
+    def health(self, path: str) -> httpx.Response:
+        """An answer of the health port."""
+        return self._health.get(path)
+
+    def stop(self) -> int:
+        """Tell it to stop; its exit code once it has."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        """Kill it."""
+        self._health.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(15)
+
+
+@contextmanager
+def serving_process(
+    folder: Path, files: PairFiles, *arguments: str | Path, open_files: int | None = None
+) -> Iterator[ServingProcess]:
+    """A server with the pair in `files` and on free ports; its log goes to `folder`. It may have `open_files` open."""
+    health_port = free_port()
+    limited = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"]
+    command: list[str | Path] = [*limited, sys.executable, "-m", "webhook", "serve", "--standalone"]
+    command += ["--cert", files.certificate, "--key", files.key, "--port", "0", "--health-port", str(health_port)]
+    log = folder / "serve.log"
+    with log.open("wb") as output, subprocess.Popen([*command, *arguments], stderr=output) as process:
+        serving = None
+        try:
+            serving = ServingProcess(process, log, health_port)
+            yield serving
+        finally:
+            if serving is not None:
+                serving.close()
+            elif process.poll() is None:
+                process.kill()
+
+
+def trusting(*authorities: Path, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
+    """A client's context that believes these authorities and no others."""
+    context = ssl.create_default_context(cadata="".join(file.read_text() for file in authorities))
+    if version is not None:
+        context.minimum_version = context.maximum_version = version
+    return context
+
+
+def shown_to(context: ssl.SSLContext, port: int, name: str | None = "localhost") -> bytes | None:
+    """The certificate, DER, that a client is shown who names the server so. Raises `OSError` where it is shown none."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname=name) as secured,
+    ):
+        return secured.getpeercert(binary_form=True)
