@@ -119,7 +119,7 @@ def test_kubectl_shows_why_a_pod_group_is_refused(
         refused = plane.apply(research, team, faulty)
         assert refused.code != 0
         assert "kai/group-optional" in refused.err
-        assert "leave it out" in refused.err
+        assert "remove it, and set minMember to 0" in refused.err
         raised = placed(KAI["a minimum that is raised while nothing is known of pods"].manifest, namespace)
         raised["spec"]["minMember"] = 4
         plane.apply(raised, check=True)

@@ -115,8 +115,7 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=named.at,
             found=named.gang,
-            why="the namespace has no such PodGroup, and koord-scheduler holds the pod until it exists, "
-            "without an event",
+            why="the namespace has no such PodGroup yet, so koord-scheduler holds the pod without an event",
             remedy="create the PodGroup first",
             absent=Needed("koordinator_pod_groups", key),
             at_least=least_action(context),

@@ -180,8 +180,8 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
         yield Finding(
             at=use.path,
             found=use.value,
-            why="koord-scheduler places the whole gang in one such domain, not each clique in its own",
-            remedy="set it once at spec.template.topologyConstraint if one domain for the gang is intended",
+            why="koord-scheduler places the whole gang in one such domain, not each clique",
+            remedy="to accept this, set it once at spec.template.topologyConstraint",
         )
 
 

@@ -177,8 +177,8 @@ def _swapped(place: FieldPath, key: str, above: str, needed: Needed | None) -> F
     return Finding(
         at=topology_path(place),
         found=key,
-        why=f"it is wider than {above}, and the group above already keeps this group in one domain of {above}",
-        remedy="swap the two keys, or constrain only one of the groups",
+        why=f"it has no effect, because the group above already requires the narrower {above}",
+        remedy="swap the two keys, or remove one of them",
         absent=needed,
     )
 

@@ -227,8 +227,8 @@ def _too_many(place: FieldPath, group: Group, count: int, needed: Needed | None 
     return Finding(
         at=policy_path(place, group),
         found=group.minimum,
-        why=f"{declared}, and no pod starts until this number of groups is complete",
-        remedy=f"set it to at most {count}, or make several groups from one template",
+        why=f"{declared}, and no pod starts before {group.minimum} groups are complete",
+        remedy=f"set it to at most {count}, or make several groups of one template",
         absent=needed,
     )
 
@@ -288,7 +288,7 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
                 at=topology_path(place),
                 found=group.topology,
                 why="no ClusterTopologyBinding has this key, and if no node has it, the group never starts",
-                remedy="use the key of a level of a ClusterTopologyBinding, or add the key to one",
+                remedy="use the key of a binding's level, or add one",
             )
 
 

@@ -148,7 +148,7 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
                 at=path,
                 found="hard",
                 why="the profile's topology is off, and volcano ignores topology without its plugin for it",
-                remedy="set the profile's topology to hypernode if the plugin is on, or remove the networkTopology",
+                remedy="set the profile's topology to hypernode if the plugin is on",
             )
 
 
