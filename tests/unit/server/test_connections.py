@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -273,10 +274,13 @@ async def test_one_over_which_nothing_came_is_closed_early_only_where_connection
 async def fill(connections: Kept, clients: list[Client]) -> None:
     """Ask over each for more than its client takes."""
     for (_, writer), connection in zip(clients, connections.found, strict=True):
+        # Little room in the kernel, or it takes some megabytes for the client.
+        connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         while not connection.unread or not connection.flow.write_paused:
             writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.001)
 
 
 async def test_a_few_requests_may_be_sent_ahead_and_more_end_the_connection(state: ServerState) -> None:
