@@ -58,8 +58,7 @@ def test_others_are_answered_while_large_reviews_are_judged(serving: ServingProc
 
     def attack() -> None:
         with httpx.Client(base_url=serving.url, verify=False, trust_env=False, timeout=60) as client:  # noqa: S501
-            for _ in range(2):
-                statuses.append(client.post("/validate?timeout=30s", content=body).status_code)
+            statuses.append(client.post("/validate?timeout=30s", content=body).status_code)
 
     attackers = [threading.Thread(target=attack) for _ in range(4)]
 
@@ -76,7 +75,7 @@ def test_others_are_answered_while_large_reviews_are_judged(serving: ServingProc
         assert asking.post("/validate", content=small).status_code == 200
         assert asking.get("/healthz").status_code == 200
         answered += 1
-    assert statuses == [200] * 8
+    assert statuses == [200] * 4
     # In one thread each would wait for all that came before it: there would be about as many as large ones.
     assert answered > 5 * len(statuses)
 
