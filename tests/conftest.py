@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def untraced() -> Iterator[None]:
-    """No coverage is measured in this thread: for a test that runs a few lines, which other tests cover, a million times."""
+    """Measure no coverage in this thread: for tests that run a few lines a million times. Other tests cover these."""
     tracer = sys.gettrace()
     sys.settrace(None)
     yield
