@@ -158,15 +158,11 @@ def test_what_cannot_be_read_is_told_in_one_line_with_its_place(text: str | byte
     assert why(text).startswith(told)
 
 
-@pytest.mark.usefixtures("untraced")
 def test_aliases_cannot_grow_without_bound() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     for before, after in zip("abcdefg", "bcdefgh", strict=True):
         lines.append(f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]")
     assert why("\n".join(lines)).endswith("its aliases make it too large")
-
-
-def test_aliases_of_a_long_text_cannot_grow_without_bound() -> None:
     assert why(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]").endswith("its aliases make it too large")
 
 
