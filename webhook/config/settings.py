@@ -42,17 +42,14 @@ def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> Bound
     A rule's action is its default, or what `own`, else `general`, sets for its id. Then the ceiling is applied, and
     rules that are off are left out. A rule that fails closed always keeps `deny`: its gang could not be translated.
     """
-    every = tuple(rules)
-
-    def action(declared: Rule, ceiling: Action) -> Action:
-        if declared.fails_closed:
-            return Action.DENY
-        set_to = own.rules.get(declared.id, general.rules.get(declared.id, declared.default))
-        return min(set_to, ceiling)
-
+    every = [
+        (declared, own.rules.get(declared.id, general.rules.get(declared.id, declared.default))) for declared in rules
+    ]
     return {
         ceiling: tuple(
-            BoundRule(declared, taken) for declared in every if (taken := action(declared, ceiling)) is not Action.OFF
+            BoundRule(declared, taken)
+            for declared, set_to in every
+            if (taken := Action.DENY if declared.fails_closed else min(set_to, ceiling)) is not Action.OFF
         )
         for ceiling in Action
     }

@@ -84,6 +84,7 @@ def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path
             path.write_text(STAND_INS[path.name])
     # Settings like a server's: no scheduler is chosen by default.
     settings = load_settings(configuration)
+    there = load_facts(cluster)
     judged = 0
     for path in files:
         known = [argument for found in cluster for argument in ("--facts", str(found))]
@@ -94,7 +95,7 @@ def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path
         objects = [found for found in json.loads(ran.out)["items"] if found["kind"] != "Pod"]
         together = tmp_path / "together.json"
         together.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-        for facts in (load_facts(cluster), load_facts([*cluster, together])):
+        for facts in (there, load_facts([*cluster, together])):
             for manifest in objects:
                 refused = denials(manifest, facts, settings)
                 assert refused == [], f"{path.name}: {manifest['kind']} {manifest['metadata']['name']}"

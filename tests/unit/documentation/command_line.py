@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import typer
@@ -35,7 +36,7 @@ def _calls(command: str) -> Iterator[list[str]]:
 
 def _unknown(words: list[str]) -> Iterator[str]:
     # Of a vendored library without public types.
-    command: Any = typer.main.get_command(app)
+    command: Any = _command()
     options = {"--help": True} | _options(command)
     rest = iter(words)
     for word in rest:
@@ -55,6 +56,11 @@ def _unknown(words: list[str]) -> Iterator[str]:
                 return
             command = found[0]
             options |= _options(command)
+
+
+@cache
+def _command() -> Any:
+    return typer.main.get_command(app)
 
 
 def _options(command: Any) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +24,7 @@ from tests.e2e.programs import eventually, free_port
 from tests.unit.documentation.command_line import unknown_words
 from tests.unit.documentation.pages import ROOT, Command, blocks, inline_commands, is_complete, pages, sessions
 from webhook.certificates.files import make_development_certificates
+from webhook.cli import run
 
 # Commands that begin with these are only parsed here: the reason, and the test that runs them if there is one.
 NOT_RUN = {
@@ -40,6 +43,8 @@ NOT_RUN = {
     "rollcall reconcile ": "needs a cluster; tests/e2e/test_reconciler.py runs it",
     "rollcall serve ": "needs a cluster; tests/e2e/rollcall_server.py starts it",
 }
+# One call of `rollcall`, of words that a shell would not change.
+_ONE_CALL = re.compile(r"rollcall [\w ./:=@,\"'+-]+")
 _TO_THE_CLUSTER = re.compile(r"\s*\| kubectl apply -f -$")
 
 
@@ -105,11 +110,32 @@ def desk(tmp_path: Path) -> Path:
 
 
 def ran(command: str, desk: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in the reader's folder: in this process if it is one call of `rollcall`, else in a shell."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        if _ONE_CALL.fullmatch(command):
+            patch.chdir(desk)
+            return called(shlex.split(command)[1:])
+        return in_a_shell(command, desk)
+
+
+def called(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """Call `rollcall` in this process: each start of Python takes a second. tests/unit/cli/test_commands.py has the
+    process.
+    """
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(arguments)
+    printed, told = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess(arguments, code, printed, told)
+
+
+def in_a_shell(command: str, desk: Path) -> subprocess.CompletedProcess[str]:
     """Run a command in a shell, in the reader's folder."""
     return subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=desk,
-        env=os.environ | {"COLUMNS": "200", "PATH": f"{desk / 'bin'}:{os.environ['PATH']}"},
+        env=os.environ | {"PATH": f"{desk / 'bin'}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=60,

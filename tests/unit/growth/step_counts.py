@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -32,9 +32,11 @@ class Cost:
     """
 
     def __init__(self, work: Callable[[], object], *, memory: bool) -> None:
-        self.runs: Counter[Line] = Counter()
-        self.bytes: Counter[Line] = Counter()
-        self._ours: dict[CodeType, bool] = {}
+        # By the identity of the code: the hash of a code object is that of all its constants, and is not kept.
+        self._codes: dict[int, CodeType] = {}
+        self._ours: dict[int, bool] = {}
+        self._runs: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self._bytes: defaultdict[tuple[int, int], int] = defaultdict(int)
         self._counting = self._counting_memory() if memory else self._counting_runs()
         before = sys.gettrace()
         if memory:
@@ -45,42 +47,52 @@ class Cost:
         finally:
             sys.settrace(before)
             tracemalloc.stop()
+        self.runs: Counter[Line] = self._by_line(self._runs)
+        self.bytes: Counter[Line] = self._by_line(self._bytes)
+
+    def _by_line(self, counted: Mapping[tuple[int, int], int]) -> Counter[Line]:
+        return Counter({(self._codes[code], number): count for (code, number), count in counted.items()})
 
     def _called(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
-        ours = self._ours.get(code)
+        ours = self._ours.get(id(code))
         if ours is None:
-            ours = self._ours[code] = code.co_filename.startswith(_OURS)
+            ours = self._ours[id(code)] = code.co_filename.startswith(_OURS)
+            # Kept, so that no other code gets its identity.
+            self._codes[id(code)] = code
         if ours:
             return self._counting(frame, event, None)
-        if frame.f_back is not None:
-            self.runs[frame.f_back.f_code, frame.f_back.f_lineno] += 1
+        caller = frame.f_back
+        if caller is not None:
+            self._codes.setdefault(id(caller.f_code), caller.f_code)
+            self._runs[id(caller.f_code), caller.f_lineno] += 1
         return None
 
     def _counting_runs(self) -> Trace:
-        runs = self.runs
+        runs = self._runs
 
         def ran(frame: FrameType, _: str, __: Any) -> Trace:
-            runs[frame.f_code, frame.f_lineno] += 1
+            runs[id(frame.f_code), frame.f_lineno] += 1
             return ran
 
         return ran
 
     def _counting_memory(self) -> Trace:
-        runs, taken = self.runs, self.bytes
-        last: Line | None = None
+        runs, taken = self._runs, self._bytes
+        traced, forget = tracemalloc.get_traced_memory, tracemalloc.reset_peak
+        last: tuple[int, int] | None = None
         held = 0
 
         def ran(frame: FrameType, _: str, __: Any) -> Trace:
             nonlocal last, held
-            peak = tracemalloc.get_traced_memory()[1]
+            peak = traced()[1]
             if last is not None and peak > held:
                 taken[last] += peak - held
-            last = (frame.f_code, frame.f_lineno)
+            last = (id(frame.f_code), frame.f_lineno)
             runs[last] += 1
             # What is counted takes memory as well.
-            held = tracemalloc.get_traced_memory()[0]
-            tracemalloc.reset_peak()
+            held = traced()[0]
+            forget()
             return ran
 
         return ran

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import ssl
@@ -96,15 +97,20 @@ class ServingProcess:
 
 @contextmanager
 def serving_process(
-    folder: Path, files: PairFiles, *arguments: str | Path, open_files: int | None = None
+    folder: Path, files: PairFiles, *arguments: str | Path, open_files: int | None = None, traced: bool = True
 ) -> Iterator[ServingProcess]:
-    """A server with the pair in `files` and on free ports; its log goes to `folder`. It may have `open_files` open."""
+    """A server with the pair in `files` and on free ports; its log goes to `folder`. It may have `open_files` open.
+
+    A server under a heavy load is not `traced`: the measurement of coverage would take most of its time.
+    """
     health_port = free_port()
     limited = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"]
     command: list[str | Path] = [*limited, sys.executable, "-m", "webhook", "serve", "--standalone"]
     command += ["--cert", files.certificate, "--key", files.key, "--port", "0", "--health-port", str(health_port)]
     log = folder / "serve.log"
-    with log.open("wb") as output, subprocess.Popen([*command, *arguments], stderr=output) as process:
+    # coverage tells its subprocesses by such a variable that they are measured.
+    env = {name: value for name, value in os.environ.items() if traced or not name.startswith("COVERAGE_PROCESS")}
+    with log.open("wb") as output, subprocess.Popen([*command, *arguments], stderr=output, env=env) as process:
         serving = None
         try:
             serving = ServingProcess(process, log, health_port)

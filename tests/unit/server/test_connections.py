@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -273,11 +274,14 @@ async def test_a_connection_without_data_is_closed_early_only_if_connections_are
 async def fill(connections: Kept, clients: list[Client]) -> None:
     """Ask over each for more than its client takes."""
     for (_, writer), connection in zip(clients, connections.found, strict=True):
+        # Little room in the kernel, or it takes some megabytes for the client.
+        connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         async with asyncio.timeout(120):
             while not connection.unread or not connection.flow.write_paused:
                 writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.001)
 
 
 async def test_a_few_pipelined_requests_are_accepted_and_more_end_the_connection(state: ServerState) -> None:

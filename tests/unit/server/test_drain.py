@@ -250,7 +250,7 @@ def test_a_stop_during_large_reviews_ends_in_time_and_answers_every_client(
 ) -> None:
     # Each takes seconds, so that most are not answered when the time for that is over.
     large = objects.largest_set(denied=True)
-    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0", traced=False) as server:
         head = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"
         held = [Wire(server, authority).send(whole(large, head)) for _ in range(8)]
         eventually(lambda: server.metric("rollcall_lane_waiting", lane="reviews") >= 4, "reviews wait for the thread")

@@ -100,7 +100,9 @@ def alive(server: ServingProcess) -> int:
 @pytest.fixture
 def limited(tmp_path: Path, authority: Authority) -> Iterator[ServingProcess]:
     """A server with few open files."""
-    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0", open_files=OPEN_FILES) as server:
+    with serving_process(
+        tmp_path, authority.issue("tls"), "--drain", "0", open_files=OPEN_FILES, traced=False
+    ) as server:
         yield server
 
 
@@ -148,7 +150,10 @@ STALLED = {
 @pytest.mark.parametrize(("head", "part"), STALLED.values(), ids=STALLED)
 def test_stalled_uploads_share_one_budget(tmp_path: Path, authority: Authority, head: bytes, part: bytes) -> None:
     client = trusting(authority.file)
-    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server, ExitStack() as attackers:
+    with (
+        serving_process(tmp_path, authority.issue("tls"), "--drain", "0", traced=False) as server,
+        ExitStack() as attackers,
+    ):
         assert ask(server, client) == 200
         before, limit = server.memory(), server.metric("rollcall_intake_limit_bytes")
         statuses = []
@@ -168,7 +173,7 @@ def test_stalled_uploads_share_one_budget(tmp_path: Path, authority: Authority, 
 
 def test_uploads_release_their_budget_when_their_clients_disconnect(tmp_path: Path, authority: Authority) -> None:
     client = trusting(authority.file)
-    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0", traced=False) as server:
         with ExitStack() as attackers:
             for _ in range(4):
                 attackers.enter_context(closing(upload(server, client, *STALLED["with a length"])))

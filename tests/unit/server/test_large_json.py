@@ -95,6 +95,7 @@ def dense(member: bytes, size: int) -> bytes:
     return b'{"items":[' + member * (size // len(member)) + member.rstrip(b",") + b"]}"
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize(
     "member",
     [b"{},", b'"",', b'{"name":"a"},', b'{"a":[[],{"b":"c"}]},', b"[[[[]]]],", b"1,", b"-1.5e10,", b"\n\tnull  ,"],
@@ -134,6 +135,7 @@ def test_every_pattern_match_is_fast_and_long_values_are_read_completely(content
     assert outcome(body.replace(b'{"c":', b'{"c" '), 1000) == "no JSON"
 
 
+@pytest.mark.usefixtures("untraced")
 def test_objects_with_numbered_keys_are_cut_into_pieces() -> None:
     body = b"{" + b",".join(b'"%d":%d' % (number, number) for number in range(100_000)) + b"}"
     turns: list[None] = []
@@ -149,12 +151,14 @@ def test_decoding_stops_when_the_caller_disconnects() -> None:
         decode(dense(b"{},", 1 << 20), stop)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("member", [b"[],", b"{},", b'"",', b"[[[[[[]]]]]],"])
 def test_too_many_values_are_refused_whatever_their_size(member: bytes) -> None:
     with pytest.raises(TooManyValues, match="more than 2500000 brackets and strings"):
         decode(dense(member, (7 << 20) + (1 << 19)), lambda: None)
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("member", [b'{"name":""},', b"{},", b'"",', b'"f:a":{},'])
 def test_two_objects_of_the_maximum_size_are_accepted(member: bytes) -> None:
     around = b"{%s}" if member.startswith(b'"f') else b"[%s]"

@@ -28,7 +28,7 @@ MIB = 1 << 20
 @pytest.fixture
 def serving(certificates: Path, tmp_path: Path) -> Iterator[ServingProcess]:
     files = PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE)
-    with serving_process(tmp_path, files) as process:
+    with serving_process(tmp_path, files, traced=False) as process:
         yield process
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.backends.registry import installed_backends
+from webhook.config.settings import Settings
 from webhook.model.fields import ROOT
 from webhook.validators.registry import Example, Rule
 
@@ -136,14 +137,14 @@ RULES = [
 def test_every_field_that_a_rule_reads_of_its_examples_has_a_path(scheduler: str, rule: Rule) -> None:
     """So that a field that a new rule reads is not forgotten in the shapes."""
 
-    def judged(example: Example, manifest: dict[str, Any]) -> None:
-        settings = settings_of(scheduler, example.config)
+    def judged(example: Example, settings: Settings, manifest: dict[str, Any]) -> None:
         verdict = validate(manifest, example.old, settings=settings, facts=example.facts)
         for found in verdict.findings:
             assert found.rule != "grove/shape" or manifest["kind"] == "Pod"
             assert found.rule != "rollcall/object-shape" or found.at != ROOT, manifest
 
     for example in (rule.passes, rule.fails):
+        settings = settings_of(scheduler, example.config)
         for way in fields_of({"metadata": example.object["metadata"], "spec": example.object.get("spec")}):
             for wrong in (7, "x", ["x"], {"x": 7}):
-                judged(example, with_field(example.object, way, wrong))
+                judged(example, settings, with_field(example.object, way, wrong))
