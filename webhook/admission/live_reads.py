@@ -41,7 +41,7 @@ def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str
         if kind == "PodCliqueSet" and group == grove.GROUP:
             return _of_workload(raw, request, facts, doubted)
         if (group, kind) in VIEWS and request.operation == "CREATE":
-            return _of_owner(raw, request, facts, doubted)
+            return _of_opted_in(raw, request, facts, doubted)
     except Malformed:
         # The decision itself reports what is wrong with the object.
         pass
@@ -65,7 +65,7 @@ def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Conta
         return ()
     if pod.podgang is None:
         place = place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
-        return () if place is None else _lacking(facts, place.owner, doubted)
+        return () if place is None else _lacking(facts, place.workload, doubted)
     if pod.podclique is None or pod.workload is None:
         return ()
     return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
@@ -85,7 +85,7 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
     return ()
 
 
-def _of_owner(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+def _of_opted_in(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     workload = VIEWS[request.kind[::2]](raw, request.namespace)
     if isinstance(workload, TrainJob):
         runtime = _lacking(facts, workload.runtime, doubted)

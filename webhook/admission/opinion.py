@@ -141,7 +141,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         backend.required_apis,
         backend.required_fields,
         namespace,
-        makes_gangs=backend.makes_gangs_of_owners,
+        makes_gangs=backend.makes_opted_in_gangs,
         reads_claims_of=backend.reads_claims_of,
         proceed=proceed,
     )

@@ -215,13 +215,13 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
     for template in workload.templates:
         for claim in claims_on(template):
-            if claim.owner in backend.reads_claims_of:
+            if claim.system in backend.reads_claims_of:
                 return SUPPORTED
             # For a TrainJob the mark is in no file: a plugin of Trainer adds it.
             where = "its runtime" if train_job else claim.path
-            why = f"{where} says that {claim.owner} has claimed its pods, and {profile.name} does not read that"
+            why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, "choose the scheduler that reads it, or remove it")
-    if not (backend.groups_owners or backend.makes_gangs_of_owners):
+    if not (backend.groups_opted_in or backend.makes_opted_in_gangs):
         why = f"neither {profile.name} nor Rollcall makes gangs of pods that are not Grove's: they start one by one"
         return unsupported(why, "choose another scheduler")
     if workload.native_path is not None and "the Workload API" not in backend.reads_claims_of:

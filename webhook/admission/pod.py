@@ -122,7 +122,7 @@ def _validate_member(
 
 
 def _left_for(claim: Claim, profile: Profile) -> Verdict:
-    note = f"pod left as it is: {claim.path} says that {claim.owner} has claimed it"
+    note = f"pod left as it is: {claim.path} says that {claim.system} has claimed it"
     return Verdict(scheduler=profile.name, notes=(note,))
 
 
@@ -197,29 +197,29 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
         return "pod left as it is: it belongs to no TrainJob, JobSet, LeaderWorkerSet or Job"
     workload = _known_workload(place, facts, settings)
     if workload is None:
-        return f"pod left as it is: its {place.owner} was not found"
+        return f"pod left as it is: its {place.workload} was not found"
     scheduler = settings.forced or workload.record.scheduler
     if scheduler is None and settings.standalone:
         # A file shows the workload before its creation.
         scheduler = namespace_choice(facts, pod.namespace)
     if scheduler is None:
-        return f"pod left as it is: its {place.owner} records no scheduler"
+        return f"pod left as it is: its {place.workload} records no scheduler"
     profile = settings.profiles.get(scheduler)
     if profile is None:
         return _no_profile(scheduler)
     gang = membership(place, sequenced=workload.sequenced)
     record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
-    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, owned=True)
+    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, opted_in=True)
     return Membership(profile, member, workload)
 
 
 def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
-    known = getattr(facts, place.owner.part)
+    known = getattr(facts, place.workload.part)
     if known is None:
         if settings.standalone:
             return None
-        raise FactsUnavailable(f"the {place.owner} of the pod could not be read")
-    found: KnownWorkload | None = known.get(place.owner.key)
+        raise FactsUnavailable(f"the {place.workload} of the pod could not be read")
+    found: KnownWorkload | None = known.get(place.workload.key)
     return found
 
 
@@ -237,11 +237,11 @@ def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Recor
 def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdict | None:
     """Return the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
     profile = found.profile
-    barred = profile.backend.makes_gangs_of_owners and workload.no_gang is not None
+    barred = profile.backend.makes_opted_in_gangs and workload.no_gang is not None
     # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
     claims: Sequence[Claim] = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, found.member)
     for claim in claims:
-        if claim.owner not in profile.backend.reads_claims_of:
+        if claim.system not in profile.backend.reads_claims_of:
             return _left_for(claim, profile)
     if claims:
         # The program that made the gang has set the pod's group, but usually not its scheduler.

@@ -60,7 +60,7 @@ class GangMember(NamedTuple):
     # The priority from the workload's class, where the backend gives it to the pods.
     priority: PodPriority | None = None
     # True for a pod of an opted-in workload. `podgang` and `podclique` are then its gang and its member in that gang.
-    owned: bool = False
+    opted_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Backend(ABC, Generic[S]):
     # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
     # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
-    groups_owners: ClassVar[bool] = False
+    groups_opted_in: ClassVar[bool] = False
     # The users of the scheduler and its own controllers, if its charts are installed with their defaults. Gang objects
     # written by these users are not judged. Objects written by other controllers are judged.
     controllers: ClassVar[tuple[str, ...]] = ()
@@ -189,9 +189,9 @@ class Backend(ABC, Generic[S]):
         return self.gang_kinds(NOTHING_KNOWN)
 
     @property
-    def makes_gangs_of_owners(self) -> bool:
+    def makes_opted_in_gangs(self) -> bool:
         """Whether Rollcall makes the gangs of opted-in workloads for this scheduler, under these settings."""
-        return bool(self.writable_kinds) and not self.groups_owners
+        return bool(self.writable_kinds) and not self.groups_opted_in
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:
         """Those of its `projections` that are watched in a cluster under these settings. `objects`: whether the caller

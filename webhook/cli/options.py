@@ -88,7 +88,7 @@ def configured(configuration: Path | None) -> Settings:
 
 
 def settings_of(configuration: Path | None, scheduler: str | None = None) -> Settings:
-    """Return the settings for judging files: owners cannot be read, so a scheduler is chosen for every object."""
+    """Return the settings for judging files: no workload of a pod can be read, so a scheduler is chosen for each object."""
     settings = configured(configuration)
     if scheduler is not None:
         settings = force_scheduler(settings, scheduler)

@@ -41,7 +41,7 @@ def live_facts(
     """Return the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
-    general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
+    general = GENERAL if objects else general_to_reconciler(opted_in=settings.makes_opted_in_gangs)
     backends = [profile.backend for profile in settings.profiles.values()]
     projections = {projection: None for backend in backends for projection in backend.followed(objects=objects)}
     schemas = [wanted.api for backend in backends for wanted in backend.required_fields]

@@ -124,9 +124,9 @@ class Profile:
         record: Record,
         facts: ClusterFacts,
         *,
-        owned: bool = False,
+        opted_in: bool = False,
     ) -> GangMember:
-        """Return a pod's member in its gang, with everything that its preparation depends on. `owned` means that the
+        """Return a pod's member in its gang, with everything that its preparation depends on. `opted_in` means that the
         workload is not Grove's.
 
         Raises `FactsUnavailable` if the known facts are not enough to prepare the pod.
@@ -142,7 +142,7 @@ class Profile:
             found = (facts.priority_classes or {}).get(record.priority_class)
             if found is not None:
                 priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
-        return GangMember(namespace, podgang, podclique, record, dialect, priority, owned)
+        return GangMember(namespace, podgang, podclique, record, dialect, priority, opted_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole configuration. With `standalone` there is no cluster: owners cannot be read, and the scheduler of pods
-    and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were chosen. `proceed` is
+    """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
+    scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were chosen. `proceed` is
     called between rules, and raises to end a judgement whose caller no longer waits.
     """
 
@@ -274,9 +274,9 @@ class Settings:
         return said
 
     @property
-    def makes_gangs_of_owners(self) -> bool:
+    def makes_opted_in_gangs(self) -> bool:
         """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
-        return any(profile.backend.makes_gangs_of_owners for profile in self.profiles.values())
+        return any(profile.backend.makes_opted_in_gangs for profile in self.profiles.values())
 
     def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
         """Return the strictest action of a rule of `profile` in `namespace`. A label with an unknown mode counts as

@@ -133,5 +133,5 @@ _OF_GROVE: Mapping[str, str] = {
 
 def _takes_gangs(hook: Manifest) -> bool:
     """Whether its objectSelector matches a pod made by Grove or a pod of an opted-in workload."""
-    owned = {SCHEDULER_LABEL: "koord-scheduler"}
-    return any(selects(hook.get("objectSelector"), labels) for labels in (_OF_GROVE, owned))
+    opted_in = {SCHEDULER_LABEL: "koord-scheduler"}
+    return any(selects(hook.get("objectSelector"), labels) for labels in (_OF_GROVE, opted_in))

@@ -17,7 +17,7 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import GANG_LABEL
-from webhook.model.workloads.kinds import GANG_OWNERS, TRAIN_JOBS
+from webhook.model.workloads.kinds import GANG_KINDS, TRAIN_JOBS
 
 
 class Part(NamedTuple):
@@ -88,7 +88,7 @@ POD_CLIQUE_SETS = Part(SETS_READ.resource)
 GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
 OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
 # Opted-in workloads with a recorded scheduler.
-RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_OWNERS, TRAIN_JOBS))
+RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_KINDS, TRAIN_JOBS))
 COLOCATION_PROFILES = Part(
     Resource(
         Api("config.koordinator.sh", "v1alpha1", "ClusterColocationProfile"),

@@ -20,14 +20,14 @@ from webhook.errors import FactsUnavailable
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
-from webhook.gangs.key import OWNER_RESOURCES, GangKey, gang_of_object, key_of_gang
+from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
-from webhook.gangs.workload_gangs import OwnedGangs
+from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, ObjectKey
@@ -81,7 +81,7 @@ class ClusterView:
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods = GangPods(self.client, pods_changed)
         self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
-        self.owned = OwnedGangs(self.client, settings, gang_changed, pods_changed)
+        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
@@ -89,17 +89,17 @@ class ClusterView:
     def gangs(self) -> list[GangKey]:
         """All known gangs."""
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        return [*(() if store is None else (GangKey(*key) for key in store.objects)), *self.owned.gangs]
+        return [*(() if store is None else (GangKey(*key) for key in store.objects)), *self.opted_in.gangs]
 
     @property
     def serves_gangs(self) -> bool:
         """Whether the cluster can have gangs: it serves PodGangs, or Rollcall makes gangs of opted-in workloads."""
-        return self.owned.wanted or POD_GANGS.resource.api in self.stores.by_kind
+        return self.opted_in.wanted or POD_GANGS.resource.api in self.stores.by_kind
 
     def gang(self, key: GangKey) -> PodGang | None:
         """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
-        if key.kind in OWNER_RESOURCES:
-            return self.owned.gang(key)
+        if key.kind in GANG_WORKLOADS:
+            return self.opted_in.gang(key)
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
         found = None if store is None else store.objects.get((key.namespace, key.name))
         return None if found is None else PodGang(found)
@@ -109,7 +109,7 @@ class ClusterView:
 
         In the second case existing gang objects are left alone. Raises as `gang` does.
         """
-        workload = self.owned.workload(key) if key.kind in OWNER_RESOURCES else None
+        workload = self.opted_in.workload(key) if key.kind in GANG_WORKLOADS else None
         return None if workload is None or no_gang(workload) is not None else workload.uid
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
@@ -117,7 +117,7 @@ class ClusterView:
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
-        found = self.owned.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
+        found = self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
         return pods.roster(podgang, found)
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
@@ -135,11 +135,11 @@ class ClusterView:
         return pods.controllers
 
     def _pods_for(self, podgang: PodGang) -> GangPods:
-        return self.owned.pods if isinstance(podgang, OptedInGang) else self._pods
+        return self.opted_in.pods if isinstance(podgang, OptedInGang) else self._pods
 
     def bears_gate(self, key: GangKey) -> bool:
         """Whether any pod that names a gang has Rollcall's gate."""
-        pods = self.owned.pods if key.kind in OWNER_RESOURCES else self._pods
+        pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
         return pods.any_gated(key)
 
     def health(self, key: GangKey) -> GangHealth | None:
@@ -156,7 +156,7 @@ class ClusterView:
         """Messages about what must still be read before a write."""
         yield from self.live.unready()
         yield from self.stores.unready()
-        yield from _unread(self.owned.watches())
+        yield from _unread(self.opted_in.watches())
         if self._gated:
             # Without the pods the gate would stay on, and no message would say why.
             yield from _unread(self._pods.watches())
@@ -184,8 +184,8 @@ class ClusterView:
             yield from profile.backend.writable_kinds
             if (trees := profile.backend.trees) is not None:
                 yield trees.resource.api
-        if self.owned.wanted:
-            yield from dict.fromkeys(resource.api for resource in (*OWNER_RESOURCES.values(), *OF_OPTED_IN))
+        if self.opted_in.wanted:
+            yield from dict.fromkeys(resource.api for resource in (*GANG_WORKLOADS.values(), *OF_OPTED_IN))
 
     def watches(self) -> Iterator[Watch]:
         """All watches."""
@@ -194,7 +194,7 @@ class ClusterView:
         yield from (watch for _, watch in self._pods.watches())
         if self._workloads.watch is not None:
             yield self._workloads.watch
-        yield from (watch for _, watch in self.owned.watches())
+        yield from (watch for _, watch in self.opted_in.watches())
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -202,11 +202,11 @@ class ClusterView:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.live.run())
                 group.create_task(self._pods.run())
-                group.create_task(self.owned.run())
+                group.create_task(self.opted_in.run())
         finally:
             await self._workloads.close()
             await self._pods.close()
-            await self.owned.close()
+            await self.opted_in.close()
             await self.stores.close()
 
     async def close(self) -> None:
@@ -224,7 +224,7 @@ class ClusterView:
             self.stores.follow(gang_resources(self._settings, self.live))
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
             self._pods.follow(facts.apis)
-            self.owned.follow(facts.apis)
+            self.opted_in.follow(facts.apis)
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:
@@ -233,7 +233,7 @@ class ClusterView:
                 self._gang_changed(concerned)
         elif projection is TRAIN_JOB_FACTS:
             # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
-            self.owned.look_at(JOB_SETS.api.kind, key)
+            self.opted_in.look_at(JOB_SETS.api.kind, key)
         elif projection.part in _OF_GANGS:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
@@ -249,7 +249,7 @@ class ClusterView:
             return
         self._object_changed(api, key)
         for gang in concerned:
-            for one in (gang,) if gang.kind else self.owned.labelled(gang.namespace, gang.name):
+            for one in (gang,) if gang.kind else self.opted_in.labelled(gang.namespace, gang.name):
                 self._gang_changed(one)
 
     def _workload_changed(self, key: ObjectKey) -> None:

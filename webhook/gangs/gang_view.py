@@ -48,7 +48,7 @@ class GangView:
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
         """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
-        keys = [GangKey(namespace, name)] if kind == POD_GANG else known.owned.named(kind, namespace, name)
+        keys = [GangKey(namespace, name)] if kind == POD_GANG else known.opted_in.named(kind, namespace, name)
         for key in keys:
             podgang, health = known.gang(key), known.health(key)
             if podgang is not None and health is not None:

@@ -13,12 +13,12 @@ from webhook.model.keys import ObjectKey
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.gang import GANG_LABEL, OptedInGang
-from webhook.model.workloads.kinds import GANG_OWNERS
+from webhook.model.workloads.kinds import GANG_KINDS
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang, controller_in
 
 # The opted-in workload kinds that Rollcall makes gangs of, by kind.
-OWNER_RESOURCES: dict[str, Resource] = {found.api.kind: found for found in GANG_OWNERS}
+GANG_WORKLOADS: dict[str, Resource] = {found.api.kind: found for found in GANG_KINDS}
 POD_GANG = POD_GANGS.resource.api.kind
 
 
@@ -32,7 +32,7 @@ class GangKey(NamedTuple):
     workload: str = ""
 
     @property
-    def owner(self) -> ObjectKey:
+    def workload_key(self) -> ObjectKey:
         """The namespace and name of the opted-in workload."""
         return self.namespace, self.workload
 
@@ -60,7 +60,7 @@ def gang_of_object(live: Manifest) -> GangKey | None:
         return GangKey(namespace, labels[GANG_LABEL], "") if GANG_LABEL in labels else None
     if controller.kind == POD_GANG:
         return GangKey(namespace, controller.name)
-    resource = OWNER_RESOURCES.get(controller.kind)
+    resource = GANG_WORKLOADS.get(controller.kind)
     if resource is None or controller.group != resource.api.group:
         return None
     return GangKey(namespace, str(labels.get(GANG_LABEL) or ""), controller.kind, controller.name)

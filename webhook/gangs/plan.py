@@ -86,9 +86,9 @@ def _of_workload(gang: OptedInGang, facts: ClusterFacts, settings: Settings) -> 
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return SkipReason.NO_PROFILE
-    if profile.backend.groups_owners:
+    if profile.backend.groups_opted_in:
         return SkipReason.SCHEDULER
-    if not profile.backend.makes_gangs_of_owners:
+    if not profile.backend.makes_opted_in_gangs:
         return Plan(profile, [])
     if gang.workload.suspended:
         return SkipReason.SUSPENDED
@@ -108,7 +108,7 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
     if profile is None:
         return False
     barred = no_gang(podgang.workload)
-    return not profile.backend.makes_gangs_of_owners or (barred is not None and barred.hindrance is None)
+    return not profile.backend.makes_opted_in_gangs or (barred is not None and barred.hindrance is None)
 
 
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:

@@ -121,7 +121,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     )
 
 
-def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
+def read_opted_in_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     """The projection of a pod with the record label of an opted-in workload. Raises `Malformed`.
 
     A pod that no such workload made has an empty `kind`. A pod that was not prepared gets the gang it would belong to
@@ -137,8 +137,8 @@ def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     return key, found._replace(
         podgang=text(found.labels.get(GANG_LABEL)) or label_value(would_be.gang),
         podclique=text(found.labels.get(MEMBER_LABEL)) or label_value(would_be.member),
-        kind=_KINDS[place.owner.part],
-        workload=place.owner.name,
+        kind=_KINDS[place.workload.part],
+        workload=place.workload.name,
         group=place.group,
         size=_size(size),
     )

@@ -16,8 +16,8 @@ from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.grouping import Grouping
-from webhook.gangs.key import OWNER_RESOURCES, GangKey, key_of_gang
-from webhook.gangs.pod import GangPod, read_owned_pod
+from webhook.gangs.key import GANG_WORKLOADS, GangKey, key_of_gang
+from webhook.gangs.pod import GangPod, read_opted_in_pod
 from webhook.gangs.pods import GangPods
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.model.keys import Api, ObjectKey
@@ -36,7 +36,7 @@ RECORDED = {"labelSelector": SCHEDULER_LABEL}
 WorkloadKey = tuple[str, str, str]
 
 
-class OwnedGangs:
+class OptedInGangs:
     """The gangs of opted-in workloads.
 
     `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
@@ -50,13 +50,13 @@ class OwnedGangs:
         gang_changed: Callable[[GangKey], None],
         pods_changed: Callable[[GangKey], None],
     ) -> None:
-        self.wanted = settings.makes_gangs_of_owners
+        self.wanted = settings.makes_opted_in_gangs
         self._gang_changed = gang_changed
         self._say_pods_changed = pods_changed
-        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_owned_pod, OF_OPTED_IN)
+        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_opted_in_pod, OF_OPTED_IN)
         self._workloads: Mapping[str, StoredWorkloads] = {
             kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED)
-            for kind, resource in OWNER_RESOURCES.items()
+            for kind, resource in GANG_WORKLOADS.items()
         }
         # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.
         self._of: Grouping[GangKey, WorkloadKey] = Grouping()
@@ -113,7 +113,7 @@ class OwnedGangs:
         store = self._workloads[key.kind]
         if store.watch is not None and not store.watch.filled:
             raise FactsUnavailable(f"the {key.kind} objects are not read yet")
-        return self._view(key.kind, key.owner)
+        return self._view(key.kind, key.workload_key)
 
     def gang(self, key: GangKey) -> OptedInGang | None:
         """One gang, None if it does not exist. Raises `FactsUnavailable`, `Malformed`."""
@@ -147,7 +147,7 @@ class OwnedGangs:
         raw = self._workloads[kind].get(key)
         if raw is None:
             return None
-        view = VIEWS[OWNER_RESOURCES[kind].api.group, kind](raw)
+        view = VIEWS[GANG_WORKLOADS[kind].api.group, kind](raw)
         # The gangs of a JobSet's Jobs belong to the JobSet.
         return None if is_part(view) else view
 
@@ -184,15 +184,15 @@ class OwnedGangs:
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
             self._note_group(key)
-        for gang in (key,) if self._of.group(key) else self._of.members((key.kind, *key.owner)):
+        for gang in (key,) if self._of.group(key) else self._of.members((key.kind, *key.workload_key)):
             self._say_pods_changed(gang)
 
     def _note_group(self, key: GangKey) -> None:
         """Keep a group while it has pods. Report it when it appears, disappears or changes its size."""
-        workload = (key.kind, *key.owner)
+        workload = (key.kind, *key.workload_key)
         self._named.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
-            self._move(key, workload if key in (self._living(key.kind, key.owner) or ()) else None)
+            self._move(key, workload if key in (self._living(key.kind, key.workload_key) or ()) else None)
             self._gang_changed(key)
 
     def _note_uid(self, workload: WorkloadKey) -> None:
@@ -213,7 +213,7 @@ class OwnedGangs:
 
     def _note_shape(self, key: GangKey) -> bool:
         """Record the group and size that the LeaderWorkerSet's pods show for a gang; return whether that changed."""
-        uid = self._uids.get((key.kind, *key.owner))
+        uid = self._uids.get((key.kind, *key.workload_key))
         pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.of(key))
         sizes = [pod.size for pod in pods if pod.size is not None]
         shape = (pods[0].group, max(sizes, default=None)) if pods else None
@@ -244,6 +244,6 @@ def _pods_of(settings: Settings) -> dict[str, str]:
     """The selector for pods with the record of their workload, prepared or not. Schedulers that make their own gangs
     are excluded.
     """
-    others = sorted(name for name, profile in settings.profiles.items() if not profile.backend.makes_gangs_of_owners)
+    others = sorted(name for name, profile in settings.profiles.items() if not profile.backend.makes_opted_in_gangs)
     kept = f",{SCHEDULER_LABEL} notin ({','.join(others)})" if others else ""
     return {"labelSelector": f"{SCHEDULER_LABEL}{kept}"}

@@ -22,7 +22,7 @@ from webhook.model import grove
 from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
-from webhook.model.workloads.kinds import GANG_OWNERS
+from webhook.model.workloads.kinds import GANG_KINDS
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 
 # Server-side apply is a patch that may create.
@@ -49,7 +49,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
     # Gangs are judged by their pods, and the stage of a gang is read from them.
-    made_by = [*OF_GROVE, *(OF_OPTED_IN if settings.makes_gangs_of_owners else ())]
+    made_by = [*OF_GROVE, *(OF_OPTED_IN if settings.makes_opted_in_gangs else ())]
     rules += [
         {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in made_by
     ]
@@ -62,11 +62,11 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     rules += _writing_topologies(settings)
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_GANGS.resource]
-    if settings.makes_gangs_of_owners:
-        owners += GANG_OWNERS
+    if settings.makes_opted_in_gangs:
+        owners += GANG_KINDS
         rules += [
             {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]}
-            for found in GANG_OWNERS
+            for found in GANG_KINDS
         ]
     rules += [
         {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
@@ -158,7 +158,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """The rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
     backends = [profile.backend for profile in settings.profiles.values()]
-    general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
+    general = GENERAL if objects else general_to_reconciler(opted_in=settings.makes_opted_in_gangs)
     resources = [
         projection.resource
         for projection in (*general, *(found for one in backends for found in one.followed(objects=objects)))

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from webhook.config.settings import Settings
 from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
-from webhook.model.workloads.facts import OWNERS
-from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
+from webhook.model.workloads.facts import ADMITTED_KINDS
+from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 
 # API groups that an API server serves without a CRD, if it serves them.
 _BUILT_IN = {"", "apps", "batch", "scheduling.k8s.io"}
@@ -54,6 +54,6 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
             others.append(backend.topology_kind)
         for resource in others:
             add(resource, name, required=False)
-    for resource in (*OWNERS, *(projection.resource for projection in OF_OWNERS)):
+    for resource in (*ADMITTED_KINDS, *(projection.resource for projection in OF_OPTED_IN_KINDS)):
         add(resource, "other workloads", required=False)
     return sorted(found.values(), key=lambda kind: not kind.required)

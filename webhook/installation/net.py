@@ -101,7 +101,7 @@ def _variables() -> Iterable[tuple[str, str]]:
         "variables.before.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))",
     )
     yield "lws", _value("identity", LWS_NAME)
-    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_an_owner()})"
+    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_opted_in()})"
     yield "marks", _marks_on_it()
     # The profile that judges the pod. A pod that the webhooks would leave unchanged has none.
     grove_s = f"{_value('identity', grove.LABEL_PODCLIQUE)} != '' ? variables.scheduler : ''"
@@ -111,7 +111,7 @@ def _variables() -> Iterable[tuple[str, str]]:
     yield "gang", f"variables.ofGrove ? {names}"
 
 
-def _made_by_an_owner() -> str:
+def _made_by_opted_in() -> str:
     """Whether a controller `o` makes pods of an opted-in workload, like `webhook.model.workloads.place`."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without the label, a name would have to begin with a dash to match, which is not possible.
@@ -185,7 +185,7 @@ def _owned(profile: Profile) -> str:
     read = [mark.key for mark, owner in CLAIMS if owner in backend.reads_claims_of]
     foreign = f"!(variables.scheduler in {_texts(dict.fromkeys((DEFAULT_SCHEDULER, profile.name)))})"
     prepared = f"variables.scheduler == {_text(profile.name)}"
-    if backend.makes_gangs_of_owners and () not in backend.membership:
+    if backend.makes_opted_in_gangs and () not in backend.membership:
         prepared += f" && (variables.marks.size() > 0 || {_any_of(backend.membership)})"
     return f"{foreign} || {_other_than(read)} || ({prepared})"
 

@@ -33,7 +33,7 @@ class Mark(NamedTuple):
 class Claim(NamedTuple):
     """A claim on a pod: who claimed it, the key and value of the claim, and its path."""
 
-    owner: str
+    system: str
     key: str
     value: object
     path: FieldPath
@@ -58,9 +58,12 @@ _ONLY_TRUE = "kai.scheduler/skip-podgrouper"
 
 # The marks that `claims_on` looks for, and the system of each.
 CLAIMS: tuple[tuple[Mark, str], ...] = (
-    *((Mark("labels", key), owner) for key, owner in _LABELS.items()),
-    *((Mark("annotations", key, "true" if key == _ONLY_TRUE else None), owner) for key, owner in _ANNOTATIONS.items()),
-    *((Mark("spec", key), owner) for key, owner in _FIELDS.items()),
+    *((Mark("labels", key), system) for key, system in _LABELS.items()),
+    *(
+        (Mark("annotations", key, "true" if key == _ONLY_TRUE else None), system)
+        for key, system in _ANNOTATIONS.items()
+    ),
+    *((Mark("spec", key), system) for key, system in _FIELDS.items()),
 )
 
 
@@ -68,13 +71,13 @@ def claims_on(pod: PodTemplate) -> Iterator[Claim]:
     """Every mark of a gang membership on a pod or its template, including Rollcall's own."""
     labels, annotations = pod.labels, pod.annotations
     if labels:
-        for key, owner in _LABELS.items():
+        for key, system in _LABELS.items():
             if labels.get(key):
-                yield Claim(owner, key, labels[key], pod.labels_path / key)
+                yield Claim(system, key, labels[key], pod.labels_path / key)
     if annotations:
-        for key, owner in _ANNOTATIONS.items():
+        for key, system in _ANNOTATIONS.items():
             if (value := annotations.get(key)) and (key != _ONLY_TRUE or value == "true"):
-                yield Claim(owner, key, annotations[key], pod.annotations_path / key)
-    for field, owner in _FIELDS.items():
+                yield Claim(system, key, annotations[key], pod.annotations_path / key)
+    for field, system in _FIELDS.items():
         if pod.spec.get(field):
-            yield Claim(owner, field, pod.spec[field], pod.spec_path / field)
+            yield Claim(system, field, pod.spec[field], pod.spec_path / field)

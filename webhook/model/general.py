@@ -10,16 +10,16 @@ from webhook.model.projections import (
     TOPOLOGY_BINDINGS,
     Projection,
 )
-from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
+from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 
 _OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)
 # For admission.
-GENERAL = (*_OF_GANGS, *OF_OWNERS)
+GENERAL = (*_OF_GANGS, *OF_OPTED_IN_KINDS)
 
 
-def general_to_reconciler(*, owners: bool) -> tuple[Projection, ...]:
-    """The facts that a reconciler knows. With `owners` it also makes the gangs of opted-in workloads. It watches these
-    as whole objects; of a TrainJob it watches only the record, which the record of its JobSet completes.
+def general_to_reconciler(*, opted_in: bool) -> tuple[Projection, ...]:
+    """The facts that a reconciler knows. With `opted_in` it also makes the gangs of opted-in workloads. It watches
+    these as whole objects; of a TrainJob it watches only the record, which the record of its JobSet completes.
     """
-    return (*_OF_GANGS, TRAIN_JOB_FACTS) if owners else _OF_GANGS
+    return (*_OF_GANGS, TRAIN_JOB_FACTS) if opted_in else _OF_GANGS

@@ -57,7 +57,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     subdomain and every grove.io key stay.
     """
     changes, marked = _changes(profile, member)
-    claim = next(_foreign_claims(pod, changes, kept=not member.owned), None)
+    claim = next(_foreign_claims(pod, changes, kept=not member.opted_in), None)
     if claim is not None:
         return Prepared((), claim)
     # Read before any write: a pod that cannot be read is left unchanged.
@@ -95,10 +95,10 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     found = known.get(member)
     if found is None:
         made = profile.backend.prepare_pod(member)
-        if member.owned and not profile.backend.makes_gangs_of_owners:
+        if member.opted_in and not profile.backend.makes_opted_in_gangs:
             # Rollcall does not look for such a pod's stamp or remove its gate.
             made = replace(made, stamped=False)
-        elif member.owned:
+        elif member.opted_in:
             # The labels by which the gang's pods are found again: labels of their owners differ by kind.
             marks = {GANG_LABEL: label_value(member.podgang), MEMBER_LABEL: label_value(member.podclique)}
             made = replace(made, labels={**made.labels, **marks})

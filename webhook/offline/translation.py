@@ -103,7 +103,7 @@ def _of_opted_in(
     facts = _knowing((workload, made), facts)
     title = f"{workload.kind} {workload.name}, {profile.name}"
     notes = list(_notes(workload, made, runtime, profile))
-    if profile.backend.makes_gangs_of_owners and no_gang(made) is None:
+    if profile.backend.makes_opted_in_gangs and no_gang(made) is None:
         record = _record(workload, made, profile)
         for gang in expected_gangs(made, facts):
             for manifest in gang_objects(gang, record, profile, facts):
@@ -156,9 +156,9 @@ def _notes(
     if any(any(claims_on(template)) for template in made.templates):
         if barred is not None and (runtime is None or not runtime.plugins):
             yield f"Rollcall makes no gang for it: {barred.why}"
-    elif backend.groups_owners:
+    elif backend.groups_opted_in:
         yield f"{profile.name} makes the gang itself: Rollcall writes no objects"
-    elif not backend.makes_gangs_of_owners:
+    elif not backend.makes_opted_in_gangs:
         yield f"no gangs for {profile.name}: its pods start one by one"
     elif barred is not None:
         yield f"Rollcall makes no gang for it: {barred.why}"

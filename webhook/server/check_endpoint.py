@@ -142,7 +142,7 @@ class ManifestEndpoint:
         # Without a cluster the facts never change.
         facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
-        # A manifest has no owner that could be read, even if the server has a cluster.
+        # A manifest has no workload that could be read, even if the server has a cluster.
         status, content = work(documents, facts, replace(settings, standalone=True, proceed=turn.proceed))
         return status, escaped(orjson.dumps(content).decode()).encode()
 

@@ -21,7 +21,7 @@ from webhook.model.general import GENERAL
 from webhook.model.keys import Api
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
-from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
+from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.offline.judgement import kind_of
 from webhook.sources.manifests import Document, files_of, read_file
 
@@ -99,7 +99,7 @@ _IN_PART = frozenset(
         "cluster_training_runtimes",
     }
 )
-_OWNERS = frozenset(projection.part for projection in OF_OWNERS)
+_OPTED_IN = frozenset(projection.part for projection in OF_OPTED_IN_KINDS)
 # These objects are only read here and never judged.
 _NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes"})
 # Parts of the facts that are also taken from the documents being judged.
@@ -113,7 +113,7 @@ _TOGETHER = _IN_PART | {
     "kai_pod_groups",
     "volcano_pod_groups",
     # The TrainJob of a JobSet, and the workload of a pod.
-    *_OWNERS,
+    *_OPTED_IN,
 }
 
 
@@ -122,7 +122,7 @@ def _nameless(part: str, raw: Manifest) -> bool:
     before.
     """
     metadata = raw.get("metadata")
-    return part in _OWNERS and not (isinstance(metadata, dict) and metadata.get("name"))
+    return part in _OPTED_IN and not (isinstance(metadata, dict) and metadata.get("name"))
 
 
 def _start(known: ClusterFacts, part: str) -> Any:

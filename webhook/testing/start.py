@@ -69,14 +69,16 @@ def _owned(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> 
     named = _scheduler(pod)
     claims = list(claims_on(pod.template))
     read = profile.backend.reads_claims_of
-    if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.owner not in read for claim in claims):
+    if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.system not in read for claim in claims):
         return True
     if named != profile.name or claims:
         # Another system made the group, so the pod must name the scheduler that reads it.
         return named == profile.name
     gang = membership(place, sequenced=False)
     record = Record(profile.name)
-    return _is_prepared(pod, profile, profile.member(pod.namespace, gang.gang, gang.member, record, facts, owned=True))
+    return _is_prepared(
+        pod, profile, profile.member(pod.namespace, gang.gang, gang.member, record, facts, opted_in=True)
+    )
 
 
 def _scheduler(pod: Pod) -> str:
@@ -99,7 +101,7 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
     )
     counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, wanted, other)]
     counts += [("spec", key) for key in wanted.default_fields]
-    if not counts and profile.name == DEFAULT_SCHEDULER and not member.owned:
+    if not counts and profile.name == DEFAULT_SCHEDULER and not member.opted_in:
         # The API server gives every pod this scheduler name, and nothing else identifies this one.
         return _is_stamped(pod)
     return all(

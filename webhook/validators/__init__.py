@@ -10,9 +10,9 @@ from webhook.validators import (
     opted_in_agreement,
     opted_in_choice,
     opted_in_claims,
+    opted_in_hindrances,
     opted_in_origin,
     opted_in_shape,
-    owners,
     pod_origin,
     podcliqueset,
     shape,
@@ -25,5 +25,5 @@ SHAPE_RULES = collect(shape, opted_in_shape)
 CHOICE_RULES = collect(choice, opted_in_choice)
 # Judged for every backend, before its own rules.
 GENERAL_RULES = collect(
-    podcliqueset, gang_shape, pod_origin, owners, opted_in_origin, opted_in_claims, opted_in_agreement
+    podcliqueset, gang_shape, pod_origin, opted_in_hindrances, opted_in_origin, opted_in_claims, opted_in_agreement
 )

@@ -58,7 +58,7 @@ def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
         yield Finding(
             at=claim.path,
             found=claim.value,
-            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join the gang of this set",
+            why=f"it makes the pods members of another gang ({claim.system}), so they cannot join the gang of this set",
             remedy="remove it from the template; Rollcall writes the membership when the pods are created",
         )
 

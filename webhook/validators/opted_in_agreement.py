@@ -228,18 +228,18 @@ def _known_gangs(
     how many exist. Each gang comes with its names, or None if there are too many to keep.
     """
     facts, namespace = context.facts, workload.namespace
-    owners = sorted({owner for name in mine for owner in _may_be_of(name)})
+    others = sorted({other for name in mine for other in _may_be_of(name)})
     for part, kind in _KINDS.items():
         known: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
-        for name in owners:
-            owner = known.get((namespace, name))
-            if owner is None or (kind == workload.kind and name == workload.name):
+        for name in others:
+            other = known.get((namespace, name))
+            if other is None or (kind == workload.kind and name == workload.name):
                 continue
-            if owner.record.scheduler == context.choice.scheduler and owner.no_gang is None:
+            if other.record.scheduler == context.choice.scheduler and other.no_gang is None:
                 # The pods of a LeaderWorkerSet decide which groups exist.
                 groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
-                yield kind, Needed(part, (namespace, name)), None if owner.names is None else owner.names | groups
-    for name in owners:
+                yield kind, Needed(part, (namespace, name)), None if other.names is None else other.names | groups
+    for name in others:
         key = (namespace, name)
         gang = (facts.pod_gangs or {}).get(key)
         if gang is not None and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:

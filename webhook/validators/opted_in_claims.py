@@ -182,13 +182,13 @@ def _unread(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Claim]
     found: dict[tuple[str, str], Claim] = {}
     for template in workload.templates:
         for claim in claims_on(template):
-            if claim.owner not in context.reads_claims_of:
+            if claim.system not in context.reads_claims_of:
                 found.setdefault((claim.key, str(claim.value)), claim)
     yield from found.values()
 
 
 def _may_be_read(claim: Claim, choice: Choice) -> bool:
-    return claim.owner == "scheduler-plugins" and choice.scheduler == DEFAULT_SCHEDULER
+    return claim.system == "scheduler-plugins" and choice.scheduler == DEFAULT_SCHEDULER
 
 
 def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[Any]) -> Finding:
@@ -197,7 +197,7 @@ def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[An
     return Finding(
         at=claim.path,
         found=claim.value,
-        why=f"{claim.owner} reads it, but {choice.path} chooses {choice.scheduler}, which does not",
+        why=f"{claim.system} reads it, but {choice.path} chooses {choice.scheduler}, which does not",
         remedy="name a runtime without that plugin, or choose its scheduler"
         if by_plugin
         else "remove it, or choose the scheduler that reads it",

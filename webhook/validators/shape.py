@@ -12,7 +12,7 @@ from typing import Any
 from webhook.model import grove
 from webhook.model.reading import Manifest
 from webhook.validators.examples import pod_clique_set
-from webhook.validators.opted_in_shape import SHAPES as OF_OWNERS
+from webhook.validators.opted_in_shape import SHAPES as OF_OPTED_IN_KINDS
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.wrong_types import METADATA, POD_SPEC, WORDS, Unreadable, said_of
 
@@ -108,5 +108,5 @@ def object_shape(found: Unreadable, _: object) -> Results:
     Source: the CRDs of Koordinator, KAI and Volcano, and k8s.io/api scheduling; in a cluster the API server refuses
     such an object by its schema. A file on the command line has no such check.
     """
-    if found.kind not in _SHAPES and found.kind not in OF_OWNERS:
+    if found.kind not in _SHAPES and found.kind not in OF_OPTED_IN_KINDS:
         yield from said_of(found.manifest, {"metadata": METADATA, "spec": {}, **found.shape})

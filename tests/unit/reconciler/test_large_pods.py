@@ -10,7 +10,7 @@ from tests.unit.reconciler.grove import put_pods
 from tests.unit.reconciler.running_reconciler import podgang, run_story, running, settled, until, world
 from tests.unit.worlds import settings_of
 from webhook.gangs.escapes import Escape, escaped
-from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_owned_pod
+from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_opted_in_pod
 from webhook.model.bounds import weight
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
@@ -102,7 +102,7 @@ def test_an_impossible_controller_reference_creates_no_gang() -> None:
     name = "n" * 100_000
     controller = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": True}
     raw["metadata"]["ownerReferences"] = [controller]
-    key, read = read_owned_pod(raw)
+    key, read = read_opted_in_pod(raw)
     assert (read.kind, read.workload, read.controller) == ("", "", None)
     assert weight((key, read)) <= POD_BYTES
 

@@ -26,7 +26,7 @@ from tests.unit.reconciler.running_reconciler import names, run_story, running, 
 from tests.unit.worlds import koordinator
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
-from webhook.gangs.pod import read_owned_pod
+from webhook.gangs.pod import read_opted_in_pod
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
 from webhook.model.workloads.pod import Pod
@@ -49,7 +49,7 @@ def prepared(pod: dict[str, Any]) -> dict[str, Any]:
     labels = pod["metadata"]["labels"]
     gang, member = labels["rollcall.dev/gang"], labels["rollcall.dev/gang-member"]
     record = Record("koord-scheduler")
-    prepare_pod(Pod(pod), profile, profile.member("team-a", gang, member, record, NOTHING_KNOWN, owned=True))
+    prepare_pod(Pod(pod), profile, profile.member("team-a", gang, member, record, NOTHING_KNOWN, opted_in=True))
     return pod
 
 
@@ -222,4 +222,4 @@ async def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
 def test_an_invalid_group_size_is_ignored_and_ends_no_watch(said: str) -> None:
     pod = lws_pod(0, 0, "old")
     pod["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = said
-    assert read_owned_pod(pod)[1].size is None
+    assert read_opted_in_pod(pod)[1].size is None

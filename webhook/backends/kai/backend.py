@@ -44,7 +44,7 @@ class KaiBackend(Backend[KaiSettings]):
     projections = PROJECTIONS
     reads_claims_of = frozenset({"KAI"})
     # Its podgrouper makes the group of every pod of the scheduler that names no group itself.
-    groups_owners = True
+    groups_opted_in = True
     controllers = CONTROLLERS
     shapes = SHAPES
     topology_kind = TOPOLOGIES.resource

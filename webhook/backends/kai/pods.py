@@ -17,7 +17,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     For a pod of an opted-in workload podgrouper makes the group. It reads the queue from this label if the pod's owners
     name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
     """
-    if member.owned:
+    if member.opted_in:
         return _owned(member, settings)
     group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
     queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue

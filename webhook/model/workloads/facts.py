@@ -100,4 +100,4 @@ PROJECTIONS = (
     Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime),
 )
 # The kinds that are admitted, in the order of their registration.
-OWNERS = tuple(view.resource for view in VIEWS.values())
+ADMITTED_KINDS = tuple(view.resource for view in VIEWS.values())

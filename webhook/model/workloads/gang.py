@@ -71,7 +71,7 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
         return NoGang(at, f"its own controller makes its gang, because {at} is set")
     for template in workload.templates:
         for claim in claims_on(template):
-            return NoGang(claim.path, f"{claim.path} says that {claim.owner} has claimed its pods")
+            return NoGang(claim.path, f"{claim.path} says that {claim.system} has claimed its pods")
     for found in workload.hindrances():
         return NoGang(found.at, found.why, found)
     return None

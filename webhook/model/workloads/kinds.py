@@ -20,7 +20,7 @@ CLUSTER_TRAINING_RUNTIMES = Resource(
     Api("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime"), "clustertrainingruntimes", namespaced=False
 )
 # The kinds that own their gangs' objects. A TrainJob's gangs belong to its JobSet.
-GANG_OWNERS = (JOBS, JOB_SETS, LEADER_WORKER_SETS)
+GANG_KINDS = (JOBS, JOB_SETS, LEADER_WORKER_SETS)
 
 
 def is_a(reference: OwnerReference, resource: Resource) -> bool:

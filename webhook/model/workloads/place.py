@@ -33,7 +33,7 @@ class Place(NamedTuple):
     group.
     """
 
-    owner: Needed
+    workload: Needed
     part: str = ""
     group: str = ""
 
@@ -86,7 +86,7 @@ def membership(place: Place, *, sequenced: bool) -> Membership:
     """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, or its JobSet. In a JobSet that starts in
     turn (`sequenced`), the gang is the replicated Job.
     """
-    name = place.owner.name
+    name = place.workload.name
     if place.group:
         gang = f"{name}-{place.group}"
         return Membership(gang, gang)
