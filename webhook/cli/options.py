@@ -88,7 +88,7 @@ def configured(configuration: Path | None) -> Settings:
 
 
 def settings_of(configuration: Path | None, scheduler: str | None = None) -> Settings:
-    """Return the settings for judging files: no workload of a pod can be read, so a scheduler is chosen for each object."""
+    """Return the settings for judging files. The workload of a pod cannot be read, so each object gets a scheduler."""
     settings = configured(configuration)
     if scheduler is not None:
         settings = force_scheduler(settings, scheduler)

@@ -227,8 +227,8 @@ class Tracing:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
-    scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were chosen. `proceed` is
-    called between rules, and raises to end a judgement whose caller no longer waits.
+    scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were
+    chosen. `proceed` is called between rules, and raises to end a judgement whose caller no longer waits.
     """
 
     profiles: Mapping[str, Profile]

@@ -12,9 +12,9 @@ import httpx
 import pytest
 import yaml
 
+from tests.unit.certificates.certificate_world import NAMESPACE, CertificateWorld, configuration, secret
 from tests.unit.cli.conftest import Run, answer_for_the_cluster
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
-from tests.unit.reconciler.certificate_world import NAMESPACE, CertificateWorld, configuration, secret
 from webhook.certificates import rotation as certificate_asking
 from webhook.certificates.files import make_development_certificates
 from webhook.certificates.plan import Idle

@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx
 
+from tests.unit.certificates.certificate_world import NAMESPACE, NOW, configuration
 from tests.unit.cluster.scripted import failure
-from tests.unit.reconciler.certificate_world import NAMESPACE, NOW, configuration
 from webhook.certificates.x509 import fingerprint, issued_by, read_certificates
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"

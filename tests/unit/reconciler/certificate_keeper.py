@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from tests.unit.certificates.certificate_world import NAMESPACE, SETTINGS
 from tests.unit.reconciler.certificate_api import SECRETS, CertificateApi
-from tests.unit.reconciler.certificate_world import NAMESPACE, SETTINGS
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.config.settings import Certificates

@@ -11,9 +11,9 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from tests.unit.certificates.certificate_world import SETTINGS
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
 from tests.unit.reconciler.certificate_keeper import Kept, keeping, run, until
-from tests.unit.reconciler.certificate_world import SETTINGS
 from tests.unit.reconciler.test_certificates import impatient
 from webhook.certificates.observation import StableSince
 from webhook.certificates.x509 import read_certificates

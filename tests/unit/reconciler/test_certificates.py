@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.certificates.certificate_world import NAMESPACE, NOW, SETTINGS
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
 from tests.unit.reconciler.certificate_keeper import keeping, run, until
-from tests.unit.reconciler.certificate_world import NAMESPACE, NOW, SETTINGS
 from webhook.certificates.x509 import read_certificates
 from webhook.reconciler import certificates
 from webhook.reconciler.metrics import Metrics

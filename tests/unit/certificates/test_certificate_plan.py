@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.reconciler.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
+from tests.unit.certificates.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
 from webhook.certificates.plan import CheckServers, Idle, Issue, NewAuthority, ProbeTrust, Publish, Seen, Step, plan
 from webhook.certificates.x509 import issued_by, new_authority, new_leaf, pem, read_certificates
 

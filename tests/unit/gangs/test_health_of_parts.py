@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.reconciler.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
+from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import koordinator, settings_of
 from webhook.errors import FactsUnavailable
 from webhook.gangs.escapes import Escape

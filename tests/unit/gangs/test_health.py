@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.reconciler.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
+from tests.unit.gangs.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
 from tests.unit.worlds import settings_of
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State

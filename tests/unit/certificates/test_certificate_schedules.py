@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.reconciler.certificate_world import ROTATION, CertificateWorld, current, lose_authority
+from tests.unit.certificates.certificate_world import ROTATION, CertificateWorld, current, lose_authority
 from webhook.certificates.x509 import issued_by, read_pair
 
 PARTIES = ("m-rollcall", "v-rollcall", "server")
