@@ -232,4 +232,4 @@ async def test_a_thousand_forged_pods_delay_a_gang_no_longer_than_one() -> None:
     async with running(cluster, settings=GATED) as found:
         await until(lambda: sorted(opened.order) == ["p", "q"])
         await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1000)
-        assert found.following.bears_gate(next(iter(found.following.gangs)))
+        assert found.following.has_gate(next(iter(found.following.gangs)))

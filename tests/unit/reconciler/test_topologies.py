@@ -224,7 +224,7 @@ async def test_invalid_topology_levels_are_reported_until_they_change() -> None:
         await until(lambda: problems(found, "TopologyInexpressible") == 1)
         await until(lambda: cluster.events != [])
         (event,) = cluster.events
-        assert "kubernetes.io/hostname must be the narrowest level" in event["note"]
+        assert "kubernetes.io/hostname can only be the narrowest level" in event["note"]
         cluster.apply(BINDINGS, binding(RACK, "kubernetes.io/hostname"))
         await until(lambda: problems(found, "TopologyInexpressible") == 0)
         await until(lambda: levels(cluster) == [RACK, "kubernetes.io/hostname"])

@@ -218,7 +218,7 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
                 at=path,
                 found=pool,
                 why=f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool",
-                remedy=f"set the same label {key} on {whose}, its queue and the queues above it, or on none of them",
+                remedy=f"set the same label {key} on {whose} and the queues above it, or on none of them",
             )
             return
 
