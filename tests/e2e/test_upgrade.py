@@ -135,6 +135,7 @@ def new_rights(server: RollcallServer) -> str:
     return rollcall("manifests", "rbac", "--config", server.config)
 
 
+@pytest.mark.beside
 @pytest.mark.long
 def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
@@ -192,6 +193,7 @@ def beside(
     return server, sidecar
 
 
+@pytest.mark.beside
 @pytest.mark.long
 def test_moving_the_reconciler_out_of_the_server_pods_keeps_its_rights_and_one_writer(
     plane: ControlPlane,
@@ -232,6 +234,7 @@ def test_moving_the_reconciler_out_of_the_server_pods_keeps_its_rights_and_one_w
         assert "HTTP 403" not in one.program.log.read_text(), "a right was missing"
 
 
+@pytest.mark.beside
 @pytest.mark.long
 def test_a_sidecar_without_rights_writes_nothing_and_the_next_one_takes_over(
     plane: ControlPlane,

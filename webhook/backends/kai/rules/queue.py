@@ -200,7 +200,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
         at=path,
         found=pool,
         why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
-        remedy="remove the label for the default shard, or name the partitionLabelValue of a SchedulingShard",
+        remedy="remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard",
         absent=Needed("kai_shards"),
     )
 
