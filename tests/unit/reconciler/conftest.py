@@ -1,10 +1,11 @@
-"""Short delays for every test of the reconciler."""
+"""Short delays for every test of the reconciler, and the API of its certificates."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.series import no_series_appears
+from tests.unit.reconciler.certificate_api import CertificateApi
 from webhook.cluster import facts as following
 from webhook.reconciler import gangs
 from webhook.reconciler import queue as queues
@@ -17,3 +18,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
     monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
     monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)
+
+
+@pytest.fixture
+def api() -> CertificateApi:
+    """An API without certificates."""
+    return CertificateApi()
