@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.gang_writer import path_of, why
 from tests.e2e.given_gangs import RACK, ZONE
 from tests.e2e.judged_objects import CLASS, JUDGED, Judged
@@ -72,9 +73,7 @@ def surroundings() -> Iterator[Callable[[ControlPlane], None]]:
 
 
 @pytest.fixture
-def asked(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], surroundings: Callable[[ControlPlane], None]
-) -> RollcallServer:
+def asked(plane: ControlPlane, rollcall: Rollcall, surroundings: Callable[[ControlPlane], None]) -> RollcallServer:
     """A server that judges the objects of all namespaces but one, on a plane with a class and a topology."""
     surroundings(plane)
     server = rollcall(plane, CONFIG)

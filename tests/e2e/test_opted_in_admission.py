@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.jobset_controller import JobSetController, children, defaulted, job_of
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
@@ -23,7 +24,6 @@ from tests.e2e.opted_in_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.trainer_controller import TrainJobController
 from tests.e2e.workload_objects import MERGE, created, deleted, patched, path_of, read, until_pods
 
@@ -47,7 +47,7 @@ EVERY: Manifest = {
 
 
 @pytest.fixture
-def served(plane: ControlPlane, rollcall: Callable[..., RollcallServer], workload_kinds: Callable[..., None]) -> None:
+def served(plane: ControlPlane, rollcall: Rollcall, workload_kinds: Callable[..., None]) -> None:
     workload_kinds(plane, *SYSTEMS)
     rollcall(plane, EVERY)
 

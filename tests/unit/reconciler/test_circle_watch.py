@@ -12,7 +12,6 @@ from tests.unit.reconciler.cluster import SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import running, sample, until
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import PROJECTIONS, TREES
-from webhook.cluster import facts as following
 from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events
 from webhook.reconciler.circle_watch import note
@@ -27,7 +26,6 @@ WITHOUT = settings_of("default-scheduler", standalone=False)
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
     monkeypatch.setattr(circle_watch, "LOOK_SECONDS", 0.01)
 
 

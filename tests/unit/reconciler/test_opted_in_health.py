@@ -31,16 +31,11 @@ from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
-from webhook.reconciler import escape_deletion, health_watch
 
 TRAIN = GangKey("team-a", "train", "Job", "train")
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+pytestmark = pytest.mark.usefixtures("hurried")
 
 
 def prepared(pod: dict[str, Any]) -> dict[str, Any]:

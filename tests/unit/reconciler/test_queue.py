@@ -38,9 +38,7 @@ async def test_a_key_that_changes_while_it_is_processed_is_processed_again(queue
     assert len(queue) == 0
 
 
-async def test_a_delayed_key_is_processed_at_its_time_or_at_an_event(
-    queue: KeyQueue[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_delayed_key_is_processed_at_its_time_or_at_an_event(queue: KeyQueue[str]) -> None:
     queue.add_later("a", 0.01)
     assert len(queue) == 1
     assert await queue.take() == "a"

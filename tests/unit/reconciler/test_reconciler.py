@@ -8,6 +8,7 @@ import re
 import httpx
 import pytest
 
+from tests.unit.backends.pod_gangs import OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import (
@@ -91,20 +92,13 @@ async def test_a_foreign_object_blocks_the_gang_and_causes_one_event() -> None:
 
 async def test_the_reconciler_waits_for_an_object_in_deletion() -> None:
     cluster = world("demo-0-a")
-    owner = {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "name": "demo-0",
-        "uid": "gang-team-a",
-        "controller": True,
-    }
     leaving = {
         "metadata": {
             "name": "demo-0-a",
             "namespace": "team-a",
             "uid": "old",
             "deletionTimestamp": "2026-01-01T00:00:00Z",
-            "ownerReferences": [owner],
+            "ownerReferences": [{**OWNER, "uid": "gang-team-a"}],
         }
     }
     cluster.put(GROUPS, leaving)
