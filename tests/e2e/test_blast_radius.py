@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Rollcall
 from tests.e2e.nodes import add_nodes, remove_nodes
@@ -21,18 +22,14 @@ from tests.e2e.workloads import two_cliques
 from webhook.certificates.files import CA_FILE
 
 # As many hooks as there can be.
-EVERYBODY: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler", "gate": False},
-            {"name": "default-scheduler", "config": {"gangScheduling": True}},
-            *({"name": name} for name in ("volcano", "kai-scheduler", "lpx-scheduler", "scheduler-plugins-scheduler")),
-        ],
-    },
-}
+EVERYBODY = configuration_of(
+    {"name": "koord-scheduler", "gate": False},
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    "volcano",
+    "kai-scheduler",
+    "lpx-scheduler",
+    "scheduler-plugins-scheduler",
+)
 GANG = {
     "app.kubernetes.io/managed-by": "grove-operator",
     "grove.io/podgang": "demo-0",

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.configurations import configuration_of
+from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
@@ -18,11 +19,7 @@ from webhook.backends.coscheduling.keys import NAME
 
 pytestmark = pytest.mark.soak
 
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": NAME, "profiles": [{"name": NAME}]},
-}
+CONFIG = configuration_of(NAME)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
 from tests.e2e.conftest import STAND_INS
 from tests.e2e.control_plane import ControlPlane, Manifest, Ran
 from tests.e2e.fixture_types import Grove, Rollcall
@@ -16,24 +17,14 @@ from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
 LABEL, KAI_QUEUE, VOLCANO_QUEUE = "rollcall.dev/scheduler", "kai.scheduler/queue", "scheduling.grove.io/volcano-queue"
-ALL: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": name}
-            for name in (
-                "koord-scheduler",
-                "default-scheduler",
-                "volcano",
-                "kai-scheduler",
-                "lpx-scheduler",
-                "scheduler-plugins-scheduler",
-            )
-        ],
-    },
-}
+ALL = configuration_of(
+    "koord-scheduler",
+    "default-scheduler",
+    "volcano",
+    "kai-scheduler",
+    "lpx-scheduler",
+    "scheduler-plugins-scheduler",
+)
 NVLINK = {"grove.io/mnnvl-group": "train"}
 
 

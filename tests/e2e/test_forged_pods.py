@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
@@ -14,12 +15,9 @@ from tests.e2e.test_gang_starts import stays_unbound
 from tests.e2e.workloads import two_cliques
 
 OURS = "rollcall.dev/gang-sync"
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler", "gate": True}]},
-    "escapes": {"delete": ["unmutated", "stale", "foreign"]},
-}
+CONFIG = configuration_of(
+    {"name": "koord-scheduler", "gate": True}, escapes={"delete": ["unmutated", "stale", "foreign"]}
+)
 
 
 def forged(played: Played, owner: Manifest | None, *gates: str) -> Manifest:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
@@ -21,19 +22,12 @@ from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
 
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler"},
-            {"name": "kai-scheduler"},
-            # No such generation is served by a Kubernetes that has the next.
-            {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
-        ],
-    },
-}
+CONFIG = configuration_of(
+    "koord-scheduler",
+    "kai-scheduler",
+    # No such generation is served by a Kubernetes that has the next.
+    {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
+)
 RECORDED = {LABEL: "koord-scheduler"}
 # More cores than any node here has.
 _TOO_MUCH = "1000"

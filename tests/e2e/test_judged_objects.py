@@ -11,6 +11,7 @@ from itertools import count
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Rollcall
 from tests.e2e.gang_writer import path_of, why
@@ -26,15 +27,10 @@ VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 # A namespace that the registration leaves out: there Rollcall is not asked.
 OUTSIDE = "not-asked"
 STRICT = {"rollcall.dev/creation-order": "strict"}
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "default-scheduler",
-        "profiles": [{"name": "default-scheduler", "config": {"gangScheduling": True}}],
-    },
-    "registration": {"excludedNamespaces": [OUTSIDE]},
-}
+CONFIG = configuration_of(
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    registration={"excludedNamespaces": [OUTSIDE]},
+)
 BINDING = {
     "apiVersion": "grove.io/v1alpha1",
     "kind": "ClusterTopologyBinding",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
@@ -24,12 +25,7 @@ GENERATIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 
 
 def configuration(**config: object) -> Manifest:
-    profile = {"name": "default-scheduler", "config": {"gangScheduling": True, **config}}
-    return {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": "default-scheduler", "profiles": [profile]},
-    }
+    return configuration_of({"name": "default-scheduler", "config": {"gangScheduling": True, **config}})
 
 
 class Gangs:

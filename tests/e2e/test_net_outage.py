@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played, Refused
@@ -20,13 +21,8 @@ GATE = {"name": "grove.io/podgang-pending-creation"}
 
 
 def config(failure_policy: str = "Fail", net: str = "Deny") -> Manifest:
-    return {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler"}]},
-        "registration": {"failurePolicy": failure_policy, "net": net},
-        "escapes": {"delete": ["unmutated"]},
-    }
+    registration = {"failurePolicy": failure_policy, "net": net}
+    return configuration_of("koord-scheduler", registration=registration, escapes={"delete": ["unmutated"]})
 
 
 def refused_lifting(played: Played) -> str:

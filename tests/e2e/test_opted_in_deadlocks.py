@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Rollcall, Scheduler
 from tests.e2e.jobset_controller import JobSetController, defaulted
@@ -31,18 +32,11 @@ from tests.e2e.workload_objects import MERGE, created, deleted, listed, until_po
 pytestmark = pytest.mark.soak
 LABEL = "rollcall.dev/scheduler"
 KOORD_LABEL = "pod-group.scheduling.sigs.k8s.io"
-EVERY: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler", "gate": False},
-            {"name": "scheduler-plugins-scheduler"},
-            {"name": "default-scheduler", "config": {"gangScheduling": True}},
-        ],
-    },
-}
+EVERY = configuration_of(
+    {"name": "koord-scheduler", "gate": False},
+    "scheduler-plugins-scheduler",
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+)
 
 
 @pytest.fixture
