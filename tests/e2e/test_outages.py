@@ -11,7 +11,8 @@ import pytest
 
 from tests.e2e.conftest import until_asked
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Played, Refused
+from tests.e2e.grove_client import Refused
+from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, review
 from tests.e2e.test_pods import created_and_deleted, plain_pod, prepared_fields

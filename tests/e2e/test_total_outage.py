@@ -16,7 +16,8 @@ import yaml
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Clique, Played, Refused
+from tests.e2e.grove_client import Refused
+from tests.e2e.grove_operator import Clique, Played
 from tests.e2e.programs import Program, eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
