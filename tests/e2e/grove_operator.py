@@ -85,6 +85,7 @@ class Played(GroveClient):
         super().__init__(plane, workload["metadata"]["namespace"])
         self.workload = workload
         self.name = workload["metadata"]["name"]
+        self.selector = f"app.kubernetes.io/part-of={self.name}"
         self._pod_cliques: dict[str, Manifest] = {}
         self.cliques = self.expected_cliques()
 
@@ -99,8 +100,7 @@ class Played(GroveClient):
 
     def pods(self) -> list[Manifest]:
         """Its pods as they are stored now."""
-        selector = f"app.kubernetes.io/part-of={self.name}"
-        return self.plane.items(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=selector)
+        return self.plane.items(self.path("pods"), labelSelector=self.selector)
 
     def podgang(self, name: str) -> Manifest:
         """A PodGang as it is stored now."""
@@ -144,7 +144,8 @@ class Played(GroveClient):
                     {**group, "podReferences": self.references(name, group["name"], pods)}
                     for group in stored["spec"]["podgroups"]
                 ]
-                self.patch("podgangs", name, {"spec": {"podgroups": groups}})
+                if groups != stored["spec"]["podgroups"]:
+                    self.patch("podgangs", name, {"spec": {"podgroups": groups}})
 
     def startable(self) -> set[str]:
         """The PodGangs whose pods need not wait for another PodGang."""

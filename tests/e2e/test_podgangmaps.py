@@ -1,0 +1,80 @@
+"""The PodGangMaps of the fixture that plays Grove's operator, where no recording shows them."""
+
+from __future__ import annotations
+
+from tests.e2e.control_plane import Manifest
+from tests.e2e.podgangmaps import first_entries, gangs_of, short, with_clique, with_group
+
+HASH = "5c774bf886997b85bc47"
+
+
+def template(router: int = 2, decode: int = 2, minimum: int = 1) -> Manifest:
+    """A router beside a scaling group of a leader and its workers."""
+    counts = {"router": router, "leader": 1, "worker": 3}
+    group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": decode, "minAvailable": minimum}
+    cliques = [{"name": name, "spec": {"replicas": count}} for name, count in counts.items()]
+    return {"cliques": cliques, "podCliqueScalingGroups": [group]}
+
+
+def entry(role: str, epoch: str, **fields: object) -> Manifest:
+    return {"role": role, "epoch": epoch, "podCliqueSetGenerationHash": HASH, **fields}
+
+
+def names(entries: list[Manifest]) -> list[str]:
+    return [gang.name for gang in gangs_of("demo-0", entries)]
+
+
+def test_a_set_without_scaling_groups_has_an_anchor_alone() -> None:
+    alone = {"cliques": [{"name": "router", "spec": {"replicas": 2}}]}
+    assert first_entries(alone, 100, HASH) == [entry("Anchor", "100", anchorIndex=0, podCliques={"router": 2})]
+
+
+def test_whatever_has_zero_replicas_is_in_no_gang() -> None:
+    entries = first_entries(template(router=0, decode=0), 100, HASH)
+    assert entries == [entry("Anchor", "100", anchorIndex=0), entry("ScaleOut", "102", dependsOn=["100"])]
+    assert names(entries) == []
+
+
+def test_what_had_zero_replicas_comes_back_in_the_empty_anchor_with_another_epoch() -> None:
+    entries = with_clique(first_entries(template(router=0, decode=0), 100, HASH), "router", 2, 200)
+    assert entries == [
+        entry("Anchor", "200", anchorIndex=0, podCliques={"router": 2}),
+        entry("ScaleOut", "102", dependsOn=["200"]),
+    ]
+
+
+def test_what_had_zero_replicas_comes_back_in_an_additional_anchor_beside_a_living_one() -> None:
+    entries = with_group(first_entries(template(decode=0), 100, HASH), "decode", 3, 2, 200)
+    assert entries == [
+        entry("Anchor", "100", anchorIndex=0, podCliques={"router": 2}),
+        entry("ScaleOut", "102", dependsOn=["100"], pcsgReplicaIndices={"decode": [2]}),
+        entry("Anchor", "200", anchorIndex=1, dependsOn=["100"], pcsgReplicaIndices={"decode": [0, 1]}),
+    ]
+    assert names(entries) == ["demo-0-100", "demo-0-102-decode-2", "demo-0-200"]
+
+
+def test_scaling_out_adds_to_the_scale_out_entry() -> None:
+    entries = with_group(first_entries(template(), 100, HASH), "decode", 4, 1, 200)
+    assert names(entries) == ["demo-0-100", "demo-0-101-decode-1", "demo-0-102-decode-2", "demo-0-102-decode-3"]
+
+
+def test_scaling_in_takes_scale_out_then_tail_then_anchor_and_the_highest_index_first() -> None:
+    entries = with_group(first_entries(template(decode=4, minimum=2), 100, HASH), "decode", 6, 2, 200)
+    left = []
+    for replicas in (5, 4, 3, 2, 1):
+        entries = with_group(entries, "decode", replicas, 2, 200)
+        left.append({one["role"]: one.get("pcsgReplicaIndices", {}).get("decode") for one in entries})
+    assert left == [
+        {"Anchor": [0, 1], "Tail": [2, 3], "ScaleOut": [4]},
+        {"Anchor": [0, 1], "Tail": [2, 3], "ScaleOut": []},
+        {"Anchor": [0, 1], "Tail": [2], "ScaleOut": []},
+        {"Anchor": [0, 1], "ScaleOut": []},
+        {"Anchor": [0], "ScaleOut": []},
+    ]
+
+
+def test_a_name_over_63_characters_is_cut_and_ends_in_a_hash() -> None:
+    assert short("a" * 63) == "a" * 63
+    long = "inference-pipeline-of-the-year-0-1795344180043530356-decode-cluster-10"
+    assert short(long) == "inference-pipeline-of-the-yea-h30ae7679636cf37bc63cb2b43f9586d6"
+    assert len(short(long)) == 63
