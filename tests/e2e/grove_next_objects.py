@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_client import Refused
@@ -26,6 +27,14 @@ class NextObjects(Played):
         self.scaled: dict[tuple[int, str], int] = {}
         self.scaling_groups: dict[str, Manifest] = {}
         super().__init__(plane, workload)
+
+    def given(self, *entries: Manifest, replica: int = 0) -> Self:
+        """Go by these entries of a PodGangMap and not by those that a new set gets: several anchors, say, among which
+        the pods of a PodClique are divided.
+        """
+        self.maps[replica] = list(entries)
+        self.cliques = self.expected_cliques()
+        return self
 
     @property
     def gangs(self) -> list[Gang]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
+from typing import Self
 
 from tests.e2e.control_plane import Manifest
 from tests.e2e.grove_client import Refused
@@ -33,12 +34,13 @@ class NextPlayed(NextObjects):
     * `delete_pod(name)` deletes a pod and puts another one in its place, with the labels of today and without a gate.
     * `scale(name, replicas)` scales a scaling group, or a PodClique that is in none; zero too.
     * `roll(clique, image)` is a rolling update.
+    * `given(*entries)`, before `create()`, has it begin with other entries than a new set gets.
     * `gangs` are its PodGangs with role, epoch and `depends_on`; `maps` the entries of its PodGangMaps by replica.
 
     `lift_gates()` frees the gangs whose anchor is scheduled and no others, so it is called again once the anchor is.
     """
 
-    def create_podgangs(self) -> NextPlayed:
+    def create_podgangs(self) -> Self:
         """Create PodGangMaps, PodCliques and PodGangs; the PodGangs name no pods yet."""
         for replica in self.maps:
             self.post("podgangmaps", self.new_map(replica))
@@ -67,7 +69,7 @@ class NextPlayed(NextObjects):
 
     # the migration
 
-    def migrate(self) -> NextPlayed:
+    def migrate(self) -> Self:
         """Migrate a living set of the generation before, or what is left to migrate of it.
 
         The set is marked; then come the PodGangMaps; PodCliques and pods get the new names, running or not; the
@@ -152,7 +154,7 @@ class NextPlayed(NextObjects):
 
     # a set that changes
 
-    def scale(self, name: str, replicas: int, *, replica: int = 0) -> NextPlayed:
+    def scale(self, name: str, replicas: int, *, replica: int = 0) -> Self:
         """Scale a scaling group, or a PodClique that is in none, of one replica of the set."""
         entries, full = self.maps[replica], f"{self.name}-{replica}-{name}"
         self.scaled[replica, name] = replicas
@@ -211,7 +213,7 @@ class NextPlayed(NextObjects):
                 if f"{clique.name}-{index}" not in there:
                     self.create_pod(clique, index)
 
-    def roll(self, name: str, image: str, after_each: Callable[[], object] = lambda: None) -> NextPlayed:
+    def roll(self, name: str, image: str, after_each: Callable[[], object] = lambda: None) -> Self:
         """Change the image of a clique: its pods are replaced one by one, the oldest first; epochs and names stay.
 
         `after_each` is called after each, to wait until the new pod runs, as the operator does.

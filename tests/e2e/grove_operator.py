@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_client import GroveClient
@@ -106,7 +106,7 @@ class Played(GroveClient):
         """A PodGang as it is stored now."""
         return self.get("podgangs", name)
 
-    def create(self, *, without: str | None = None) -> Played:
+    def create(self, *, without: str | None = None) -> Self:
         """Create PodCliques, PodGangs and gated pods, and name the pods in their PodGangs.
 
         `without` is a PodClique of which one pod is left out, as when its creation failed.
@@ -116,14 +116,14 @@ class Played(GroveClient):
         self.fill_references()
         return self
 
-    def create_podgangs(self) -> Played:
+    def create_podgangs(self) -> Self:
         """Create PodCliques and PodGangs; the PodGangs name no pods yet."""
         self._create_pod_cliques()
         for name in self.podgangs:
             self.post("podgangs", self.new_podgang(name))
         return self
 
-    def create_pods(self, *, without: str | None = None) -> Played:
+    def create_pods(self, *, without: str | None = None) -> Self:
         """Create the pods."""
         for clique in self.cliques:
             for index in range(clique.replicas - (clique.name == without)):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.e2e.control_plane import Manifest
+from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.podgangmaps import first_entries, gangs_of, short, with_clique, with_group
+from tests.e2e.workloads import clique, pod_clique_set
+
+PlayNext = Callable[[Manifest], NextPlayed]
 
 HASH = "5c774bf886997b85bc47"
 
@@ -78,3 +84,102 @@ def test_a_name_over_63_characters_is_cut_and_ends_in_a_hash() -> None:
     long = "inference-pipeline-of-the-year-0-1795344180043530356-decode-cluster-10"
     assert short(long) == "inference-pipeline-of-the-yea-h30ae7679636cf37bc63cb2b43f9586d6"
     assert len(short(long)) == 63
+
+
+def two_of_each(namespace: str, name: str = "demo", router: int = 2, decode: int = 2) -> Manifest:
+    """A router beside a scaling group of workers."""
+    group = {"name": "decode", "cliqueNames": ["work"], "replicas": decode, "minAvailable": 1}
+    return pod_clique_set(
+        name,
+        namespace,
+        clique(
+            "router",
+            router,
+        ),
+        clique("work", 1),
+        groups=[group],
+    )
+
+
+def members(made: NextPlayed) -> dict[str, list[str]]:
+    """The hosts' names of the pods of each PodGang, as the pods' labels say; an epoch is shown as its order."""
+    epochs = sorted({gang.entry["epoch"] for gang in made.gangs})
+    found: dict[str, list[str]] = {name: [] for name in made.podgangs}
+    for pod in made.pods():
+        found[pod["metadata"]["labels"]["grove.io/podgang"]].append(pod["spec"]["hostname"])
+    stored = [podgang["metadata"]["name"] for podgang in made.items("podgangs", made.selector)]
+    assert sorted(found) == stored
+    shown = {}
+    for name, hosts in found.items():
+        known = name
+        for order, epoch in enumerate(epochs):
+            known = known.replace(epoch, f"<{order}>")
+        shown[known] = sorted(hosts)
+    return shown
+
+
+def test_what_is_scaled_to_zero_leaves_its_podgang_and_comes_back_in_another(
+    namespace: str, play_next: PlayNext
+) -> None:
+    made = play_next(two_of_each(namespace, router=0)).create()
+    assert members(made) == {
+        "demo-0-<0>": ["demo-0-decode-0-work-0"],
+        "demo-0-<1>-decode-1": ["demo-0-decode-1-work-0"],
+    }
+    made.scale("router", 1)
+    assert members(made)["demo-0-<2>"] == ["demo-0-router-0"]
+    made.scale("decode", 0)
+    assert members(made) == {"demo-0-<0>": ["demo-0-router-0"]}
+    made.scale("router", 0)
+    assert members(made) == {}
+    made.scale("router", 1).scale("decode", 2)
+    assert members(made) == {
+        "demo-0-<1>": ["demo-0-router-0"],
+        "demo-0-<2>": ["demo-0-decode-0-work-0"],
+        "demo-0-<0>-decode-1": ["demo-0-decode-1-work-0"],
+    }
+
+
+def test_each_replica_of_a_set_has_a_podgangmap_and_is_scaled_alone(namespace: str, play_next: PlayNext) -> None:
+    workload = two_of_each(namespace, router=1, decode=1)
+    workload["spec"]["replicas"] = 2
+    made = play_next(workload).create().scale("decode", 2, replica=1)
+    stored = made.items("podgangmaps", made.selector)
+    assert [(one["metadata"]["name"], one["spec"]["podCliqueSetReplicaIndex"]) for one in stored] == [
+        ("demo-0", 0),
+        ("demo-1", 1),
+    ]
+    assert [one["spec"]["entries"] for one in stored] == [made.maps[0], made.maps[1]]
+    assert sorted(members(made).values()) == [
+        ["demo-0-decode-0-work-0", "demo-0-router-0"],
+        ["demo-1-decode-0-work-0", "demo-1-router-0"],
+        ["demo-1-decode-1-work-0"],
+    ]
+
+
+def test_pods_name_a_podgang_whose_name_is_a_hash(namespace: str, play_next: PlayNext) -> None:
+    name = "inference-pipeline-of-the-year-2026"
+    made = play_next(two_of_each(namespace, name, router=1)).create()
+    (tail,) = (gang for gang in made.gangs if gang.depends_on)
+    assert tail.name == short(f"{name}-0-{tail.entry['epoch']}-decode-1") != f"{name}-0-{tail.entry['epoch']}-decode-1"
+    (pod,) = (pod for pod in made.pods() if pod["metadata"]["labels"]["grove.io/podgang"] == tail.name)
+    assert pod["spec"]["hostname"] == f"{name}-0-decode-1-work-0"
+    assert made.podgang(tail.name)["metadata"]["labels"]["grove.io/epoch"] == tail.entry["epoch"]
+
+
+def test_the_pods_of_a_podclique_are_divided_among_several_anchors(namespace: str, play_next: PlayNext) -> None:
+    made = play_next(two_of_each(namespace, router=3, decode=1))
+    made.given(
+        entry("Anchor", "100", anchorIndex=0, podCliques={"router": 2}, pcsgReplicaIndices={"decode": [0]}),
+        entry("Anchor", "200", anchorIndex=1, podCliques={"router": 1}, dependsOn=["100"]),
+    ).create()
+    assert members(made) == {
+        "demo-0-<0>": ["demo-0-decode-0-work-0", "demo-0-router-0", "demo-0-router-1"],
+        "demo-0-<1>": ["demo-0-router-2"],
+    }
+    told = {
+        name: [(group["minReplicas"], len(group["podReferences"])) for group in made.podgang(name)["spec"]["podgroups"]]
+        for name in made.podgangs
+    }
+    assert told == {"demo-0-100": [(2, 2), (1, 1)], "demo-0-200": [(1, 1)]}
+    assert made.startable() == {"demo-0-100"}
