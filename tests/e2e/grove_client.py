@@ -55,9 +55,10 @@ class GroveClient:
         return self._wrote("UPDATE", resource, answered(self._http.patch(path, json=body, headers=_MERGE)))
 
     def delete(self, resource: str, name: str) -> None:
-        """Delete an object at once."""
-        path = f"{self.path(resource)}/{name}"
-        answered(self._http.delete(path, params={"gracePeriodSeconds": "0"}))
+        """Delete an object at once; the garbage collector may have done so before."""
+        response = self._http.delete(f"{self.path(resource)}/{name}", params={"gracePeriodSeconds": "0"})
+        if response.status_code != httpx.codes.NOT_FOUND:
+            answered(response)
         self.sent.append(Sent("DELETE", resource, name, {}))
 
     def _wrote(self, operation: str, resource: str, stored: Manifest) -> Manifest:

@@ -15,8 +15,8 @@ from typing import Self
 
 from tests.e2e.control_plane import Manifest
 from tests.e2e.grove_client import Refused
-from tests.e2e.grove_next_objects import NextObjects, generation_of
-from tests.e2e.grove_operator import pod_index
+from tests.e2e.grove_next_objects import NextObjects, generation_of, short_name
+from tests.e2e.grove_operator import Clique, pod_index
 from tests.e2e.podgangmaps import Gang, with_clique, with_group
 
 MIGRATING = "PodGangMigrationInProgress"
@@ -33,7 +33,7 @@ class NextPlayed(NextObjects):
       or that of another player of the same set, does the rest.
     * `delete_pod(name)` deletes a pod and puts another one in its place, with the labels of today and without a gate.
     * `scale(name, replicas)` scales a scaling group, or a PodClique that is in none; zero too.
-    * `roll(clique, image)` is a rolling update.
+    * `roll(clique, image)` is a rolling update; in a scaling group that gives PodCliques new uids.
     * `given(*entries)`, before `create()`, has it begin with other entries than a new set gets.
     * `gangs` are its PodGangs with role, epoch and `depends_on`; `maps` the entries of its PodGangMaps by replica.
 
@@ -214,9 +214,11 @@ class NextPlayed(NextObjects):
                     self.create_pod(clique, index)
 
     def roll(self, name: str, image: str, after_each: Callable[[], object] = lambda: None) -> Self:
-        """Change the image of a clique: its pods are replaced one by one, the oldest first; epochs and names stay.
+        """Change the image of a clique; epochs and names stay.
 
-        `after_each` is called after each, to wait until the new pod runs, as the operator does.
+        Its pods are replaced one by one, the oldest first. In a scaling group a replica's PodCliques are deleted and
+        recreated, the lowest index first. `after_each` is called after each of these, to wait until the new pods
+        run, as the operator does.
         """
         template = deepcopy(self.workload["spec"]["template"])
         spec = next(clique["spec"]["podSpec"] for clique in template["cliques"] if clique["name"] == name)
@@ -225,12 +227,29 @@ class NextPlayed(NextObjects):
         self.patch("podcliquesets", self.name, {"spec": {"template": template}})
         self._write_generation(generation_of(template))
         self.cliques = self.expected_cliques()
-        for clique in (clique for clique in self.cliques if clique.template["name"] == name):
+        for clique in [clique for clique in self.cliques if short_name(clique) == name]:
+            if clique.group is not None:
+                self._recreate_replica(clique)
+                after_each()
+                continue
             self.patch("podcliques", clique.name, {"spec": {"podSpec": spec}})
             for pod in sorted(self.items("pods", f"grove.io/podclique={clique.name}"), key=_age):
                 self.delete_pod(pod["metadata"]["name"])
                 after_each()
         return self
+
+    def _recreate_replica(self, one: Clique) -> None:
+        """Delete and create the PodCliques of a replica of a scaling group, and with them their pods."""
+        own = {clique.name for clique in self.cliques if clique[-2:] == one[-2:]}
+        for name in sorted(own):
+            self.delete("podcliques", name)
+            del self._pod_cliques[name]
+        for pod in self.pods():
+            if pod["metadata"]["labels"]["grove.io/podclique"] in own:
+                self.delete("pods", pod["metadata"]["name"])
+        self._create_pod_cliques()
+        self._create_missing_pods()
+        self.lift_gates()
 
     def _write_generation(self, generation: str) -> None:
         """Only the hash of maps and PodGangs changes."""

@@ -157,6 +157,34 @@ def test_each_replica_of_a_set_has_a_podgangmap_and_is_scaled_alone(namespace: s
     ]
 
 
+def test_a_rolling_update_recreates_the_podcliques_of_a_scaling_group_and_keeps_the_podgangs(
+    namespace: str, play_next: PlayNext
+) -> None:
+    made = play_next(two_of_each(namespace)).create()
+    before = {name: made.podgang(name)["metadata"]["uid"] for name in made.podgangs}
+    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in made.items("podcliques", made.selector)}
+    hosts = members(made)
+    made.roll("work", "registry.example.com/main:2.0")
+    assert members(made) == hosts
+    assert {name: made.podgang(name)["metadata"]["uid"] for name in made.podgangs} == before
+    kept = [one["metadata"]["name"] for one in made.items("podcliques") if one["metadata"]["uid"] in uids.values()]
+    assert kept == ["demo-0-router"]
+    images = {pod["spec"]["hostname"]: pod["spec"]["containers"][0]["image"][-3:] for pod in made.pods()}
+    assert images == {
+        "demo-0-router-0": "1.0",
+        "demo-0-router-1": "1.0",
+        "demo-0-decode-0-work-0": "2.0",
+        "demo-0-decode-1-work-0": "2.0",
+    }
+    for name in made.podgangs:
+        named = [one["name"] for group in made.podgang(name)["spec"]["podgroups"] for one in group["podReferences"]]
+        assert set(named) == pods_of(made, name)
+
+
+def pods_of(made: NextPlayed, podgang: str) -> set[str]:
+    return {pod["metadata"]["name"] for pod in made.pods() if pod["metadata"]["labels"]["grove.io/podgang"] == podgang}
+
+
 def test_pods_name_a_podgang_whose_name_is_a_hash(namespace: str, play_next: PlayNext) -> None:
     name = "inference-pipeline-of-the-year-2026"
     made = play_next(two_of_each(namespace, name, router=1)).create()
