@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import until_asked
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove
-from tests.e2e.grove_operator import Refused
+from tests.e2e.grove_client import Refused
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, review
 from tests.e2e.test_pods import created_and_deleted, plain_pod, prepared_fields
