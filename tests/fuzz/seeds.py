@@ -25,7 +25,7 @@ Manifest = dict[str, Any]
 def seeds(*, given: bool = True) -> list[Input]:
     """The inputs to start from; with `given` also those that stand outside of the repository."""
     found = list(_reviews(given=given))
-    folders = [ROOT / "manifests" / name for name in ("facts", "owners", "samples", "trees")] + (
+    folders = [ROOT / "manifests" / name for name in ("facts", "opted-in", "samples", "trees")] + (
         [Path(os.environ["ROLLCALL_SAMPLES"])] if _there("ROLLCALL_SAMPLES", given) else []
     )
     for path in files_of(folders):
