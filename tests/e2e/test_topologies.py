@@ -196,7 +196,7 @@ def test_an_externally_managed_topology_is_compared_until_it_agrees(
     until_counted(leader, "TopologyNotFound", 0)
     differs = f"Topology site has the levels {ROW}, and ClusterTopologyBinding compared has {ZONE}, {RACK}"
     expected = [("TopologyDrift", differs), ("TopologyNotFound", "Topology site is missing")]
-    eventually(lambda: sorted(binding_events(plane, "compared")) == expected, "the binding is told of both")
+    eventually(lambda: sorted(binding_events(plane, "compared")) == expected, "the binding has both events")
     plane.kubectl("delete", TOPOLOGIES, "site", check=True)
     plane.apply(topology("site", ZONE, RACK), check=True)
     until_counted(leader, "TopologyDrift", 0)

@@ -84,17 +84,19 @@ def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membersh
     """Return the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
     author. Raises `FactsUnavailable`.
     """
-    # Grove's labels come first: a pod that has them is not looked up as a pod of an opted-in workload.
-    may_be_member = _may_be_opted_in(pod, settings) if pod.podgang is None else pod.podclique is not None
-    if not may_be_member:
+    podgang, podclique = pod.podgang, pod.podclique
+    if podgang is None:
+        if not _may_be_opted_in(pod, settings):
+            return None
+    elif podclique is None:
         return None
     if (key := pod.long_label) is not None:
         return (
             f"pod left as it is: its label {key[:_MAX_KEY_CHARACTERS]} is longer than a name, {NAME_LIMIT} characters"
         )
-    if pod.podgang is None or pod.podclique is None:
+    if podgang is None or podclique is None:
         return _of_opted_in(pod, facts, settings)
-    return _of_grove(pod, pod.podgang, pod.podclique, facts, settings)
+    return _of_grove(pod, podgang, podclique, facts, settings)
 
 
 def _of_grove(

@@ -204,10 +204,10 @@ def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | Non
         return Issue(signer, SERVED, "its signer is not trusted", repair=True)
     if not holds(pair.certificate, now) or not holds(by, now):
         return Issue(signer, SERVED, "it is not valid now")
-    for one in (authority.current, authority.next):
-        # A renewal by the same authority needs no wait: that authority is trusted already.
-        if one is not None and one.certificate == by and (why := _renewal(pair, one, stored, now, settings)):
-            return Issue(one, SERVED, why)
+    # A renewal by the same authority needs no wait: that authority is trusted already.
+    signer = authority.pair_of(by)
+    if signer is not None and (why := _renewal(pair, signer, stored, now, settings)):
+        return Issue(signer, SERVED, why)
     return None
 
 
@@ -230,14 +230,12 @@ def leaf_renewal(stored: Stored, now: datetime, settings: Certificates) -> datet
     """When the serving certificate must be renewed; None without one. The authority that signed it is the current one,
     or in a rotation the next one.
     """
-    pair, authority = stored.serving.pair, stored.authority
+    pair = stored.serving.pair
     if pair is None:
         return None
-    by = signer_of(pair.certificate, authority.certificates)
-    for one in (authority.current, authority.next):
-        if one is not None and one.certificate == by:
-            return _leaf_due(pair, one, now, settings)
-    return renewal(pair.certificate, settings.renew_at)
+    by = signer_of(pair.certificate, stored.authority.certificates)
+    signer = stored.authority.pair_of(by)
+    return renewal(pair.certificate, settings.renew_at) if signer is None else _leaf_due(pair, signer, now, settings)
 
 
 def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime:

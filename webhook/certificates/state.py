@@ -57,6 +57,12 @@ class AuthorityState:
     asked: bool = False
     data: Mapping[str, bytes] | None = None
 
+    def pair_of(self, certificate: x509.Certificate | None) -> KeyPair | None:
+        """The current or the next authority, whichever has that certificate; None if its key is not stored."""
+        return next(
+            (one for one in (self.current, self.next) if one is not None and one.certificate == certificate), None
+        )
+
     @property
     def bundle(self) -> bytes:
         """The content that every caBundle should have."""
