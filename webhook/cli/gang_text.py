@@ -11,13 +11,18 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.cli.output import printable
+from webhook.model.disruption import Disruption
 from webhook.model.workloads.place import label_value
 
 if TYPE_CHECKING:
     from webhook.gangs.health import GangHealth
     from webhook.gangs.pod import GangPod
 
-_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "WHY")
+_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "DISRUPTION", "AGE", "HEALTH", "WHY")
+_DISRUPTED = {
+    Disruption.ALL: "all: preemption takes all pods of the gang, or none",
+    Disruption.SINGLE: "single: preemption may take single pods of the gang",
+}
 _STYLES = {
     "started": "green",
     "held": "yellow",
@@ -68,6 +73,7 @@ def _row(one: GangHealth) -> tuple[str, ...]:
         printable(one.scheduler or "-"),
         f"{one.bound}/{one.minimum}",
         str(one.present),
+        one.disruption_mode or "-",
         _age(one.created),
         one.word,
         printable(" ".join(why.split())),
@@ -92,6 +98,8 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     out.print(Text(printable(title), "bold"))
     scheduler = "no recorded scheduler" if one.scheduler is None else f"scheduler {one.scheduler}"
     _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
+    if one.disruption_mode is not None:
+        _say(out, 1, f"disruption mode {_DISRUPTED[one.disruption_mode]}")
     out.print()
     escapes = {found.pod.key: found for found in one.escaped}
     for member in one.members:
