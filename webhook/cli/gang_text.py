@@ -11,18 +11,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.cli.output import printable
-from webhook.model.disruption import Disruption
 from webhook.model.workloads.place import label_value
 
 if TYPE_CHECKING:
     from webhook.gangs.health import GangHealth
     from webhook.gangs.pod import GangPod
 
-_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "DISRUPTION", "AGE", "HEALTH", "WHY")
-_DISRUPTED = {
-    Disruption.ALL: "all: preemption takes all pods of the gang, or none",
-    Disruption.SINGLE: "single: preemption may take single pods of the gang",
-}
+_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "DISRUPTION", "WHY")
 _STYLES = {
     "started": "green",
     "held": "yellow",
@@ -73,9 +68,9 @@ def _row(one: GangHealth) -> tuple[str, ...]:
         printable(one.scheduler or "-"),
         f"{one.bound}/{one.minimum}",
         str(one.present),
-        one.disruption_mode or "-",
         _age(one.created),
         one.word,
+        one.disruption_mode or "-",
         printable(" ".join(why.split())),
     )
 
@@ -99,7 +94,7 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     scheduler = "no recorded scheduler" if one.scheduler is None else f"scheduler {one.scheduler}"
     _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
     if one.disruption_mode is not None:
-        _say(out, 1, f"disruption mode {_DISRUPTED[one.disruption_mode]}")
+        _say(out, 1, f"disruption mode {one.disruption_mode}: {one.disruption_mode.meaning}")
     out.print()
     escapes = {found.pod.key: found for found in one.escaped}
     for member in one.members:

@@ -28,6 +28,12 @@ class Disruption(StrEnum):
     SINGLE = "single"
     ALL = "all"
 
+    @property
+    def meaning(self) -> str:
+        """What preemption does to such a gang."""
+        one = "preemption may take single pods of a running gang"
+        return "preemption takes all pods of a gang, or none" if self is Disruption.ALL else one
+
 
 # The choice that depends on the gang.
 AUTO = "auto"

@@ -83,8 +83,8 @@ def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -
     assert ran == (
         0,
         """\
-NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             WHY
-team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is missing
+NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             DISRUPTION  WHY
+team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  -           PodGroup demo-0-a is missing
 """,
         "",
     )
