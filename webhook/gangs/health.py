@@ -102,7 +102,7 @@ class GangHealth:
     escaped: tuple[Escaped, ...] = ()
     kind: str = "PodGang"
     workload: str = ""
-    # As its objects state it. None if it has no objects yet, or if the scheduler or the cluster has no such field.
+    # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
 
     @property

@@ -25,6 +25,7 @@ from tests.unit.backends.kube_gangs import (
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.backends.kube.rules.examples import known
 from webhook.model.disruption import Disruption
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
 from webhook.model.record import record_of
@@ -169,8 +170,9 @@ def _forget(holder: Manifest) -> None:
 
 
 LIVING: dict[str, tuple[frozenset[Api], Any]] = {
-    "1.36, with its gate on": (V1ALPHA2, "Pod"),
-    "1.36, with its gate off": (V1ALPHA2, None),
+    # Also while its gate is off.
+    "1.36": (V1ALPHA2, "Pod"),
+    "1.36, a group without a mode": (V1ALPHA2, None),
     "1.37": (V1BETA1, SINGLE),
     "1.37, a tree": (TREE, SINGLE),
 }
@@ -238,9 +240,11 @@ def test_no_rule_refuses_the_objects_that_are_written(mode: str) -> None:
         ({"rollcall.dev/disruption-mode": ""}, {}, ["kube/disruption-mode"]),
         ({"rollcall.dev/disruption-mode": "all"}, {"gangScheduling": False}, ["kube/disruption-ignored"]),
         ({"rollcall.dev/disruption-mode": "single"}, {"gangScheduling": False}, []),
+        ({"rollcall.dev/disruption-mode": "all"}, {"schedulerGates": ["GenericWorkload"]}, ["kube/disruption-ignored"]),
+        ({"rollcall.dev/disruption-mode": "all"}, {"schedulerGates": ["WorkloadAwarePreemption"]}, []),
     ],
 )
 def test_the_label_of_a_set_is_judged(labels: Manifest, config: dict[str, Any], expected: list[str]) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True, **config})
-    verdict = validate(pod_clique_set(labels=labels), settings=settings, facts=known())
+    verdict = validate(pod_clique_set(labels=labels), settings=settings, facts=ClusterFacts(apis=V1ALPHA2))
     assert [rule for rule in rules(verdict) if rule.startswith("kube/disruption")] == expected

@@ -2,7 +2,8 @@
 
 All groups of a gang have the same mode, because a group below a group with mode `all` cannot have mode `single`. The
 API server never lets the mode of an existing object change. Source: KEP-5710; k8s.io/api scheduling/v1alpha2 (1.36),
-v1beta1 and v1alpha3 (1.37). 1.35 has no such field. 1.36 drops it while the gate WorkloadAwarePreemption is off.
+v1beta1 and v1alpha3 (1.37). 1.35 has no such field. While the gate WorkloadAwarePreemption is off, 1.36 drops the
+field, and shows its default, `Pod`, in a PodGroup (seen).
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 _ALL, _UNKNOWN = {DISRUPTION_LABEL: "all"}, {DISRUPTION_LABEL: "gang"}
 _OF_1_35 = ClusterFacts(apis=frozenset({Api(GROUP, "v1alpha1", "Workload")}))
 _AT = LABELS / DISRUPTION_LABEL
+# Of 1.36. In 1.37 GenericWorkload includes it.
+_GATE = "WorkloadAwarePreemption"
 
 
 @rule(
@@ -59,9 +61,9 @@ def owner_disruption_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
     fails=Example(pod_clique_set(labels=_ALL), config=ON, facts=_OF_1_35),
 )
 def disruption_ignored(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Without gangs, and in Kubernetes 1.35, nothing states a disruption mode, so preemption takes single pods.
+    """Without gangs, in Kubernetes 1.35, and in 1.36 without its feature gate, preemption takes single pods of a gang.
 
-    Source: k8s.io/api scheduling/v1alpha1 has no disruptionMode; kubernetes/enhancements, KEP-5710.
+    Source: k8s.io/api scheduling/v1alpha1 has no disruptionMode; kubernetes/enhancements, KEP-5710; seen with v1.36.3.
     """
     yield from _ignored(workload.labels, context)
 
@@ -74,7 +76,7 @@ def disruption_ignored(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(job(scheduler=DEFAULT_SCHEDULER, labels=_ALL), config=ON, facts=_OF_1_35),
 )
 def owner_disruption_ignored(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Without gangs, and in Kubernetes 1.35, nothing states a disruption mode, so preemption takes single pods.
+    """Without gangs, in Kubernetes 1.35, and in 1.36 without its feature gate, preemption takes single pods of a gang.
 
     Source: as for kube/disruption-ignored.
     """
@@ -96,10 +98,15 @@ def _unknown(labels: Mapping[str, Any]) -> Results:
 def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
     if labels.get(DISRUPTION_LABEL) != Disruption.ALL:
         return
-    if not context.settings.gangScheduling:
+    settings = context.settings
+    spoken = generation(settings, context.facts.apis)
+    if not settings.gangScheduling:
         why, remedy = "gangScheduling is off, so there is no gang", "set the profile's gangScheduling to true"
-    elif generation(context.settings, context.facts.apis) is Generation.V1ALPHA1:
+    elif spoken is Generation.V1ALPHA1:
         why, remedy = "Kubernetes 1.35 has no disruption mode", "use Kubernetes 1.36 or newer"
+    elif spoken is Generation.V1ALPHA2 and settings.schedulerGates is not None and _GATE not in settings.schedulerGates:
+        why = f"schedulerGates lacks {_GATE}, so the scheduler ignores the mode"
+        remedy = "enable the gate and add it to schedulerGates"
     else:
         return
     yield Finding(
