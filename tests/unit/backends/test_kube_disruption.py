@@ -23,12 +23,14 @@ from tests.unit.backends.kube_gangs import (
     podgang,
 )
 from tests.unit.worlds import rules, settings_of, validate
+from webhook.admission.pod import record_with_train_job
 from webhook.backends.kube.rules.examples import known
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
 from webhook.model.record import record_of
+from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -145,6 +147,15 @@ def test_the_gang_of_a_job_needs_every_pod_and_follows_the_label_of_its_job() ->
     (gang,) = gangs_of(plain)
     assert modes(made(gang, V1BETA1, plain.record)) == [[ALL], ALL]
     assert modes(made(gang, V1BETA1, chosen.record)) == [[SINGLE], SINGLE]
+
+
+def test_the_gang_of_a_train_job_follows_the_label_of_its_train_job() -> None:
+    train_jobs = {("default", "train"): KnownWorkload(Record("default-scheduler", disruption="single"))}
+    facts = ClusterFacts(train_jobs=train_jobs)
+    made_of_it = KnownWorkload(Record("default-scheduler"), train_job=("default", "train"))
+    own = replace(made_of_it, record=Record("default-scheduler", disruption="all"))
+    assert record_with_train_job(made_of_it, facts).disruption == "single"
+    assert record_with_train_job(own, facts).disruption == "all"
 
 
 def living(objects: list[Manifest], mode: Any) -> list[Manifest]:
