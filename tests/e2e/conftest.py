@@ -18,6 +18,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
 from tests.e2e.background import Background
 from tests.e2e.balancer import Balancer
 from tests.e2e.control_plane import ControlPlane, Manifest
@@ -36,11 +37,7 @@ SYSTEMS = ("grove", "koordinator", "volcano", "kai", "scheduler-plugins")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
 # Without the pod gate, which nothing removes if a test plays the reconciler.
-KOORDINATOR: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler", "gate": False}]},
-}
+KOORDINATOR = configuration_of({"name": "koord-scheduler", "gate": False})
 
 
 def gated(config: Manifest = KOORDINATOR) -> Manifest:

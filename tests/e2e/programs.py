@@ -15,6 +15,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
+import httpx
+
 T = TypeVar("T")
 
 # Ends when our end of its pipe is closed, be it by a crash or a kill: then it removes what we could not.
@@ -232,3 +234,14 @@ class Revived(Program):
                     return
                 if self._process.poll() is not None:
                     self.start()
+
+
+def is_ready(program: Program, http: httpx.Client) -> bool:
+    """Whether a process of ours says so; raises AssertionError with its answer otherwise."""
+    program.check()
+    try:
+        answer = http.get("/readyz")
+    except httpx.TransportError as error:
+        raise AssertionError(str(error)) from None
+    assert answer.status_code == httpx.codes.OK, answer.text
+    return True

@@ -10,7 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
-from tests.e2e.programs import eventually, free_port
+from tests.e2e.programs import eventually, free_port, is_ready
 from tests.e2e.rollcall_server import COMMAND, rollcall
 from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
 
@@ -83,16 +83,7 @@ class ReconcilerProcess:
 
     def until_ready(self) -> None:
         """Wait until it has read the cluster."""
-        eventually(self._ready, "the reconciler is ready", timeout=60)
-
-    def _ready(self) -> bool:
-        self.program.check()
-        try:
-            answer = self.http.get("/readyz")
-        except httpx.TransportError as error:
-            raise AssertionError(str(error)) from None
-        assert answer.status_code == httpx.codes.OK, answer.text
-        return True
+        eventually(lambda: is_ready(self.program, self.http), "the reconciler is ready", timeout=60)
 
     def until_leading(self) -> None:
         """Wait until it has read the cluster, and writes."""

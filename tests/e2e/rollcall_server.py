@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.e2e.programs import eventually, free_port
+from tests.e2e.programs import eventually, free_port, is_ready
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
 COMMAND = Path(sys.executable).parent / "rollcall"
@@ -90,16 +90,7 @@ class RollcallServer:
 
     def until_ready(self) -> None:
         """Wait until /readyz says so."""
-        eventually(self._ready, "rollcall is ready")
-
-    def _ready(self) -> bool:
-        self.program.check()
-        try:
-            answer = self.http.get("/readyz")
-        except httpx.TransportError as error:
-            raise AssertionError(str(error)) from None
-        assert answer.status_code == httpx.codes.OK, answer.text
-        return True
+        eventually(lambda: is_ready(self.program, self.http), "rollcall is ready")
 
     def register(self) -> None:
         """Tell the API server, and wait until it asks."""

@@ -7,7 +7,7 @@ is of use to users without a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
@@ -17,6 +17,7 @@ import pytest
 from tests.applied_objects import ELSEWHERE, KAI, KAI_WORLD, VOLCANO, VOLCANO_WORLD, Applied
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.gang_writer import path_of, posted, why
 from tests.e2e.rollcall_server import RollcallServer
 
@@ -89,7 +90,7 @@ def verdict_of(answer: httpx.Response) -> tuple[bool, set[str]]:
 
 @pytest.mark.beside
 def test_without_rollcall_the_api_server_accepts_what_the_rules_refuse(
-    plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
+    plane: ControlPlane, namespace: str, rollcall: Rollcall
 ) -> None:
     manifests: dict[str, Manifest] = {}
     before: list[Manifest] = []
@@ -108,9 +109,7 @@ def test_without_rollcall_the_api_server_accepts_what_the_rules_refuse(
 
 
 @pytest.mark.beside
-def test_kubectl_shows_why_a_pod_group_is_refused(
-    plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
-) -> None:
+def test_kubectl_shows_why_a_pod_group_is_refused(plane: ControlPlane, namespace: str, rollcall: Rollcall) -> None:
     """And warnings where it is stored all the same; a Queue that comes just before its PodGroup counts."""
     rollcall(plane, CONFIG)
     faulty = placed(KAI["an optional leaf"].manifest, namespace)
@@ -141,7 +140,7 @@ def calls(server: RollcallServer) -> float:
 
 @pytest.mark.beside
 def test_writes_of_the_scheduler_to_a_pod_group_do_not_call_the_webhook(
-    plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
+    plane: ControlPlane, namespace: str, rollcall: Rollcall
 ) -> None:
     """Volcano's PodGroup has no status subresource: its scheduler writes the object itself, at every turn."""
     group = placed(VOLCANO["a flat gang"].manifest, namespace)

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove, Rollcall
 from tests.e2e.nodes import add_nodes, remove_nodes
 from tests.e2e.programs import eventually, program
 from tests.e2e.rollcall_server import RollcallServer, rollcall
@@ -20,22 +21,15 @@ from tests.e2e.test_pods import plain_pod
 from tests.e2e.workloads import two_cliques
 from webhook.certificates.files import CA_FILE
 
-Grove = Callable[[Manifest], Played]
-Started = Callable[..., RollcallServer]
-
 # As many hooks as there can be.
-EVERYBODY: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler", "gate": False},
-            {"name": "default-scheduler", "config": {"gangScheduling": True}},
-            *({"name": name} for name in ("volcano", "kai-scheduler", "lpx-scheduler", "scheduler-plugins-scheduler")),
-        ],
-    },
-}
+EVERYBODY = configuration_of(
+    {"name": "koord-scheduler", "gate": False},
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    "volcano",
+    "kai-scheduler",
+    "lpx-scheduler",
+    "scheduler-plugins-scheduler",
+)
 GANG = {
     "app.kubernetes.io/managed-by": "grove-operator",
     "grove.io/podgang": "demo-0",
@@ -45,7 +39,7 @@ _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 @pytest.fixture
-def dead(plane: ControlPlane, rollcall: Started) -> Iterator[RollcallServer]:
+def dead(plane: ControlPlane, rollcall: Rollcall) -> Iterator[RollcallServer]:
     """A server that is registered, and killed."""
     server = rollcall(plane, EVERYBODY)
     server.program.stop(kill=True)
@@ -106,7 +100,7 @@ def test_only_gangs_are_refused_while_rollcall_is_down(
 
 @pytest.mark.every_version
 def test_running_workloads_continue_while_rollcall_is_down(
-    plane: ControlPlane, rollcall: Started, namespace: str, grove: Grove
+    plane: ControlPlane, rollcall: Rollcall, namespace: str, grove: Grove
 ) -> None:
     """Pods of gangs are bound, tell how they are, and end; nodes beat; a scheduler writes what became of a group."""
     server = rollcall(plane, EVERYBODY)

@@ -19,10 +19,11 @@ from tests.e2e.certificate_story import (
     of_certificates,
 )
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.e2e.fixture_types import Reconcilers
 from tests.e2e.hosted_reconciler import HostedReconciler
 from tests.e2e.network import Network
 from tests.e2e.programs import eventually
-from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.reconciler_process import forget_lease
 from tests.e2e.rollcall_server import rollcall
 
 # A rotation of the authority: its Secret, then each configuration is written and given up, the next certificate, the
@@ -244,7 +245,7 @@ RIGHTS = {
 @pytest.mark.soak
 @pytest.mark.chaos
 def test_the_printed_rights_are_sufficient_and_all_used(
-    plane: ControlPlane, served: SelfManagedServer, reconciler: Callable[..., ReconcilerProcess]
+    plane: ControlPlane, served: SelfManagedServer, reconciler: Reconcilers
 ) -> None:
     forget_lease(plane)
     keeping = reconciler(SELF_MANAGED)

@@ -15,10 +15,11 @@ import pytest
 
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_story import KOORD, KUBE, STEPS, Story
 from tests.e2e.hosted_reconciler import HostedReconciler
 from tests.e2e.network import Network
-from tests.e2e.programs import Program, eventually
+from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.test_kube_gangs import configuration
 
@@ -231,9 +232,9 @@ def all_start(story: Story) -> None:
 @pytest.fixture
 def story(
     plane: ControlPlane,
-    scheduler: Callable[[ControlPlane, str], Program],
+    scheduler: Scheduler,
     namespace: str,
-    nodes: Callable[..., list[str]],
+    nodes: Nodes,
 ) -> Callable[[int, str], Story]:
     """A story of so many gangs for a scheduler, which runs, with room for all."""
 

@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Grove, Nodes
 from tests.e2e.programs import eventually
 from tests.e2e.workloads import two_cliques
 
@@ -58,9 +57,7 @@ def test_the_control_plane_ends_with_the_process_that_started_it(
     plane.check()
 
 
-def test_deleting_an_owner_deletes_its_dependents(
-    plane: ControlPlane, namespace: str, grove: Callable[[Manifest], Played]
-) -> None:
+def test_deleting_an_owner_deletes_its_dependents(plane: ControlPlane, namespace: str, grove: Grove) -> None:
     if not plane.collects_garbage:
         pytest.skip("there is no kube-controller-manager among the programs")
     grove(two_cliques("demo", namespace)).create()
@@ -80,7 +77,7 @@ def test_deleting_an_owner_deletes_its_dependents(
     eventually(nothing_left, "the garbage collector has done its work", timeout=60)
 
 
-def test_a_node_is_ready_and_has_free_resources(plane: ControlPlane, nodes: Callable[..., list[str]]) -> None:
+def test_a_node_is_ready_and_has_free_resources(plane: ControlPlane, nodes: Nodes) -> None:
     assert nodes(2, cpu=4, gpu=8, labels={"example.com/block": "a"}) == ["node-0", "node-1"]
     assert nodes(1) == ["node-2"]
     node = plane.get("node", "node-1")

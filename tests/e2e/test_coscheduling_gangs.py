@@ -5,36 +5,29 @@ all.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.configurations import configuration_of
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import is_bound, stays_unbound
 from tests.e2e.workloads import two_cliques
 from webhook.backends.coscheduling.keys import NAME
 
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
 pytestmark = pytest.mark.soak
 
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": NAME, "profiles": [{"name": NAME}]},
-}
+CONFIG = configuration_of(NAME)
 
 
 @pytest.fixture
 def ready(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    scheduler: Callable[[ControlPlane, str], Program],
-    reconciler: Callable[..., ReconcilerProcess],
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
 ) -> ControlPlane:
     """A control plane with all that such a gang needs."""
     rollcall(plane, CONFIG)

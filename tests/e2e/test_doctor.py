@@ -21,6 +21,7 @@ import yaml
 from tests.e2e.conftest import KOORDINATOR, apply_crds, crd_files, further_crd_files, until_asked
 from tests.e2e.control_plane import ADMIN, LIMITED, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.expired_server import ExpiredServer
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.programs import eventually, free_port
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import COMMAND, RollcallServer
@@ -99,7 +100,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(
-    version: str, control_plane: Callable[[str], ControlPlane], rollcall: Callable[..., RollcallServer]
+    version: str, control_plane: Callable[[str], ControlPlane], rollcall: Rollcall
 ) -> Iterator[Installation]:
     plane = control_plane(version)
     server, reconciler = rollcall(plane), ReconcilerProcess(plane, KOORDINATOR)

@@ -4,12 +4,11 @@ Every user here has all rights; only the names differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import httpx
 import pytest
 
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.gang_writer import path_of, why
 from tests.e2e.koordinator_gangs import moved
 from tests.e2e.rollcall_server import RollcallServer
@@ -24,7 +23,7 @@ OPERATOR = "system:serviceaccount:grove-system:grove-operator"
 
 
 @pytest.fixture
-def server(rollcall: Callable[..., RollcallServer], plane: ControlPlane) -> RollcallServer:
+def server(rollcall: Rollcall, plane: ControlPlane) -> RollcallServer:
     return rollcall(plane)
 
 

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
 from tests.e2e.conftest import STAND_INS
 from tests.e2e.control_plane import ControlPlane, Manifest, Ran
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove, Rollcall
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
 LABEL, KAI_QUEUE, VOLCANO_QUEUE = "rollcall.dev/scheduler", "kai.scheduler/queue", "scheduling.grove.io/volcano-queue"
-ALL: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": name}
-            for name in (
-                "koord-scheduler",
-                "default-scheduler",
-                "volcano",
-                "kai-scheduler",
-                "lpx-scheduler",
-                "scheduler-plugins-scheduler",
-            )
-        ],
-    },
-}
+ALL = configuration_of(
+    "koord-scheduler",
+    "default-scheduler",
+    "volcano",
+    "kai-scheduler",
+    "lpx-scheduler",
+    "scheduler-plugins-scheduler",
+)
 NVLINK = {"grove.io/mnnvl-group": "train"}
 
 
 @pytest.fixture
-def everyone(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+def everyone(plane: ControlPlane, rollcall: Rollcall) -> RollcallServer:
     """A server with every built-in scheduler enabled."""
     return rollcall(plane, ALL)
 
@@ -168,7 +158,7 @@ def test_gang_pods_are_prepared_for_the_scheduler_of_their_set(
     plane: ControlPlane,
     everyone: RollcallServer,
     namespace: str,
-    grove: Callable[[Manifest], Played],
+    grove: Grove,
     scheduler: str,
     marks: tuple[dict[str, str], dict[str, str]],
 ) -> None:

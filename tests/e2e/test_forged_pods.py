@@ -4,27 +4,20 @@ half stay until the gang is complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import stays_unbound
 from tests.e2e.workloads import two_cliques
 
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
-Scheduler = Callable[[ControlPlane, str], Program]
 OURS = "rollcall.dev/gang-sync"
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler", "gate": True}]},
-    "escapes": {"delete": ["unmutated", "stale", "foreign"]},
-}
+CONFIG = configuration_of(
+    {"name": "koord-scheduler", "gate": True}, escapes={"delete": ["unmutated", "stale", "foreign"]}
+)
 
 
 def forged(played: Played, owner: Manifest | None, *gates: str) -> Manifest:
@@ -45,9 +38,9 @@ def controlled_by(kind: str, live: Manifest) -> Manifest:
 
 def test_forged_pods_neither_start_half_a_gang_nor_block_a_complete_one(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
     nodes: Nodes,

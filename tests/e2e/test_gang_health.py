@@ -6,37 +6,28 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND, RollcallServer
 from tests.e2e.test_five_schedulers import KAI_QUEUE, LABEL, kai_queue
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
 
-Nodes = Callable[..., list[str]]
-Scheduler = Callable[[ControlPlane, str], Program]
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler"},
-            {"name": "kai-scheduler"},
-            # No such generation is served by a Kubernetes that has the next.
-            {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
-        ],
-    },
-}
+CONFIG = configuration_of(
+    "koord-scheduler",
+    "kai-scheduler",
+    # No such generation is served by a Kubernetes that has the next.
+    {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
+)
 RECORDED = {LABEL: "koord-scheduler"}
 # More cores than any node here has.
 _TOO_MUCH = "1000"
@@ -248,9 +239,9 @@ def says(gangs: Gangs, expected: dict[str, str]) -> bool:
 @pytest.mark.long
 def test_each_hold_reason_is_reported_for_its_cause(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -298,8 +289,8 @@ def test_each_hold_reason_is_reported_for_its_cause(
 @pytest.mark.long
 def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_configured(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -325,9 +316,9 @@ def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_config
 
 def test_the_message_of_a_scheduler_that_rejects_a_gang_is_quoted(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     nodes: Nodes,
 ) -> None:

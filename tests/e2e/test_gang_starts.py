@@ -5,21 +5,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Grove, Nodes, Scheduler
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import Program, eventually
+from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, rollcall
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
-
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
-Scheduler = Callable[[ControlPlane, str], Program]
 
 # A gang that can start does so within a second or two; one that must not is watched for longer than that.
 QUIET_SECONDS = 3.0

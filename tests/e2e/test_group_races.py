@@ -5,7 +5,6 @@ order and at any speed, and faults that no cache can know yet are found later.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -13,6 +12,7 @@ import httpx
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Reconcilers, Rollcall
 from tests.e2e.gang_writer import path_of, why
 from tests.e2e.judged_objects import branch, composite, leaf, member, of, pod_group, workload
 from tests.e2e.programs import eventually
@@ -28,7 +28,7 @@ WARNED_OF = {"kube/workload-missing", "kube/parent-missing", "kube/pod-group-mis
 
 
 @pytest.fixture
-def asked(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+def asked(plane: ControlPlane, rollcall: Rollcall) -> RollcallServer:
     return rollcall(plane, CONFIG)
 
 
@@ -78,9 +78,6 @@ def test_eight_clients_can_create_a_tree_in_any_order(
 
 # Of so many pairs some are created in the same millisecond, and most are not.
 PAIRS = 24
-
-
-Reconcilers = Callable[..., ReconcilerProcess]
 
 
 @pytest.fixture

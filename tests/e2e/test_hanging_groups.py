@@ -5,15 +5,15 @@ most of them without a message, while a valid gang that was created last starts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_writer import why
 from tests.e2e.judged_objects import CLASS, TREE, branch, composite, leaf, member, near, pod_group, workload
-from tests.e2e.programs import Program, eventually
+from tests.e2e.programs import eventually
 from tests.e2e.schedulers import SECOND_NAME
 from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.test_judged_objects import SURROUNDINGS, api_path, placed, send, stored
@@ -77,9 +77,9 @@ HANGING: dict[str, Gang] = {
 
 def test_gang_objects_that_rollcall_reports_really_hang(
     plane: ControlPlane,
-    scheduler: Callable[[ControlPlane, str], Program],
+    scheduler: Scheduler,
     namespace: str,
-    nodes: Callable[..., list[str]],
+    nodes: Nodes,
 ) -> None:
     """Why, by rule.
 

@@ -11,7 +11,9 @@ from itertools import count
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.gang_writer import path_of, why
 from tests.e2e.given_gangs import RACK, ZONE
 from tests.e2e.judged_objects import CLASS, JUDGED, Judged
@@ -25,15 +27,10 @@ VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 # A namespace that the registration leaves out: there Rollcall is not asked.
 OUTSIDE = "not-asked"
 STRICT = {"rollcall.dev/creation-order": "strict"}
-CONFIG: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "default-scheduler",
-        "profiles": [{"name": "default-scheduler", "config": {"gangScheduling": True}}],
-    },
-    "registration": {"excludedNamespaces": [OUTSIDE]},
-}
+CONFIG = configuration_of(
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    registration={"excludedNamespaces": [OUTSIDE]},
+)
 BINDING = {
     "apiVersion": "grove.io/v1alpha1",
     "kind": "ClusterTopologyBinding",
@@ -72,9 +69,7 @@ def surroundings() -> Iterator[Callable[[ControlPlane], None]]:
 
 
 @pytest.fixture
-def asked(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], surroundings: Callable[[ControlPlane], None]
-) -> RollcallServer:
+def asked(plane: ControlPlane, rollcall: Rollcall, surroundings: Callable[[ControlPlane], None]) -> RollcallServer:
     """A server that judges the objects of all namespaces but one, on a plane with a class and a topology."""
     surroundings(plane)
     server = rollcall(plane, CONFIG)

@@ -7,15 +7,15 @@ scheduler has seen the others, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_writer import why
 from tests.e2e.koordinator_gangs import ANNOTATION, LABEL, MINIMUM, WRONG, created, moved
-from tests.e2e.programs import Program, eventually
+from tests.e2e.programs import eventually
 from webhook.backends.koordinator.rules.examples import gather, pod, pod_group
 
 pytestmark = [pytest.mark.beside, pytest.mark.soak]
@@ -114,8 +114,8 @@ STORIES: dict[str, Story] = {
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_without_rollcall_koord_scheduler_behaves_as_the_rules_say(
     plane: ControlPlane,
-    scheduler: Callable[[ControlPlane, str], Program],
-    nodes: Callable[..., list[str]],
+    scheduler: Scheduler,
+    nodes: Nodes,
     namespace: str,
     story: Story,
 ) -> None:

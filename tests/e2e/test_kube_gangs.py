@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import Program, eventually
+from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as command
 from tests.e2e.test_gang_starts import QUIET_SECONDS, is_bound, stays_unbound
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
-
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
 
 # Older ones do not serve the Workload API.
 pytestmark = pytest.mark.every_version(since="1.35")
@@ -27,12 +25,7 @@ GENERATIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 
 
 def configuration(**config: object) -> Manifest:
-    profile = {"name": "default-scheduler", "config": {"gangScheduling": True, **config}}
-    return {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": "default-scheduler", "profiles": [profile]},
-    }
+    return configuration_of({"name": "default-scheduler", "config": {"gangScheduling": True, **config}})
 
 
 class Gangs:
@@ -59,8 +52,8 @@ class Gangs:
 @pytest.fixture
 def gangs(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    scheduler: Callable[[ControlPlane, str], Program],
+    rollcall: Rollcall,
+    scheduler: Scheduler,
     tmp_path: Path,
 ) -> Gangs:
     scheduler(plane, "kube")
@@ -139,8 +132,8 @@ def test_the_priority_class_of_a_set_reaches_its_pods(gangs: Gangs, namespace: s
 @pytest.mark.soak
 def test_with_flat_allow_a_gang_of_two_groups_can_start_in_part(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    scheduler: Callable[[ControlPlane, str], Program],
+    rollcall: Rollcall,
+    scheduler: Scheduler,
     namespace: str,
     grove: Grove,
     nodes: Nodes,

@@ -20,7 +20,7 @@ from tests.e2e.balancer import Balancer, How
 from tests.e2e.certificate_story import SECRETS
 from tests.e2e.conftest import KOORDINATOR, until_asked
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove
 from tests.e2e.kept_certificates import KeptCertificates, ReconcilersCertificates
 from tests.e2e.ledger import Ledger, kept
 from tests.e2e.programs import eventually
@@ -31,7 +31,6 @@ from webhook.installation.names import CA_SECRET, TLS_SECRET
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]
 
-Grove = Callable[[Manifest], Played]
 
 RATE, ADMISSIONS = 200, 200 * 120
 # Short, so that all of it has room in two minutes: connections are renewed several times, and a drain is somewhat

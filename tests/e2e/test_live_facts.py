@@ -11,12 +11,12 @@ import pytest
 
 from tests.e2e.conftest import KOORDINATOR, STAND_INS, until_asked
 from tests.e2e.control_plane import LIMITED, ControlPlane, Manifest, Ran
+from tests.e2e.fixture_types import Grove, Nodes
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, review
 from tests.e2e.workloads import two_cliques
 
-Grove = Callable[[Manifest], Played]
 LABEL = "rollcall.dev/scheduler"
 
 
@@ -112,7 +112,7 @@ def test_a_set_older_than_rollcall_is_adopted_if_none_of_its_pods_is_bound(
 
 
 def test_a_set_with_bound_pods_is_not_adopted(
-    plane: ControlPlane, namespace: str, unrecorded: Played, nodes: Callable[..., list[str]]
+    plane: ControlPlane, namespace: str, unrecorded: Played, nodes: Nodes
 ) -> None:
     (node,) = nodes(1)
     unrecorded.lift_gates()

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
 from tests.e2e.net_pods import SCHEDULERS, Case, Pods
 from tests.e2e.programs import eventually
@@ -46,12 +47,7 @@ def configuration(*, gangs: bool = True, net: str = "Deny", profiles: Iterable[s
     for profile in enabled:
         if profile["name"] == "default-scheduler":
             profile["config"] = {"gangScheduling": gangs}
-    return {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": enabled},
-        "registration": {"net": net},
-    }
+    return configuration_of(*enabled, default="koord-scheduler", registration={"net": net})
 
 
 def grove_pod(namespace: str, **spec: object) -> Manifest:

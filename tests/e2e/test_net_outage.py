@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played, Refused
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import is_bound, stays_unbound
 from tests.e2e.test_net import grove_pod, posted, refused, spread
 from tests.e2e.test_pods import created_and_deleted, plain_pod, prepared_fields
 from tests.e2e.workloads import two_cliques
 
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
-Scheduler = Callable[[ControlPlane, str], Program]
 GATE = {"name": "grove.io/podgang-pending-creation"}
 
 
 def config(failure_policy: str = "Fail", net: str = "Deny") -> Manifest:
-    return {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler"}]},
-        "registration": {"failurePolicy": failure_policy, "net": net},
-        "escapes": {"delete": ["unmutated"]},
-    }
+    registration = {"failurePolicy": failure_policy, "net": net}
+    return configuration_of("koord-scheduler", registration=registration, escapes={"delete": ["unmutated"]})
 
 
 def refused_lifting(played: Played) -> str:
@@ -52,9 +43,9 @@ def patched(plane: ControlPlane, pod: Manifest, change: Manifest) -> httpx.Respo
 @pytest.mark.chaos
 def test_a_gang_that_bypassed_rollcall_is_held_and_starts_whole_when_rollcall_is_back(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
     nodes: Nodes,
@@ -94,7 +85,7 @@ def test_a_gang_that_bypassed_rollcall_is_held_and_starts_whole_when_rollcall_is
 @pytest.mark.soak
 @pytest.mark.chaos
 def test_a_job_s_pods_are_refused_during_an_outage_and_created_when_rollcall_is_back(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, tmp_path: Path
+    plane: ControlPlane, rollcall: Rollcall, namespace: str, tmp_path: Path
 ) -> None:
     """Its pods have no gate of Grove's, so the net is asked when they are created; the Job's controller tries again."""
     server = rollcall(plane, config("Ignore"))
@@ -133,7 +124,7 @@ def job(namespace: str) -> Manifest:
 @pytest.mark.soak
 @pytest.mark.chaos
 def test_during_an_outage_gang_pods_are_refused_and_gates_of_unprepared_pods_stay(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, grove: Grove, tmp_path: Path
+    plane: ControlPlane, rollcall: Rollcall, namespace: str, grove: Grove, tmp_path: Path
 ) -> None:
     """With failurePolicy Fail; what was stored before Rollcall was there is held by the net all the same."""
     stray = grove_pod(namespace, schedulingGates=[GATE])

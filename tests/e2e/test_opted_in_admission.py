@@ -10,7 +10,9 @@ from copy import deepcopy
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Rollcall
 from tests.e2e.jobset_controller import JobSetController, children, defaulted, job_of
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
@@ -23,31 +25,23 @@ from tests.e2e.opted_in_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.trainer_controller import TrainJobController
 from tests.e2e.workload_objects import MERGE, created, deleted, patched, path_of, read, until_pods
 
 LABEL = "rollcall.dev/scheduler"
 QUEUE = "kai.scheduler/queue"
 SYSTEMS = ("trainer", "jobset", "lws", "scheduler-plugins")
-EVERY: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        # The default applies to Grove only: it opts in no other workload.
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler", "gate": False},
-            {"name": "volcano"},
-            {"name": "kai-scheduler"},
-            {"name": "default-scheduler", "config": {"gangScheduling": True}},
-        ],
-    },
-}
+EVERY = configuration_of(
+    # The default, which applies to Grove only: it opts in no other workload.
+    {"name": "koord-scheduler", "gate": False},
+    "volcano",
+    "kai-scheduler",
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+)
 
 
 @pytest.fixture
-def served(plane: ControlPlane, rollcall: Callable[..., RollcallServer], workload_kinds: Callable[..., None]) -> None:
+def served(plane: ControlPlane, rollcall: Rollcall, workload_kinds: Callable[..., None]) -> None:
     workload_kinds(plane, *SYSTEMS)
     rollcall(plane, EVERY)
 

@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Rollcall, Scheduler
 from tests.e2e.jobset_controller import JobSetController, defaulted
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
@@ -23,8 +25,6 @@ from tests.e2e.opted_in_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.programs import Program
-from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.trainer_controller import TrainJobController
 from tests.e2e.workload_objects import MERGE, created, deleted, listed, until_pods
@@ -32,26 +32,19 @@ from tests.e2e.workload_objects import MERGE, created, deleted, listed, until_po
 pytestmark = pytest.mark.soak
 LABEL = "rollcall.dev/scheduler"
 KOORD_LABEL = "pod-group.scheduling.sigs.k8s.io"
-EVERY: Manifest = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler", "gate": False},
-            {"name": "scheduler-plugins-scheduler"},
-            {"name": "default-scheduler", "config": {"gangScheduling": True}},
-        ],
-    },
-}
+EVERY = configuration_of(
+    {"name": "koord-scheduler", "gate": False},
+    "scheduler-plugins-scheduler",
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+)
 
 
 @pytest.fixture
 def cluster(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    rollcall: Rollcall,
     workload_kinds: Callable[..., None],
-    nodes: Callable[..., list[str]],
+    nodes: Nodes,
 ) -> ControlPlane:
     """With enough resources for all pods."""
     workload_kinds(plane, "jobset", "lws", "trainer")
@@ -106,7 +99,7 @@ def refused(plane: ControlPlane, manifest: Manifest, name: str, rule: str) -> No
 
 
 def test_a_group_across_steps_that_start_in_turn_deadlocks(
-    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+    cluster: ControlPlane, namespace: str, scheduler: Scheduler
 ) -> None:
     """The driver waits for the workers of its group, and JobSet creates these when the driver is ready."""
     scheduler(cluster, "koordinator")
@@ -122,7 +115,7 @@ def test_a_group_across_steps_that_start_in_turn_deadlocks(
 
 
 def test_a_trainer_plugin_across_steps_that_start_in_turn_deadlocks(
-    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+    cluster: ControlPlane, namespace: str, scheduler: Scheduler
 ) -> None:
     """Its PodGroup counts the pods of both steps; those of the second are created when the first is done."""
     scheduler(cluster, "scheduler-plugins")
@@ -154,7 +147,7 @@ EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "kubernetes.io/ho
 def test_a_leader_whose_workers_are_created_later_deadlocks(
     cluster: ControlPlane,
     namespace: str,
-    scheduler: Callable[[ControlPlane, str], Program],
+    scheduler: Scheduler,
     lws_webhook: LwsWebhook,
     fields: Manifest,
     rule: str,
@@ -172,7 +165,7 @@ def test_a_leader_whose_workers_are_created_later_deadlocks(
 
 
 def test_a_group_that_is_written_while_its_job_is_suspended_deadlocks(
-    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+    cluster: ControlPlane, namespace: str, scheduler: Scheduler
 ) -> None:
     """Kueue may resume a Job with fewer pods than it was written with: a group from before waits for the others for
     ever. Rollcall writes none while a Job is suspended: see test_owner_gangs.
@@ -188,7 +181,7 @@ def test_a_group_that_is_written_while_its_job_is_suspended_deadlocks(
 
 
 def test_a_job_whose_last_pods_are_fewer_than_its_gang_minimum_deadlocks(
-    cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
+    cluster: ControlPlane, namespace: str, scheduler: Scheduler
 ) -> None:
     """The pods that replace those that are done are fewer than the group starts with."""
     scheduler(cluster, "koordinator")

@@ -5,21 +5,19 @@ real scheduler. Only the label of the namespace opts them in.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.test_reconciler_rights import without
 
-Nodes = Callable[..., list[str]]
 pytestmark = pytest.mark.soak
 LABEL, GATE = "rollcall.dev/scheduler", "rollcall.dev/gang-sync"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -179,9 +177,9 @@ def job(namespace: str, pods: int) -> Manifest:
 @pytest.fixture
 def jobs(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
-    scheduler: Callable[[ControlPlane, str], Program],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    scheduler: Scheduler,
     namespace: str,
     case: Case,
 ) -> Iterator[Jobs]:
@@ -236,8 +234,8 @@ def test_a_suspended_job_has_no_objects_and_can_be_resumed_with_another_size(job
 
 def test_without_the_right_to_finalize_jobs_nothing_is_written_and_the_job_gets_an_event(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
     namespace: str,
 ) -> None:
     rollcall(plane, gated())

@@ -9,20 +9,18 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.jobset_controller import JobSetController, defaulted
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
 from tests.e2e.opted_in_workloads import job_set, leader_worker_set, replicated_job, train_job, training_runtime
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_opted_in_gangs import CASES, LABEL, Case
 from tests.e2e.trainer_controller import TrainJobController
 from tests.e2e.workload_objects import MERGE, created, deleted, listed, read
 
-Nodes = Callable[..., list[str]]
 pytestmark = pytest.mark.soak
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
@@ -86,9 +84,9 @@ def _opted_in(plane: ControlPlane, namespace: str, scheduler: str) -> Ready:
 @pytest.fixture
 def ready(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
-    scheduler: Callable[[ControlPlane, str], Program],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    scheduler: Scheduler,
     workload_kinds: Callable[..., None],
     namespace: str,
     case: Case,
@@ -133,8 +131,8 @@ def test_each_group_of_a_leader_worker_set_starts_whole_or_not_at_all(
 
 def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    scheduler: Callable[[ControlPlane, str], Program],
+    rollcall: Rollcall,
+    scheduler: Scheduler,
     workload_kinds: Callable[..., None],
     namespace: str,
     nodes: Nodes,

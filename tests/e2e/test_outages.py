@@ -4,20 +4,17 @@ restarted by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import httpx
 import pytest
 
 from tests.e2e.conftest import until_asked
-from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Played, Refused
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Grove
+from tests.e2e.grove_operator import Refused
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, review
 from tests.e2e.test_pods import created_and_deleted, plain_pod, prepared_fields
 from tests.e2e.workloads import nvlink, two_cliques
-
-Grove = Callable[[Manifest], Played]
 
 
 def test_while_the_server_is_down_gang_pods_are_refused_and_other_pods_admitted(

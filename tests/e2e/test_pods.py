@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -13,13 +13,12 @@ import yaml
 
 from tests.e2e.conftest import until_asked
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove
 from tests.e2e.grove_operator import Played, defaulted
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.second_webhook import SecondWebhook
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
-
-Grove = Callable[[Manifest], Played]
 
 POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 STAMP = "rollcall.dev/stamp"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove, Reconcilers
 from tests.e2e.programs import eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
 POD_GROUPS = "podgroups.scheduling.sigs.k8s.io"
 
 
@@ -27,7 +22,7 @@ def pod_groups(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:
 def test_an_unchanged_cluster_causes_no_writes_and_foreign_changes_are_reverted(
     plane: ControlPlane,
     server: RollcallServer,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
 ) -> None:
@@ -71,7 +66,7 @@ def shown(plane: ControlPlane, namespace: str, name: str) -> tuple[str, int, boo
 def test_a_foreign_pod_group_is_left_unchanged_and_the_gang_gets_an_event(
     plane: ControlPlane,
     server: RollcallServer,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
 ) -> None:
@@ -103,7 +98,7 @@ def test_a_foreign_pod_group_is_left_unchanged_and_the_gang_gets_an_event(
 def test_when_the_leader_is_killed_another_takes_over(
     plane: ControlPlane,
     server: RollcallServer,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
 ) -> None:
@@ -126,7 +121,7 @@ def test_when_the_leader_is_killed_another_takes_over(
 def test_gang_objects_follow_the_replicas_of_a_scaling_group(
     plane: ControlPlane,
     server: RollcallServer,
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
 ) -> None:

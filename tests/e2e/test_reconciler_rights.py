@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove, Reconcilers, Rollcall
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
 from tests.e2e.rollcall_server import RollcallServer
@@ -19,17 +19,13 @@ from tests.e2e.test_reconciler import pod_groups
 from tests.e2e.test_shape_changes import Changing
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
-Reconcilers = Callable[..., ReconcilerProcess]
-Grove = Callable[[Manifest], Played]
-
-
 POD_GROUPS = "scheduling.sigs.k8s.io/podgroups"
 
 
 @pytest.mark.beside
 def test_every_right_of_the_reconciler_is_used(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    rollcall: Rollcall,
     reconciler: Reconcilers,
     namespace: str,
     grove: Grove,

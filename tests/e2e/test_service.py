@@ -19,7 +19,7 @@ from tests.e2e.background import Background
 from tests.e2e.certificate_story import SelfManaged, admitted
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove
 from tests.e2e.installed import documents, removed
 from tests.e2e.nodes import add_nodes, remove_nodes
 from tests.e2e.programs import eventually, own_address
@@ -32,7 +32,6 @@ from webhook.installation.containers import CONFIGURATION_FILE
 
 pytestmark = [pytest.mark.soak, pytest.mark.chaos]
 
-Grove = Callable[[Manifest], Played]
 
 HOST = f"rollcall.{ROLLCALL_NAMESPACE}.svc"
 # Short, so that connections are renewed and a drain ends while a test waits for it; and longer than the endpoints'

@@ -11,10 +11,10 @@ import pytest
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Clique, Played
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
+from tests.e2e.reconciler_process import forget_lease
 from tests.e2e.test_five_schedulers import KAI_QUEUE, kai_queue
 from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import configuration
@@ -22,12 +22,6 @@ from tests.e2e.test_reconciler import pod_groups
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
 pytestmark = pytest.mark.soak
-
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
-Scheduler = Callable[[ControlPlane, str], Program]
-Reconcilers = Callable[..., ReconcilerProcess]
-Rollcall = Callable[..., RollcallServer]
 
 
 class Changing:

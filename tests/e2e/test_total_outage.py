@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,18 +16,14 @@ import yaml
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Clique, Played, Refused
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as rollcall_command
 from tests.e2e.test_gang_starts import stays_unbound
 from tests.e2e.test_pods import plain_pod
 from tests.e2e.workloads import two_cliques
-
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
-Scheduler = Callable[[ControlPlane, str], Program]
 
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 # How long Grove's operator waits before it tries again.
@@ -165,8 +161,8 @@ class Retrying:
 @pytest.mark.chaos
 def test_a_half_admitted_gang_starts_whole_when_rollcall_is_back(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
     scheduler: Scheduler,
     namespace: str,
     grove: Grove,
@@ -216,8 +212,8 @@ def net(plane: ControlPlane, tmp_path: Path) -> Iterator[Manifest]:
 def test_pods_that_bypassed_rollcall_do_not_start_and_are_replaced_when_it_is_back(
     plane: ControlPlane,
     net: Manifest,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
     scheduler: Scheduler,
     namespace: str,
     grove: Grove,

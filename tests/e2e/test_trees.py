@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.programs import Program, eventually
+from tests.e2e.fixture_types import Nodes, Scheduler
+from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 
@@ -103,8 +103,8 @@ def pods_of(plane: ControlPlane, namespace: str) -> dict[str, bool]:
 def test_explain_and_the_scheduler_agree_on_which_trees_start(
     plane: ControlPlane,
     namespace: str,
-    nodes: Callable[..., list[str]],
-    scheduler: Callable[[ControlPlane, str], Program],
+    nodes: Nodes,
+    scheduler: Scheduler,
 ) -> None:
     scheduler(plane, "kube")
     nodes(2, labels={"example.com/block": "north"})
@@ -137,8 +137,8 @@ def test_explain_and_the_scheduler_agree_on_which_trees_start(
 def test_a_tree_with_a_missing_worker_hangs_until_the_worker_exists(
     plane: ControlPlane,
     namespace: str,
-    nodes: Callable[..., list[str]],
-    scheduler: Callable[[ControlPlane, str], Program],
+    nodes: Nodes,
+    scheduler: Scheduler,
 ) -> None:
     """The API server takes each object of the sample; its pods wait, and nothing says for what."""
     scheduler(plane, "kube")

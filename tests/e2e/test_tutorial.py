@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.nodes import add_nodes, remove_nodes
-from tests.e2e.programs import Program, eventually, program
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import COMMAND, RollcallServer
+from tests.e2e.programs import eventually, program
+from tests.e2e.rollcall_server import COMMAND
 from tests.unit.documentation.pages import ROOT, Command, blocks, sessions
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -94,9 +94,9 @@ def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Reader]:
 def test_the_tutorial_s_gang_starts_when_all_of_its_pods_fit(
     plane: ControlPlane,
     reader: Reader,
-    rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],
-    scheduler: Callable[[ControlPlane, str], Program],
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    scheduler: Scheduler,
     tmp_path: Path,
 ) -> None:
     config = yaml.safe_load((tmp_path / "rollcall.yaml").read_text())

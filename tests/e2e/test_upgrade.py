@@ -5,7 +5,6 @@ none is lost.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import yaml
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import RECONCILER, ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.e2e.grove_operator import Played
+from tests.e2e.fixture_types import Grove, Reconcilers, Rollcall
 from tests.e2e.installed import documents
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
@@ -84,7 +83,7 @@ def hooks(plane: ControlPlane) -> dict[str, Manifest]:
 
 @pytest.mark.long
 def test_an_upgrade_and_a_rollback_lose_no_admission_and_leave_no_objects(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+    plane: ControlPlane, rollcall: Rollcall, namespace: str
 ) -> None:
     server = rollcall(plane, yaml.safe_load((PREVIOUS / "configuration.yaml").read_text()))
     server.unregister()
@@ -135,9 +134,10 @@ def new_rights(server: RollcallServer) -> str:
     return rollcall("manifests", "rbac", "--config", server.config)
 
 
+@pytest.mark.beside
 @pytest.mark.long
 def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+    plane: ControlPlane, rollcall: Rollcall, namespace: str
 ) -> None:
     """The order of docs/how-to/installing.md: webhooks first; the servers answer until no API server calls them."""
     server = rollcall(plane)
@@ -182,7 +182,7 @@ def holder(plane: ControlPlane) -> str:
 
 @pytest.fixture
 def beside(
-    plane: ControlPlane, rollcall: Callable[..., RollcallServer], reconciler: Callable[..., ReconcilerProcess]
+    plane: ControlPlane, rollcall: Rollcall, reconciler: Reconcilers
 ) -> tuple[RollcallServer, ReconcilerProcess]:
     """A server, and the reconciler in its Pods, which leads."""
     server = rollcall(plane, gated())
@@ -192,13 +192,14 @@ def beside(
     return server, sidecar
 
 
+@pytest.mark.beside
 @pytest.mark.long
 def test_moving_the_reconciler_out_of_the_server_pods_keeps_its_rights_and_one_writer(
     plane: ControlPlane,
     beside: tuple[RollcallServer, ReconcilerProcess],
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
-    grove: Callable[[Manifest], Played],
+    grove: Grove,
 ) -> None:
     """As docs/how-to/installing.md says it: apply with `moving`, wait for the roll, apply with `deployment`."""
     server, sidecar = beside
@@ -232,13 +233,14 @@ def test_moving_the_reconciler_out_of_the_server_pods_keeps_its_rights_and_one_w
         assert "HTTP 403" not in one.program.log.read_text(), "a right was missing"
 
 
+@pytest.mark.beside
 @pytest.mark.long
 def test_a_sidecar_without_rights_writes_nothing_and_the_next_one_takes_over(
     plane: ControlPlane,
     beside: tuple[RollcallServer, ReconcilerProcess],
-    reconciler: Callable[..., ReconcilerProcess],
+    reconciler: Reconcilers,
     namespace: str,
-    grove: Callable[[Manifest], Played],
+    grove: Grove,
 ) -> None:
     """Without the step in between, gangs wait until the sidecar's lease expires, and are then written."""
     server, sidecar = beside

@@ -5,7 +5,7 @@ scheduler, without kubectl. In any order of events a gang starts whole or not at
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,18 +14,15 @@ import yaml
 
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.given_gangs import GROVES
 from tests.e2e.grove_operator import Played, defaulted
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG
 from tests.e2e.test_gang_starts import QUIET_SECONDS, is_bound
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
 # Of Grove's samples one with a base gang of a leader and three workers, and a scaled gang of the same.
 SAMPLE = "multi-node-aggregated.yaml"
 BASE, SCALED, PODS = "0", "0-model-instance-0", 4
@@ -106,9 +103,9 @@ def objects_of(plane: ControlPlane, namespace: str, played: Played, case: Case) 
 def test_a_sample_starts_whole_or_not_at_all_in_any_order_of_events(
     plane: ControlPlane,
     case: Case,
-    rollcall: Callable[..., RollcallServer],
-    scheduler: Callable[[ControlPlane, str], Program],
-    reconciler: Callable[..., ReconcilerProcess],
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
     namespace: str,
     grove: Grove,
     nodes: Nodes,

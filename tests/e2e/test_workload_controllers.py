@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes
 from tests.e2e.jobset_controller import JobSetController, defaulted
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
@@ -183,7 +184,7 @@ def test_workers_wait_for_a_leader_that_must_be_ready(
 def test_the_workers_of_an_exclusive_group_are_placed_with_their_leader(
     plane: ControlPlane,
     namespace: str,
-    nodes: Callable[..., list[str]],
+    nodes: Nodes,
     leader_worker_sets: LeaderWorkerSetController,
 ) -> None:
     exclusive = {f"{LWS}/exclusive-topology": "example.com/rack"}

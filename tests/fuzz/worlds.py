@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp
 
+from tests.configurations import configuration_of
 from tests.unit.worlds import koordinator
 from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
@@ -88,12 +89,7 @@ def every_scheduler(default: str, *, standalone: bool, gate: bool = False) -> Se
         "lpx-scheduler": {},
     }
     profiles = [{"name": name, "config": config, "gate": gate} for name, config in configurations.items()]
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": default, "profiles": profiles},
-    }
-    settings = settings_from(document, "fuzz")
+    settings = settings_from(configuration_of(*profiles, default=default), "fuzz")
     # In a cluster manifests are judged only where that is turned on.
     return replace(settings, standalone=standalone, serving=replace(settings.serving, check=True))
 

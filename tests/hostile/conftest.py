@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.hostile.callers import Callers, call_for
 from tests.hostile.objects import ordinary
 from tests.unit.server.server_process import ServingProcess, serving_process
@@ -26,20 +27,13 @@ from webhook.server.tls import PairFiles
 
 ATTACKS = Path(__file__).parent / "attacks.py"
 # Every scheduler, so that a denial asks all of them who else could run the workload.
-CONFIGURATION: dict[str, Any] = {
-    "apiVersion": "rollcall.dev/v1alpha1",
-    "kind": "RollcallConfiguration",
-    "scheduler": {
-        "defaultProfileName": "koord-scheduler",
-        "profiles": [
-            {"name": "koord-scheduler"},
-            {"name": "default-scheduler", "config": {"gangScheduling": True}},
-            {"name": "volcano"},
-            {"name": "kai-scheduler", "config": {"defaultQueue": "default-queue"}},
-            {"name": "scheduler-plugins-scheduler"},
-        ],
-    },
-}
+CONFIGURATION = configuration_of(
+    "koord-scheduler",
+    {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    "volcano",
+    {"name": "kai-scheduler", "config": {"defaultQueue": "default-queue"}},
+    "scheduler-plugins-scheduler",
+)
 FACTS = Path(__file__).parents[2] / "manifests" / "facts"
 
 

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from tests.configurations import configuration_of
 from webhook import admission
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
@@ -30,14 +31,7 @@ def settings_of(
     scheduler: str, config: Mapping[str, Any] | None = None, *, standalone: bool = True, **profile: Any
 ) -> Settings:
     """Settings with that scheduler as the default."""
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {
-            "defaultProfileName": scheduler,
-            "profiles": [{"name": scheduler, "config": dict(config or {}), **profile}],
-        },
-    }
+    document = configuration_of({"name": scheduler, "config": dict(config or {}), **profile})
     return replace(settings_from(document, "test"), standalone=standalone)
 
 
@@ -50,12 +44,7 @@ def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Se
         {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}},
         {"name": "lpx-scheduler"},
     ]
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": default, "profiles": profiles},
-    }
-    return replace(settings_from(document, "test"), standalone=True)
+    return replace(settings_from(configuration_of(*profiles, default=default), "test"), standalone=True)
 
 
 def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None, *, user: str = "") -> Request:

@@ -102,7 +102,7 @@ class Stage(IntEnum):
 class Frozen(NamedTuple):
     """A change of an existing gang that its scheduler cannot apply at every stage.
 
-    Up to the stage `until`, the change can be made: first the objects in `anew` (as they are in the cluster) are
+    Up to the stage `until`, the change can be made: first the objects in `recreated` (as they are in the cluster) are
     deleted, then the desired objects are written. After that stage, no object of the gang is written.
     """
 
@@ -111,7 +111,7 @@ class Frozen(NamedTuple):
     # Why the scheduler cannot follow, as the end of a sentence.
     why: str
     until: Stage
-    anew: tuple[Manifest, ...] = ()
+    recreated: tuple[Manifest, ...] = ()
 
 
 class TopologyDrift(NamedTuple):

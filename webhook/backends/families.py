@@ -130,10 +130,12 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
 
 
 def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
-    """The rule about pod templates with another gang's membership. `claim`, for the example, is such a label or
-    annotation.
+    """The rule about pod templates with another gang's membership. `claim`, for the example, is such a label,
+    annotation or field.
     """
-    what = "A pod with another gang's label or annotation is not prepared for its own gang, and its gang waits for it"
+    what = (
+        "A pod with a mark of another gang (label, annotation, field) is not prepared for its own, which waits for it"
+    )
     declare = rule(
         id,
         subject=Subject.POD,

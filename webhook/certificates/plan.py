@@ -217,13 +217,27 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
         return f"it is not for {', '.join(missing)}"
     if stored.serving.asked and pair is stored.serving.pair:
         return "a rotation was requested"
-    return "it is due for renewal" if now >= leaf_due(pair, signer, now, settings) else ""
+    return "it is due for renewal" if now >= _leaf_due(pair, signer, now, settings) else ""
 
 
-def leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
+def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
     """When a certificate must be renewed; at its end if a new one would not be valid any longer."""
     end, due = pair.certificate.not_valid_after_utc, renewal(pair.certificate, settings.renew_at)
     return due if leaf_end(signer, max(now, due), settings) > end else end
+
+
+def leaf_renewal(stored: Stored, now: datetime, settings: Certificates) -> datetime | None:
+    """When the serving certificate must be renewed; None without one. The authority that signed it is the current one,
+    or in a rotation the next one.
+    """
+    pair, authority = stored.serving.pair, stored.authority
+    if pair is None:
+        return None
+    by = signer_of(pair.certificate, authority.certificates)
+    for one in (authority.current, authority.next):
+        if one is not None and one.certificate == by:
+            return _leaf_due(pair, one, now, settings)
+    return renewal(pair.certificate, settings.renew_at)
 
 
 def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
@@ -254,7 +268,7 @@ def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
     current, pair = stored.authority.current, stored.serving.pair
     if current is None or pair is None:
         return Idle(now)
-    ends = renewal(current.certificate, settings.renew_at), leaf_due(pair, current, now, settings)
+    ends = renewal(current.certificate, settings.renew_at), _leaf_due(pair, current, now, settings)
     return Idle(min(ends))
 
 

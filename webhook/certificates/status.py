@@ -8,7 +8,7 @@ from typing import Any
 
 from cryptography import x509
 
-from webhook.certificates.plan import Idle, Seen, Step, leaf_due, plan
+from webhook.certificates.plan import Idle, Seen, Step, leaf_renewal, plan
 from webhook.certificates.snapshot import Snapshot
 from webhook.certificates.state import Registered, readable
 from webhook.certificates.x509 import KeyPair, fingerprint, renewal
@@ -22,7 +22,6 @@ _SHOWN = 16
 def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
     """The status as JSON values. `authority` is null if certificates are not self-managed here."""
     stored = snapshot.stored
-    authority, pair = stored.authority.current, stored.serving.pair
     # Other tools use a Secret with this name too.
     kept = settings.self_managed or not stored.authority.trouble
     return {
@@ -32,7 +31,7 @@ def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
         "asked": [name for name, asked in (("ca", stored.authority.asked), ("leaf", stored.serving.asked)) if asked],
         "authority": {
             "current": [
-                _shown(one, renewal(one, settings.renew_at) if authority is not None else None)
+                _shown(one, renewal(one, settings.renew_at) if stored.authority.current else None)
                 for one in stored.authority.trusted
             ],
             "next": _of(stored.authority.next),
@@ -41,9 +40,7 @@ def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
         if kept
         else None,
         "serving": {
-            "current": _of(pair, leaf_due(pair, authority, snapshot.now, settings))
-            if kept and pair is not None and authority is not None
-            else _of(pair),
+            "current": _of(stored.serving.pair, leaf_renewal(stored, snapshot.now, settings) if kept else None),
             "next": _of(stored.serving.next),
             "trouble": stored.serving.trouble or None,
         },

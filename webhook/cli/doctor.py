@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
+from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, ReferenceFormat, configured, console
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
-
-
-class Format(StrEnum):
-    """The formats of `doctor`."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def doctor(
@@ -33,8 +24,9 @@ def doctor(
     namespace: OwnNamespace = NAMESPACE,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     output: Annotated[
-        Format, typer.Option("--output", "-o", help="What to print; `markdown` is the list of checks, of no cluster.")
-    ] = Format.TEXT,
+        ReferenceFormat,
+        typer.Option("--output", "-o", help="What to print; `markdown` is the list of checks, of no cluster."),
+    ] = ReferenceFormat.TEXT,
 ) -> None:
     """Check the installation in a cluster: what is wrong, why it matters and what to do.
 
@@ -53,7 +45,7 @@ def doctor(
     """
     from webhook.doctor.checks import EVERY_CHECK
 
-    if output is Format.MARKDOWN:
+    if output is ReferenceFormat.MARKDOWN:
         from webhook.cli.doctor_reference import reference
 
         typer.echo(reference(EVERY_CHECK), nl=False)
@@ -72,7 +64,7 @@ def doctor(
             f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler "
             f"counts as enabled"
         )
-    if output is Format.JSON:
+    if output is ReferenceFormat.JSON:
         typer.echo(as_json_text(diagnosis.as_json(strict=strict)))
     else:
         from webhook.cli.doctor_text import print_diagnosis

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
+from webhook.cli.explain_text import say
 from webhook.cli.output import printable
 from webhook.model.workloads.place import label_value
 
@@ -92,27 +92,27 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     title = f"{one.kind} {one.namespace}/{one.workload or one.name}{several}: {one.state.value}"
     out.print(Text(printable(title), "bold"))
     scheduler = "no recorded scheduler" if one.scheduler is None else f"scheduler {one.scheduler}"
-    _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
+    say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
     if one.disruption_mode is not None:
-        _say(out, 1, f"disruption mode {one.disruption_mode}: {one.disruption_mode.meaning}")
+        say(out, 1, f"disruption mode {one.disruption_mode}: {one.disruption_mode.meaning}")
     out.print()
     escapes = {found.pod.key: found for found in one.escaped}
     for member in one.members:
-        _say(
+        say(
             out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, needs {member.minimum} to start"
         )
         for pod in pods:
             if pod.podclique == label_value(member.name):
                 escape = escapes.get(pod.key)
-                _say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
+                say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
     strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
     for pod in strangers:
-        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
+        say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
     for obstacle in one.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))
-        _say(out, 2, f"why  {obstacle.why}")
-        _say(out, 2, f"do   {obstacle.remedy}")
+        say(out, 2, f"why  {obstacle.why}")
+        say(out, 2, f"do   {obstacle.remedy}")
     out.print()
 
 
@@ -124,10 +124,3 @@ def _standing(pod: GangPod) -> tuple[str, ...]:
     if pod.node is not None:
         return (f"on node {pod.node}",)
     return ("waiting", *(f"gate {gate}" for gate in pod.gates))
-
-
-def _say(out: Console, depth: int, text: str) -> None:
-    if out.is_terminal:
-        out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
-    else:
-        out.print(Text("    " * depth + printable(text)))

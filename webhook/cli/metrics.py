@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from webhook.cli.options import Configuration, configured
+from webhook.cli.options import Configuration, ReferenceFormat, configured
 from webhook.cli.output import as_json_text
-
-
-class Format(StrEnum):
-    """The formats of `metrics`."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def metrics(
     *,
     config: Configuration = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="What to print.")] = Format.TEXT,
+    output: Annotated[ReferenceFormat, typer.Option("--output", "-o", help="What to print.")] = ReferenceFormat.TEXT,
 ) -> None:
     """List the metrics of the server and of the reconciler, with their labels and the values that these can have.
 
@@ -39,9 +30,9 @@ def metrics(
     from webhook.config.file import choosing_settings
 
     found = metrics_of(choosing_settings() if config is None else configured(config))
-    if output is Format.MARKDOWN:
+    if output is ReferenceFormat.MARKDOWN:
         typer.echo(reference(found), nl=False)
-    elif output is Format.JSON:
+    elif output is ReferenceFormat.JSON:
         told = {process: [one._asdict() for one in listed] for process, listed in found.items()}
         typer.echo(as_json_text(told))
     else:

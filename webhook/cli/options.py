@@ -79,6 +79,14 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class ReferenceFormat(StrEnum):
+    """The formats of a command that also prints a page of the reference."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 Output = Annotated[Format, typer.Option("--output", "-o", help="What to print.")]
 
 

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from webhook.cli.options import console
+from webhook.cli.options import ReferenceFormat, console
 from webhook.cli.output import as_json_text
 from webhook.cli.rule_messages import messages
 from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
 from webhook.validators.registry import Rule
 
 
-class Format(StrEnum):
-    """The formats of `rules`."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
 def rules(
     rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule, in full.", show_default=False)] = None,
     *,
-    output: Annotated[Format, typer.Option("--output", "-o", help="What to print.")] = Format.TEXT,
+    output: Annotated[ReferenceFormat, typer.Option("--output", "-o", help="What to print.")] = ReferenceFormat.TEXT,
 ) -> None:
     """List the rules, or show one with its reason, its source and its examples.
 
@@ -41,9 +32,9 @@ def rules(
         found = [declared for declared in found if declared.id == rule]
         if not found:
             raise typer.BadParameter(f"there is no rule {rule}; `rollcall rules` lists them")
-    if output is Format.JSON:
+    if output is ReferenceFormat.JSON:
         typer.echo(as_json_text([_as_json(declared) for declared in found]))
-    elif output is Format.MARKDOWN:
+    elif output is ReferenceFormat.MARKDOWN:
         typer.echo(reference(found), nl=False)
     elif rule is not None:
         _show(found[0])

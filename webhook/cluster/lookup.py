@@ -26,8 +26,8 @@ LOOKUP_SECONDS = 2.0
 WHOLE_PAGE = 500
 # Valid names of objects (RFC 1123 subdomain). No cluster has another name, and it must not become part of a path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-# Parts that are read because they own the object or contain it, not because the object names them.
-_OPTED_IN = frozenset(
+# Parts that are read because they own the object or contain it, not because a field of the object names them.
+_ABOVE = frozenset(
     {
         "namespaces",
         "pod_clique_sets",
@@ -103,7 +103,7 @@ class Lookup:
         self.outcomes["failed"] += 1
         # The names of quotas, queues and topologies come from fields of the object and are not logged. The name of its
         # owner is not a secret.
-        named = wanted if wanted.part in _OPTED_IN else wanted._replace(key="")
+        named = wanted if wanted.part in _ABOVE else wanted._replace(key="")
         raise FactsUnavailable(f"the {wanted} could not be read: {why}", f"the {named} could not be read: {outlined}")
 
     async def _read(self, wanted: Needed) -> Any:

@@ -19,7 +19,7 @@ from webhook.model.record import SCHEDULER_LABEL
 
 NAME = "rollcall-doctor"
 # Not a valid scheduler name, so no backend can have it.
-_NO_SCHEDULER = "nobody"
+_NO_SCHEDULER = "no-such-scheduler"
 
 
 def refused_set(namespace: str) -> Manifest:

@@ -137,7 +137,7 @@ class ClusterView:
     def _pods_for(self, podgang: PodGang) -> GangPods:
         return self.opted_in.pods if isinstance(podgang, OptedInGang) else self._pods
 
-    def bears_gate(self, key: GangKey) -> bool:
+    def has_gate(self, key: GangKey) -> bool:
         """Whether any pod that names a gang has Rollcall's gate."""
         pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
         return pods.any_gated(key)

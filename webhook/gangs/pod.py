@@ -27,7 +27,7 @@ from webhook.mutators.prepare_pod import GATE
 # Pods that name a PodGang, regardless of their owner.
 OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
 # Pods that were prepared for a gang of an opted-in workload.
-OF_OWNED_GANGS = {"labelSelector": f"{GANG_LABEL},!{grove.LABEL_PODGANG}"}
+OF_OPTED_IN_GANGS = {"labelSelector": f"{GANG_LABEL},!{grove.LABEL_PODGANG}"}
 
 # Upper bound of one projection in memory: its parts, its first gates and the scheduler's message.
 POD_BYTES = 40 * 1024

@@ -136,7 +136,7 @@ def _marks_on_it() -> str:
 def _validation(profile: Profile) -> Manifest:
     """The validation of pods that one profile judges; it passes if `variables.profile` is another one."""
     alternatives = [f"variables.profile != {_text(profile.name)}"]
-    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_owned(profile)}))")
+    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_opted_in(profile)}))")
     return {
         "expression": " || ".join(alternatives),
         "message": f"a pod{_complaint(profile)}",
@@ -175,14 +175,14 @@ def _grove_s(profile: Profile) -> str:
     return f"{whole} || {_other_than([mark.key for marks in ways for mark in marks])}"
 
 
-def _owned(profile: Profile) -> str:
+def _opted_in(profile: Profile) -> str:
     """For a pod of an opted-in workload recorded for this scheduler: whether it is prepared, or claimed by another
     system.
 
     A prepared pod names the scheduler and, if Rollcall makes the gang, its group.
     """
     backend = profile.backend
-    read = [mark.key for mark, owner in CLAIMS if owner in backend.reads_claims_of]
+    read = [mark.key for mark, system in CLAIMS if system in backend.reads_claims_of]
     foreign = f"!(variables.scheduler in {_texts(dict.fromkeys((DEFAULT_SCHEDULER, profile.name)))})"
     prepared = f"variables.scheduler == {_text(profile.name)}"
     if backend.makes_opted_in_gangs and () not in backend.membership:

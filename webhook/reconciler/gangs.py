@@ -233,9 +233,9 @@ class GangReconciler:
             )
             await self._events.warn(podgang, Reason.FROZEN, note)
             return "frozen", FROZEN_SECONDS
-        if not frozen.anew:
+        if not frozen.recreated:
             return None
-        going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.anew}
+        going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.recreated}
         for store in reversed(kinds):
             for live in store.owned_by(podgang.uid or "", key_of_gang(podgang)):
                 if (live["kind"], live["metadata"]["uid"]) in going:

@@ -17,7 +17,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
-from webhook.gangs.pod import OF_GANGS, OF_OWNED_GANGS, GangPod, read_gang_pod, read_opted_in_pod
+from webhook.gangs.pod import OF_GANGS, OF_OPTED_IN_GANGS, GangPod, read_gang_pod, read_opted_in_pod
 from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.reading import Manifest
@@ -70,7 +70,7 @@ async def gated(
     """The pods that have our gate, with its index; of one namespace or all, of the given gangs or all. Raises
     `RequestFailed`.
     """
-    for selector, read in ((OF_GANGS, read_gang_pod), (OF_OWNED_GANGS, read_opted_in_pod)):
+    for selector, read in ((OF_GANGS, read_gang_pod), (OF_OPTED_IN_GANGS, read_opted_in_pod)):
         async for raw in client.items(PODS, namespace=namespace, selector=selector):
             _, pod = read(raw)
             if pod.gate is not None and (gangs is None or pod.podgang in gangs or pod.workload in gangs):

@@ -187,18 +187,18 @@ class AdoptionChecks(Suite):
             wrong = f"frozen raised {error!r} for the live objects {live}"
             raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
         require(live == asked, "frozen changed one of its arguments", "do not change them")
-        if found is None or not found.anew:
+        if found is None or not found.recreated:
             return
         require(
-            all(going in live for going in found.anew),
+            all(going in live for going in found.recreated),
             "frozen asks to recreate an object that is not one of the live objects",
-            "take `anew` from `live`",
+            "take `recreated` from `live`",
         )
-        rest = [one for one in live if one not in found.anew]
+        rest = [one for one in live if one not in found.recreated]
         require(
             installed.backend.frozen(desired, rest) is None,
             "when the objects to recreate are gone, frozen still reports a change of the gang, in an endless loop",
-            "list in `anew` every object that blocks the change",
+            "list in `recreated` every object that blocks the change",
         )
 
 

@@ -39,7 +39,7 @@ def may_start(request: Request, facts: ClusterFacts, settings: Settings) -> bool
         return True
     if known_as.podgang is not None:
         return known_as.podclique is None or _grove_s(pod, known_as, facts, settings)
-    return SCHEDULER_LABEL not in known_as.template.labels or _owned(pod, known_as, facts, settings)
+    return SCHEDULER_LABEL not in known_as.template.labels or _opted_in(pod, known_as, facts, settings)
 
 
 def _held(pod: Pod) -> bool:
@@ -60,7 +60,7 @@ def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -
     return _is_prepared(pod, profile, member)
 
 
-def _owned(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
+def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
     """The pod has the scheduler of its workload as a label."""
     profile = settings.profiles.get(known_as.template.labels[SCHEDULER_LABEL])
     place = place_of(known_as)

@@ -75,7 +75,7 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
             at=LABELS / SCHEDULER_LABEL,
             found=workload.scheduler,
             why=f"the pods would be prepared for it, but {choice.path} of the TrainJob says {shown(choice.scheduler)}",
-            remedy="choose the same scheduler in both, or remove this label",
+            remedy="choose the same scheduler in both, or remove the label from the runtime",
         )
 
 

@@ -42,7 +42,7 @@ class Case(NamedTuple):
     said: str = ""
     until: Stage = Stage.BOUND
     # What is recreated, as `Kind name`.
-    anew: tuple[str, ...] = ()
+    recreated: tuple[str, ...] = ()
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = EMPTY
     classes: tuple[str | None, str | None] = (None, None)
@@ -203,10 +203,10 @@ def test_a_change_of_a_gang_with_pods_is_applied_or_frozen(scheduler: str, case:
         assert frozen is None
         return
     assert frozen is not None
-    assert (frozen.what, frozen.until, titles(frozen.anew)) == (case.said, case.until, case.anew)
+    assert (frozen.what, frozen.until, titles(frozen.recreated)) == (case.said, case.until, case.recreated)
     # When those are gone, nothing is left that could not be written.
-    rest = [found for found in live if found not in frozen.anew]
-    assert not frozen.anew or backend.frozen(desired, rest) is None
+    rest = [found for found in live if found not in frozen.recreated]
+    assert not frozen.recreated or backend.frozen(desired, rest) is None
 
 
 @pytest.mark.parametrize(("scheduler", "case"), CASES)
@@ -241,4 +241,4 @@ def test_the_form_of_gang_objects_changes_only_without_pods() -> None:
     live = written(flat, PLAIN, case, [], None)
     frozen = tree.frozen(written(tree, PLAIN, case, live, None), live)
     assert frozen is not None
-    assert (frozen.until, titles(frozen.anew)) == (Stage.EMPTY, (WORKLOAD,))
+    assert (frozen.until, titles(frozen.recreated)) == (Stage.EMPTY, (WORKLOAD,))

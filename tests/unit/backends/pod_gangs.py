@@ -6,6 +6,16 @@ from typing import Any
 
 from webhook.model.workloads.podgang import PodGang
 
+# How an object names `podgang()` as its owner.
+OWNER = {
+    "apiVersion": "scheduler.grove.io/v1alpha1",
+    "kind": "PodGang",
+    "name": "demo-0",
+    "uid": "5f1d",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
 
 def podgang(*members: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> PodGang:
     return PodGang(

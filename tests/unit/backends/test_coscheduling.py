@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.backends.pod_gangs import asks, member, of_group, podgang
+from tests.unit.backends.pod_gangs import OWNER, asks, member, of_group, podgang
 from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.coscheduling.backend import CoschedulingBackend
@@ -23,14 +23,6 @@ from webhook.offline.judgement import judge
 from webhook.offline.translation import gang_objects
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
-OWNER = {
-    "apiVersion": "scheduler.grove.io/v1alpha1",
-    "kind": "PodGang",
-    "name": "demo-0",
-    "uid": "5f1d",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
 LEADER, WORKER = member("demo-0-leader", 1, 1), member("demo-0-worker", 2, 2)
 
 

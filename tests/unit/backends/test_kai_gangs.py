@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.backends.pod_gangs import asks, member, of_group, podgang
+from tests.unit.backends.pod_gangs import OWNER, asks, member, of_group, podgang
 from tests.unit.worlds import gang_pod, request, settings_of
 from webhook import admission
 from webhook.backends.base import GangMember
@@ -25,14 +25,6 @@ from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
 RECORD = Record("kai-scheduler", queues=(("kai.scheduler/queue", "team-a"),))
-OWNER = {
-    "apiVersion": "scheduler.grove.io/v1alpha1",
-    "kind": "PodGang",
-    "name": "demo-0",
-    "uid": "5f1d",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
 DC = {"grove.io/topology-name": "dc"}
 KEYS = {"zone": "example.com/zone", "rack": "example.com/rack", "host": "kubernetes.io/hostname"}
 KNOWN = ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)})

@@ -227,7 +227,7 @@ def test_a_topology_that_cannot_be_created_from_its_binding_counts_as_missing() 
     facts = replace(FACTS, topology_bindings={"dc": upside_down})
     verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
     assert rules(verdict) == ["kai/topology"]
-    assert "must be the narrowest level" in verdict.findings[0].why
+    assert "can only be the narrowest level" in verdict.findings[0].why
     unknown = judged(queued(topologyConstraint=required("rack")), facts=replace(facts, kai_topologies=None))
     assert [missing.needs for missing in unknown.unjudged] == ["the KAI Topologies"]
     # One that is there all the same counts as it is.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.backends.pod_gangs import OWNER, member, podgang
 from tests.unit.worlds import koordinator
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
@@ -26,22 +27,6 @@ LAYERS = ClusterFacts(
 )
 
 
-def podgang(*members: dict[str, Any], **spec: Any) -> PodGang:
-    return PodGang(
-        {
-            "apiVersion": "scheduler.grove.io/v1alpha1",
-            "kind": "PodGang",
-            "metadata": {"name": "demo-0", "namespace": "team-a", "uid": "5f1d"},
-            "spec": {"podgroups": list(members), **spec},
-        }
-    )
-
-
-def member(name: str, minimum: int, pods: int, **fields: Any) -> dict[str, Any]:
-    references = [{"namespace": "team-a", "name": f"{name}-{index}"} for index in range(pods)]
-    return {"name": name, "minReplicas": minimum, "podReferences": references, **fields}
-
-
 def constraint(required: str | None = None, preferred: str | None = None) -> dict[str, Any]:
     pack = {key: value for key, value in (("required", required), ("preferred", preferred)) if value}
     return {"packConstraint": pack}
@@ -56,14 +41,6 @@ def translated(
 def test_each_member_becomes_a_pod_group_that_lists_all_members() -> None:
     gang = podgang(member("demo-0-leader", 1, 1), member("demo-0-worker", 2, 4))
     groups = '["team-a/demo-0-leader","team-a/demo-0-worker"]'
-    owner = {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "name": "demo-0",
-        "uid": "5f1d",
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     assert translated(gang) == [
         {
             "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
@@ -82,7 +59,7 @@ def test_each_member_becomes_a_pod_group_that_lists_all_members() -> None:
                     "gang.scheduling.koordinator.sh/match-policy": "waiting-and-running",
                     "gang.scheduling.koordinator.sh/total-number": "1",
                 },
-                "ownerReferences": [owner],
+                "ownerReferences": [OWNER],
             },
             "spec": {"minMember": 1, "scheduleTimeoutSeconds": 600},
         },
@@ -103,7 +80,7 @@ def test_each_member_becomes_a_pod_group_that_lists_all_members() -> None:
                     "gang.scheduling.koordinator.sh/match-policy": "waiting-and-running",
                     "gang.scheduling.koordinator.sh/total-number": "4",
                 },
-                "ownerReferences": [owner],
+                "ownerReferences": [OWNER],
             },
             "spec": {"minMember": 2, "scheduleTimeoutSeconds": 600},
         },

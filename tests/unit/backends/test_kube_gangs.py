@@ -19,6 +19,7 @@ from tests.unit.backends.kube_gangs import (
     member,
     podgang,
 )
+from tests.unit.backends.pod_gangs import OWNER
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
@@ -249,17 +250,9 @@ def test_a_pod_gang_becomes_the_expected_objects(
 
 
 def test_every_object_is_deleted_with_its_pod_gang() -> None:
-    owner = {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "name": "demo-0",
-        "uid": "u-1",
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     for found in made(podgang(*TWO), TREE):
         metadata = found["metadata"]
-        assert (metadata["namespace"], metadata["ownerReferences"]) == ("ml", [owner])
+        assert (metadata["namespace"], metadata["ownerReferences"]) == ("ml", [{**OWNER, "uid": "u-1"}])
         assert metadata["labels"]["app.kubernetes.io/managed-by"] == "rollcall"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.backends.pod_gangs import member, podgang
+from tests.unit.backends.pod_gangs import OWNER, member, podgang
 from tests.unit.backends.volcano_gangs import RECORD, subgroup, translated
 from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember
@@ -20,15 +20,6 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.offline.pod_clique_set_gangs import pod_gangs_of, prepared
 from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
-
-OWNER = {
-    "apiVersion": "scheduler.grove.io/v1alpha1",
-    "kind": "PodGang",
-    "name": "demo-0",
-    "uid": "5f1d",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
 
 
 def test_a_gang_of_one_clique_is_one_pod_group_with_one_subgroup() -> None:

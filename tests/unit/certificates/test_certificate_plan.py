@@ -9,7 +9,19 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.certificates.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
-from webhook.certificates.plan import CheckServers, Idle, Issue, NewAuthority, ProbeTrust, Publish, Seen, Step, plan
+from webhook.certificates.plan import (
+    CheckServers,
+    Idle,
+    Issue,
+    NewAuthority,
+    ProbeTrust,
+    Publish,
+    Seen,
+    Step,
+    Switch,
+    leaf_renewal,
+    plan,
+)
 from webhook.certificates.x509 import issued_by, new_authority, new_leaf, pem, read_certificates
 
 
@@ -66,6 +78,24 @@ def test_a_certificate_that_is_due_is_signed_again_and_nothing_else_is_written(w
     world.passes(days=0.02)
     assert world.settle() == ["Issue"]
     assert world.settle() == []
+
+
+def test_the_renewal_of_the_certificate_follows_from_the_authority_that_signed_it(world: CertificateWorld) -> None:
+    """A certificate of 30 days is renewed after 67 percent of them. Near the end of its authority it ends with it, and
+    is not renewed before, because a new one would not be valid any longer.
+    """
+    assert leaf_renewal(world.stored, world.now, world.settings) == NOW + timedelta(
+        days=20, hours=2, minutes=22, seconds=21
+    )
+    world.passes(days=345)
+    while not isinstance(world.step(), Switch):
+        world.everybody_hears()
+        world.look()
+    # Signed by the next authority, which ends a year later; the current one ends after 20 days.
+    assert world.stored.authority.next is not None
+    assert leaf_renewal(world.stored, world.now, world.settings) == world.now + timedelta(
+        days=20, hours=2, minutes=22, seconds=21
+    )
 
 
 def test_an_authority_near_its_end_is_rotated(world: CertificateWorld) -> None:

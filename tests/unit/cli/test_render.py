@@ -152,6 +152,21 @@ def test_a_number_of_the_wrong_type_is_not_rendered(rollcall: Run) -> None:
         assert ran.err == "rollcall: <stdin>:1:1: demo would have 2000000000 pods; render shows at most 100000\n"
 
 
+def test_a_set_with_a_generated_name_has_a_placeholder_in_its_names(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin=SET.replace("name: demo", "generateName: demo-", 1))
+    assert (ran.code, ran.err) == (0, "")
+    assert "  name: demo-added-0-" in ran.out
+    assert "# `added` stands for what the API server adds to its name\n" in ran.out
+
+
+def test_a_set_without_replicas_is_reported_to_have_no_gang(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin=SET.replace("  replicas: 1\n", "  replicas: 0\n"))
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.splitlines()[0] == (
+        "rollcall: <stdin>:1:1: PodCliqueSet team-a/demo makes no pods, so it has no gang"
+    )
+
+
 def test_empty_input_is_reported(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     assert (ran.code, ran.out) == (0, "")
@@ -232,7 +247,7 @@ def test_invalid_topology_levels_are_refused_with_their_place(rollcall: Run) -> 
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.endswith("change the levels of the ClusterTopologyBinding\n")
     assert ran.err.startswith(
-        "rollcall: <stdin>:4:8: kai/topology at spec.levels: a list of 2 items: kubernetes.io/hostname must be"
+        "rollcall: <stdin>:4:8: kai/topology at spec.levels: a list of 2 items: kubernetes.io/hostname can only be"
     )
 
 

@@ -1,11 +1,16 @@
-"""Kubeconfigs of one cluster and one user."""
+"""Kubeconfigs of one cluster and one user, and a first request to a cluster."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.requests import Request
 
 
 def kubeconfig(folder: Path, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
@@ -21,3 +26,16 @@ def kubeconfig(folder: Path, user: dict[str, Any] | None = None, **cluster: Any)
     }
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+def version(access: Access) -> Any:
+    """What the API server answers about its version."""
+
+    async def asked() -> Any:
+        client = Client(access)
+        try:
+            return (await client.get(Request("/version"))).content
+        finally:
+            await client.close()
+
+    return asyncio.run(asked())

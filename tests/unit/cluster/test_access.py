@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.unit.cluster.kubeconfigs import kubeconfig
@@ -156,26 +154,20 @@ def test_a_credential_program_without_credentials_is_an_error(
     assert "secret" not in capfd.readouterr().err
 
 
-def test_missing_credentials_make_the_request_fail() -> None:
+async def test_missing_credentials_make_the_request_fail() -> None:
     def broken() -> str:
         raise OSError("the plugin is gone")
 
-    async def asked() -> None:
+    with pytest.raises(RequestFailed, match="no credentials: OSError: the plugin is gone"):
         await client(Script(), broken).get(discovery())
 
-    with pytest.raises(RequestFailed, match="no credentials: OSError: the plugin is gone"):
-        asyncio.run(asked())
 
-
-def test_an_unmodified_answer_is_not_transferred_again() -> None:
-    async def asked() -> httpx.Request:
-        script = Script((200, {"items": []}), (304, b""), headers={"etag": '"one"'})
-        asking = client(script, lambda: "Bearer me")
-        answer = await asking.get(discovery())
-        with pytest.raises(NotModified):
-            await asking.get(discovery(answer.etag))
-        await asking.close()
-        return script.asked[1]
-
-    request = asyncio.run(asked())
+async def test_an_unmodified_answer_is_not_transferred_again() -> None:
+    script = Script((200, {"items": []}), (304, b""), headers={"etag": '"one"'})
+    asking = client(script, lambda: "Bearer me")
+    answer = await asking.get(discovery())
+    with pytest.raises(NotModified):
+        await asking.get(discovery(answer.etag))
+    await asking.close()
+    request = script.asked[1]
     assert (request.headers["if-none-match"], request.headers["authorization"]) == ('"one"', "Bearer me")

@@ -58,47 +58,37 @@ async def let_go(tasks: list[asyncio.Task[object]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_reads_wait_for_a_connection_and_each_is_answered() -> None:
-    async def story() -> Slow:
-        slow = Slow()
-        asked = client(slow)
-        tasks = [read(asked, number) for number in range(READS)]
-        await slow.full.wait()
-        slow.open.set()
-        await asyncio.gather(*tasks)
-        return slow
-
-    slow = asyncio.run(story())
+async def test_reads_wait_for_a_connection_and_each_is_answered() -> None:
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(READS)]
+    await slow.full.wait()
+    slow.open.set()
+    await asyncio.gather(*tasks)
     assert (slow.most, slow.answered) == (REQUESTS_AT_ONCE, READS)
 
 
-def test_a_watch_needs_no_free_connection() -> None:
-    async def story() -> list[bytes]:
-        slow = Slow()
-        asked = client(slow)
-        tasks = [read(asked, number) for number in range(READS)]
-        await slow.full.wait()
-        watch = requests.watch(ELASTIC_QUOTAS.resource, "5", 60, None, None)
-        lines = [line async for line in asked.lines(watch)]
-        assert slow.answered == 0
-        await let_go(tasks)
-        return lines
-
-    assert asyncio.run(story()) == [b"", b"{}"]
+async def test_a_watch_needs_no_free_connection() -> None:
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(READS)]
+    await slow.full.wait()
+    watch = requests.watch(ELASTIC_QUOTAS.resource, "5", 60, None, None)
+    lines = [line async for line in asked.lines(watch)]
+    assert slow.answered == 0
+    await let_go(tasks)
+    assert lines == [b"", b"{}"]
 
 
-def test_a_cancelled_read_releases_its_slot() -> None:
-    async def story() -> Slow:
-        slow = Slow()
-        asked = client(slow)
-        tasks = [read(asked, number) for number in range(READS)]
-        await slow.full.wait()
-        await let_go(tasks)
-        slow.open.set()
-        await asyncio.gather(*(read(asked, number) for number in range(REQUESTS_AT_ONCE)))
-        return slow
-
-    assert asyncio.run(story()).answered == REQUESTS_AT_ONCE
+async def test_a_cancelled_read_releases_its_slot() -> None:
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(READS)]
+    await slow.full.wait()
+    await let_go(tasks)
+    slow.open.set()
+    await asyncio.gather(*(read(asked, number) for number in range(REQUESTS_AT_ONCE)))
+    assert slow.answered == REQUESTS_AT_ONCE
 
 
 async def test_a_request_without_a_free_slot_fails(monkeypatch: pytest.MonkeyPatch) -> None:

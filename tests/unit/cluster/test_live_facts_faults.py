@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -76,20 +77,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_facts, "FAULT_SECONDS", 0.01)
 
 
-def followed(cluster: Cluster, then: Callable[[LiveFacts], Awaitable[None]]) -> None:
-    async def run() -> None:
-        live = LiveFacts(client(cluster), PROJECTIONS, lambda _: None)
-        task = asyncio.create_task(live.run())
-        try:
-            async with asyncio.timeout(10):
-                await until(lambda: not list(live.unready()))
-                await then(live)
-            assert not task.done()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def followed(cluster: Cluster) -> AsyncIterator[LiveFacts]:
+    live = LiveFacts(client(cluster), PROJECTIONS, lambda _: None)
+    task = asyncio.create_task(live.run())
+    try:
+        async with asyncio.timeout(10):
+            await until(lambda: not list(live.unready()))
+            yield live
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def until(probe: Callable[[], bool]) -> None:
@@ -114,23 +113,19 @@ ODD: list[Callable[[], httpx.Response]] = [
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_malformed_discovery_answers_do_not_stop_the_watches(odd: Callable[[], httpx.Response]) -> None:
+async def test_malformed_discovery_answers_do_not_stop_the_watches(odd: Callable[[], httpx.Response]) -> None:
     cluster = Cluster()
-
-    async def then(live: LiveFacts) -> None:
+    async with followed(cluster) as live:
         before = cluster.asked.count("apis")
         cluster.discovery = odd
         await until(lambda: cluster.asked.count("apis") > before + 1)
         cluster.discovery = lambda: served(**GROVE, **QUOTAS)
         await until(lambda: "elastic_quotas" in known(live) and live.trouble is None)
 
-    followed(cluster, then)
 
-
-def test_one_incomplete_discovery_does_not_stop_a_watch() -> None:
+async def test_one_incomplete_discovery_does_not_stop_a_watch() -> None:
     cluster = Cluster()
-
-    async def then(live: LiveFacts) -> None:
+    async with followed(cluster) as live:
         once = iter([served()])
         cluster.discovery = lambda: next(once, served(**GROVE))
         before = cluster.asked.count("apis")
@@ -139,23 +134,19 @@ def test_one_incomplete_discovery_does_not_stop_a_watch() -> None:
         cluster.discovery = served
         await until(lambda: live.facts.pod_clique_sets is None)
 
-    followed(cluster, then)
 
-
-def test_an_added_kind_that_cannot_be_read_does_not_make_the_server_unready() -> None:
+async def test_an_added_kind_that_cannot_be_read_does_not_make_the_server_unready() -> None:
     cluster = Cluster()
     cluster.answers["elasticquotas"] = lambda _: httpx.Response(403, json=failure(403, "forbidden"))
 
-    async def then(live: LiveFacts) -> None:
+    async with followed(cluster) as live:
         cluster.discovery = lambda: served(**GROVE, **QUOTAS)
         await until(lambda: "elasticquotas" in cluster.asked)
         assert list(live.unready()) == []
 
-    followed(cluster, then)
-
 
 @pytest.mark.parametrize("answer", [httpx.Response(200, content=b""), httpx.Response(403, json=failure(403, "no"))])
-def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
+async def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
     answer: httpx.Response, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.05, 5.0))
@@ -170,28 +161,24 @@ def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
 
     cluster.answers["namespaces"] = ended
 
-    async def then(live: LiveFacts) -> None:
+    async with followed(cluster):
         await until(lambda: len(begun) == 5)
         # 0.05, 0.1, 0.2 and 0.4 s, each at least half of it; a list does not reset the row.
         pauses = [later - earlier for earlier, later in pairwise(begun)]
         assert all(pause >= least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)), pauses
         assert cluster.asked.count("namespaces") <= 3
 
-    followed(cluster, then)
 
-
-def test_a_quiet_watch_is_not_reported() -> None:
+async def test_a_quiet_watch_is_not_reported() -> None:
     cluster = Cluster()
     once = iter([httpx.Response(500, json=failure(500, "starting"))])
     cluster.answers["namespaces"] = lambda watched: next(once, None) if watched else None
 
-    async def then(live: LiveFacts) -> None:
+    async with followed(cluster) as live:
         await until(lambda: cluster.asked.count("watch namespaces") == 2 and live.doubted() == frozenset())
 
-    followed(cluster, then)
 
-
-def test_facts_of_an_interrupted_watch_become_unknown() -> None:
+async def test_facts_of_an_interrupted_watch_become_unknown() -> None:
     workload = {"metadata": {"name": "a", "namespace": "team"}}
     created = Request("", "CREATE", Kind("grove.io", "v1alpha1", "PodCliqueSet"), "team", "a", workload)
     cluster = Cluster()
@@ -201,28 +188,23 @@ def test_facts_of_an_interrupted_watch_become_unknown() -> None:
         else httpx.Response(200, json={"metadata": {"resourceVersion": "5"}, "items": [namespace("team")]})
     )
 
-    async def then(live: LiveFacts) -> None:
+    async with followed(cluster) as live:
         await until(lambda: "namespaces" in live.doubted())
         assert required_facts(created, live.facts) == ()
         assert required_facts(created, live.facts, live.doubted()) == (Needed("namespaces", "team"),)
 
-    followed(cluster, then)
 
-
-def test_an_invalid_credential_is_not_quoted() -> None:
-    async def run() -> str:
-        live = LiveFacts(
-            Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: "Bearer SECRET\nx")),
-            (),
-            lambda _: None,
-        )
-        task = asyncio.create_task(live.run())
-        await until(lambda: live.trouble != "not asked yet")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return "\n".join(live.unready())
-
-    told = asyncio.run(run())
+async def test_an_invalid_credential_is_not_quoted() -> None:
+    live = LiveFacts(
+        Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: "Bearer SECRET\nx")),
+        (),
+        lambda _: None,
+    )
+    task = asyncio.create_task(live.run())
+    await until(lambda: live.trouble != "not asked yet")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    told = "\n".join(live.unready())
     assert "no credentials" in told
     assert "SECRET" not in told
 

@@ -155,23 +155,20 @@ def test_a_failed_read_is_reported_and_gives_no_verdict(step: Step, why: str) ->
     assert str(error.value) == f"the PodCliqueSet team-a/demo could not be read: {why}"
 
 
-def test_a_read_waits_no_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def waited() -> Lookup:
-        script = Script()
-        silent = lookup(script)
-        with pytest.raises(FactsUnavailable, match="no answer in time"):
-            await silent.find([OWNER], 0.01)
-        # The read itself is cancelled too, and the next call starts another one.
-        async with asyncio.timeout(30):
-            while silent._under_way:
-                await asyncio.sleep(0.005)
-        with pytest.raises(FactsUnavailable, match="no answer in time"):
-            await silent.find([OWNER], 5)
-        assert len(script.asked) == 2
-        return silent
-
+async def test_a_read_waits_no_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.05)
-    assert asyncio.run(waited()).outcomes == {"found": 0, "absent": 0, "failed": 2}
+    script = Script()
+    silent = lookup(script)
+    with pytest.raises(FactsUnavailable, match="no answer in time"):
+        await silent.find([OWNER], 0.01)
+    # The read itself is cancelled too, and the next call starts another one.
+    async with asyncio.timeout(30):
+        while silent._under_way:
+            await asyncio.sleep(0.005)
+    with pytest.raises(FactsUnavailable, match="no answer in time"):
+        await silent.find([OWNER], 5)
+    assert len(script.asked) == 2
+    assert silent.outcomes == {"found": 0, "absent": 0, "failed": 2}
 
 
 class Slow(httpx.AsyncBaseTransport):
@@ -186,22 +183,20 @@ class Slow(httpx.AsyncBaseTransport):
         return httpx.Response(200, json=SET)
 
 
-def test_a_thousand_pods_of_one_set_cost_one_read() -> None:
-    async def burst() -> tuple[int, set[Record], dict[str, int]]:
-        slow = Slow()
-        asking = lookup(slow)
-        answers = await asyncio.gather(*(asking.find([OWNER], 5) for _ in range(1000)))
-        return slow.calls, {answer[OWNER] for answer in answers}, asking.outcomes
+async def test_a_thousand_pods_of_one_set_cost_one_read() -> None:
+    slow = Slow()
+    asking = lookup(slow)
+    answers = await asyncio.gather(*(asking.find([OWNER], 5) for _ in range(1000)))
+    assert (slow.calls, {answer[OWNER] for answer in answers}, asking.outcomes) == (
+        1,
+        {Record("koord-scheduler")},
+        {"found": 1000, "absent": 0, "failed": 0},
+    )
 
-    assert asyncio.run(burst()) == (1, {Record("koord-scheduler")}, {"found": 1000, "absent": 0, "failed": 0})
 
-
-def test_a_cancelled_caller_does_not_cancel_the_shared_read() -> None:
-    async def impatient() -> Any:
-        asking = lookup(Slow())
-        patient = asyncio.create_task(asking.find([OWNER], 5))
-        with pytest.raises(FactsUnavailable):
-            await asking.find([OWNER], 0.001)
-        return (await patient)[OWNER]
-
-    assert asyncio.run(impatient()) == Record("koord-scheduler")
+async def test_a_cancelled_caller_does_not_cancel_the_shared_read() -> None:
+    asking = lookup(Slow())
+    patient = asyncio.create_task(asking.find([OWNER], 5))
+    with pytest.raises(FactsUnavailable):
+        await asking.find([OWNER], 0.001)
+    assert (await patient)[OWNER] == Record("koord-scheduler")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,11 +13,9 @@ import pytest
 
 from tests.tls_listener import tls_listener
 from tests.trust_cases import HOST, OURS, SERVED, TrustCase, only
-from tests.unit.cluster.kubeconfigs import kubeconfig
+from tests.unit.cluster.kubeconfigs import kubeconfig, version
 from webhook.certificates.files import server_context
 from webhook.cluster.access import Access, from_kubeconfig, in_cluster
-from webhook.cluster.client import Client
-from webhook.cluster.requests import Request
 from webhook.errors import AccessError, RequestFailed
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -74,17 +71,6 @@ def proxied(folder: Path, **cluster: Any) -> Access:
     return from_kubeconfig(kubeconfig(folder, **authority, **cluster), None)
 
 
-def ask(access: Access) -> Any:
-    async def asked() -> Any:
-        client = Client(access)
-        try:
-            return (await client.get(Request("/version"))).content
-        finally:
-            await client.close()
-
-    return asyncio.run(asked())
-
-
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
@@ -97,7 +83,7 @@ def test_a_kubeconfig_s_cluster_is_reached_through_the_proxy_of_the_environment(
 ) -> None:
     with proxy_before_an_api_server() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.address)
-        assert ask(proxied(tmp_path)) == {}
+        assert version(proxied(tmp_path)) == {}
     assert proxy.asked == [f"CONNECT {HOST}:443 HTTP/1.1"]
 
 
@@ -107,7 +93,7 @@ def test_the_kubeconfig_s_proxy_has_precedence_and_no_exceptions(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "*")
     with proxy_before_an_api_server() as proxy:
-        assert ask(proxied(tmp_path, **{"proxy-url": f"http://{proxy.address}"})) == {}
+        assert version(proxied(tmp_path, **{"proxy-url": f"http://{proxy.address}"})) == {}
     assert proxy.asked == [f"CONNECT {HOST}:443 HTTP/1.1"]
 
 
@@ -115,7 +101,7 @@ def test_a_refusing_proxy_is_reported_without_its_password(tmp_path: Path) -> No
     with proxy_before_an_api_server(refuses=True) as proxy:
         named = proxied(tmp_path, **{"proxy-url": f"http://me:SECRET@{proxy.address}"})
         with pytest.raises(RequestFailed) as error:
-            ask(named)
+            version(named)
     assert f"403 Forbidden (https://{HOST} through the proxy http://{proxy.address})" in str(error.value)
     assert "SECRET" not in str(error.value)
 
@@ -130,7 +116,7 @@ def test_a_pod_uses_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
         found = in_cluster(tmp_path)
         assert found.proxy is None
-        assert ask(found) == {}
+        assert version(found) == {}
 
 
 def test_an_unsupported_proxy_type_is_refused_with_a_remedy(tmp_path: Path) -> None:

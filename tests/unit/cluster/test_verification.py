@@ -4,7 +4,6 @@ kubeconfig.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,12 @@ import pytest
 
 from tests.tls_listener import tls_listener
 from tests.trust_cases import ADDRESS, HOST, OURS, REFUSED, SERVED, STRICTER, TRUSTED, TrustCase, only
-from tests.unit.cluster.kubeconfigs import kubeconfig
+from tests.unit.cluster.kubeconfigs import kubeconfig, version
 from webhook.certificates.files import server_context
 from webhook.cluster.access import Access, from_kubeconfig, in_cluster
-from webhook.cluster.client import Client
-from webhook.cluster.requests import Request
 from webhook.errors import AccessError, RequestFailed
 
 ANSWER = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"minor": "34"}'
-VERSION = Request("/version")
 
 Find = Callable[[Path, int, bytes], Access]
 
@@ -57,17 +53,6 @@ def by_name(folder: Path, port: int, bundle: bytes) -> Access:
 def find(request: pytest.FixtureRequest, by_pod: Find) -> Find:
     found: dict[str, Find] = {"a pod": by_pod, "a kubeconfig": by_kubeconfig}
     return found.get(request.param, by_name)
-
-
-def version(access: Access) -> Any:
-    async def asked() -> Any:
-        client = Client(access)
-        try:
-            return (await client.get(VERSION)).content
-        finally:
-            await client.close()
-
-    return asyncio.run(asked())
 
 
 def answered(case: TrustCase, find: Find, folder: Path) -> Any:

@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.unit.doctor.test_snapshot import OWN, Cluster
 from webhook.cluster.access import Access
 from webhook.config.file import default_settings, settings_from
@@ -76,9 +77,5 @@ def test_an_invalid_installed_configuration_is_reported_with_its_place() -> None
 
 def test_the_installed_configuration_gives_the_same_settings_as_the_file() -> None:
     settings, _ = read(cluster(*manifests()))
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"profiles": [{"name": "volcano"}], "defaultProfileName": "volcano"},
-    }
+    document = configuration_of("volcano")
     assert settings.registration == settings_from(document, "test").registration

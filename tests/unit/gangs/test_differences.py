@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.backends.pod_gangs import OWNER
 from webhook.gangs.differences import holds, in_step, is_ours, stranger, to_apply
 from webhook.model.reading import Manifest
 
-OWNER = {
-    "apiVersion": "scheduler.grove.io/v1alpha1",
-    "kind": "PodGang",
-    "name": "demo-0",
-    "uid": "5f1d",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
 DESIRED: Manifest = {
     "apiVersion": "scheduling.volcano.sh/v1beta1",
     "kind": "PodGroup",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.unit.reconciler.opted_in_workloads import job, job_set
 from tests.unit.worlds import koordinator, settings_of
 from webhook.config.file import settings_from
@@ -126,9 +127,7 @@ SKIPPED_JOBS: dict[str, tuple[dict[str, Any], str, SkipReason]] = {
 def test_objects_of_a_job_that_are_not_rollcall_s_are_skipped(
     spec: dict[str, Any], scheduler: str, why: SkipReason
 ) -> None:
-    profiles = [{"name": "koord-scheduler"}, {"name": "kai-scheduler"}]
-    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
-    document = {**head, "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": profiles}}
+    document = configuration_of("koord-scheduler", "kai-scheduler")
     gang = opted_in_gang(Job, job(**spec), scheduler)
     assert plan(gang, NOTHING_KNOWN, settings_from(document, "test")) is why
 

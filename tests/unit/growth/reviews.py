@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.configurations import configuration_of
 from tests.unit.growth.growing_objects import Style, grown, places, texts
 from tests.unit.worlds import PCS
 from webhook import admission
@@ -64,13 +65,7 @@ def settings_for(schedulers: Sequence[str], config: Mapping[str, Any], version: 
     """Settings of these schedulers, the first of them the default, with that config."""
     stated = {} if version is None else {"schedulerVersion": version}
     first = {"name": schedulers[0], "config": dict(config), **stated}
-    profiles = [first, *({"name": name} for name in schedulers[1:])]
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": schedulers[0], "profiles": profiles},
-    }
-    return replace(settings_from(document, "test"), standalone=True)
+    return replace(settings_from(configuration_of(first, *schedulers[1:]), "test"), standalone=True)
 
 
 def _grown(manifest: Manifest, length: int, style: Style) -> Manifest:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from tests.unit.certificates.certificate_world import NAMESPACE, SETTINGS
 from tests.unit.reconciler.certificate_api import SECRETS, CertificateApi
@@ -96,10 +95,3 @@ async def until(probe: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not probe():
             await asyncio.sleep(0.005)
-
-
-def run(story: Callable[[CertificateApi], Any]) -> None:
-    async def against_new_api() -> None:
-        await story(CertificateApi())
-
-    asyncio.run(against_new_api())

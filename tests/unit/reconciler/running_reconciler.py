@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -103,10 +103,6 @@ async def settled(found: Reconciler) -> None:
     before = sample(found, "rollcall_reconciled_total", outcome="inStep")
     found.following.look_at_all()
     await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > before and found.idle)
-
-
-def run_story(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
 
 
 def names(cluster: WritableWorld) -> list[str]:

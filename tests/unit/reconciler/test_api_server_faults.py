@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import httpx
-import pytest
 
+from tests.unit.backends.pod_gangs import OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.running_reconciler import (
@@ -22,16 +22,6 @@ from tests.unit.reconciler.running_reconciler import (
     workload,
     world,
 )
-from webhook.cluster import facts as following
-from webhook.reconciler import gangs
-from webhook.reconciler import queue as queues
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
-    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
-    monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)
 
 
 async def test_retry_after_of_the_api_server_delays_all_gangs() -> None:
@@ -79,14 +69,12 @@ async def test_an_interrupted_watch_is_counted_until_it_works_again() -> None:
 
 async def test_a_podgang_waits_without_an_event_for_objects_of_an_earlier_one_with_its_name() -> None:
     cluster = world("demo-0-a")
-    owner = {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "name": "demo-0",
-        "uid": "the-one-before",
-        "controller": True,
+    left = {
+        "name": "demo-0-a",
+        "namespace": "team-a",
+        "uid": "old",
+        "ownerReferences": [{**OWNER, "uid": "the-one-before"}],
     }
-    left = {"name": "demo-0-a", "namespace": "team-a", "uid": "old", "ownerReferences": [owner]}
     cluster.put(GROUPS, {"metadata": left})
     async with running(cluster) as found:
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)

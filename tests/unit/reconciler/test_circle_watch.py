@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import SERVED, WritableWorld
-from tests.unit.reconciler.running_reconciler import run_story, running, sample, until
+from tests.unit.reconciler.running_reconciler import running, sample, until
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import PROJECTIONS, TREES
-from webhook.cluster import facts as following
 from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events
 from webhook.reconciler.circle_watch import note
@@ -27,7 +26,6 @@ WITHOUT = settings_of("default-scheduler", standalone=False)
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
     monkeypatch.setattr(circle_watch, "LOOK_SECONDS", 0.01)
 
 
@@ -245,22 +243,19 @@ def test_the_longest_names_leave_space_for_the_remedy() -> None:
     assert len(longest.encode()) <= events.MAX_NOTE_BYTES
 
 
-def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
-    async def story() -> None:
-        cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
-        async with running(cluster, settings=GANGS) as found:
-            await known(found, cluster)
-            asked: list[Any] = []
-            live = found.circles._live
+async def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
+    cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
+    async with asyncio.timeout(60), running(cluster, settings=GANGS) as found:
+        await known(found, cluster)
+        asked: list[Any] = []
+        live = found.circles._live
 
-            def noted(node: circle_watch.Node) -> Any:
-                asked.append(node)
-                return live(node)
+        def noted(node: circle_watch.Node) -> Any:
+            asked.append(node)
+            return live(node)
 
-            found.circles._live = noted  # type: ignore[method-assign]
-            cluster.put(COMPOSITES, group("b", "a"))
-            await until(lambda: asked)
-            await looks(found)
-            assert [name for _, (_, name) in asked] == ["b", "a", "root-0"]
-
-    run_story(asyncio.wait_for(story(), 60))
+        found.circles._live = noted  # type: ignore[method-assign]
+        cluster.put(COMPOSITES, group("b", "a"))
+        await until(lambda: asked)
+        await looks(found)
+        assert [name for _, (_, name) in asked] == ["b", "a", "root-0"]

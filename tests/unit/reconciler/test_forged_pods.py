@@ -27,15 +27,12 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.unit.worlds import koordinator
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
-from webhook.reconciler import escape_deletion, gangs, health_watch
+from webhook.reconciler import gangs
 from webhook.reconciler.run import Reconciler
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+def frozen_for_a_moment(hurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "FROZEN_SECONDS", 0.05)
 
 
@@ -232,4 +229,4 @@ async def test_a_thousand_forged_pods_delay_a_gang_no_longer_than_one() -> None:
     async with running(cluster, settings=GATED) as found:
         await until(lambda: sorted(opened.order) == ["p", "q"])
         await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1000)
-        assert found.following.bears_gate(next(iter(found.following.gangs)))
+        assert found.following.has_gate(next(iter(found.following.gangs)))

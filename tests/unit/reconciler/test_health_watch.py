@@ -24,14 +24,9 @@ from tests.unit.reconciler.running_reconciler import (
 )
 from tests.unit.worlds import koordinator
 from webhook.gangs.hold_reasons import Reason
-from webhook.reconciler import escape_deletion, health_watch
+from webhook.reconciler import health_watch
 
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+pytestmark = pytest.mark.usefixtures("hurried")
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

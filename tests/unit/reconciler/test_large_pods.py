@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running_reconciler import podgang, run_story, running, settled, until, world
+from tests.unit.reconciler.running_reconciler import podgang, running, settled, until, world
 from tests.unit.worlds import settings_of
 from webhook.gangs.escapes import Escape, escaped
 from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_opted_in_pod
@@ -47,21 +47,18 @@ async def test_pods_with_the_largest_tenant_metadata_complete_their_gang() -> No
         assert [watch.index.left_out for kind, watch in found.following._pods.watches() if kind == "Pod"] == [set()]
 
 
-def test_a_pod_with_many_gates_blocks_its_gang_until_only_ours_is_left() -> None:
+async def test_a_pod_with_many_gates_blocks_its_gang_until_only_ours_is_left() -> None:
     others = [f"a.example.com/{index}" for index in range(20)]
 
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        opened = Opened(cluster)
-        put_pods(cluster, pod("p", *others, OURS), pod("q", OURS))
-        async with running(cluster, settings=GATED) as found:
-            await settled(found)
-            assert opened.order == []
-            for gate in others:
-                opened.free("p", gate)
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-
-    run_story(story())
+    cluster = world("demo-0-a")
+    opened = Opened(cluster)
+    put_pods(cluster, pod("p", *others, OURS), pod("q", OURS))
+    async with running(cluster, settings=GATED) as found:
+        await settled(found)
+        assert opened.order == []
+        for gate in others:
+            opened.free("p", gate)
+        await until(lambda: sorted(opened.order) == ["p", "q"])
     _, read = read_gang_pod(pod("p", *others, OURS))
     assert (read.gate, len(read.gates)) == (20, 8)
     assert read_gang_pod(pod("p", *others))[1].gate is None

@@ -40,46 +40,40 @@ async def writing_to(server: Silent, leads: Callable[[], bool]) -> AsyncIterator
     port = listening.sockets[0].getsockname()[1]
     client = Client(Access(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: None))
     try:
-        yield Writer(client, leads, Metrics())
+        async with asyncio.timeout(30):
+            yield Writer(client, leads, Metrics())
     finally:
         await client.close()
         listening.close()
 
 
-def test_a_leader_that_was_frozen_during_a_request_sends_no_effective_write() -> None:
-    async def story() -> None:
-        server, answers = Silent(), iter([True, False])
-        async with writing_to(server, lambda: next(answers)) as writer:
-            with pytest.raises(NotLeading):
-                await writer.apply(POD_GROUPS, WANTED)
-            # It had a connection by then, and said what it was about to send.
-            await server.closed.wait()
-            assert server.received.startswith(b"PATCH /apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a")
-            assert b"minMember" not in server.received
-
-    asyncio.run(asyncio.wait_for(story(), 30))
+async def test_a_leader_that_was_frozen_during_a_request_sends_no_effective_write() -> None:
+    server, answers = Silent(), iter([True, False])
+    async with writing_to(server, lambda: next(answers)) as writer:
+        with pytest.raises(NotLeading):
+            await writer.apply(POD_GROUPS, WANTED)
+        # It had a connection by then, and said what it was about to send.
+        await server.closed.wait()
+        assert server.received.startswith(b"PATCH /apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a")
+        assert b"minMember" not in server.received
 
 
-def test_a_process_without_the_lease_opens_no_connection_for_a_write() -> None:
-    async def story() -> None:
-        server = Silent()
-        async with writing_to(server, lambda: False) as writer:
-            with pytest.raises(NotLeading):
-                await writer.apply(POD_GROUPS, WANTED)
-            assert server.received == b""
-
-    asyncio.run(asyncio.wait_for(story(), 30))
+async def test_a_process_without_the_lease_opens_no_connection_for_a_write() -> None:
+    server = Silent()
+    async with writing_to(server, lambda: False) as writer:
+        with pytest.raises(NotLeading):
+            await writer.apply(POD_GROUPS, WANTED)
+        assert server.received == b""
 
 
-def test_a_write_without_an_answer_is_given_up_before_another_process_can_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_without_an_answer_is_given_up_before_another_process_can_lead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(writing, "WRITE_SECONDS", 0.2)
 
-    async def story() -> None:
-        server = Silent()
-        async with writing_to(server, lambda: True) as writer:
-            with pytest.raises(RequestFailed, match=r"no answer within 0\.2 s"):
-                await writer.apply(POD_GROUPS, WANTED)
-            await server.closed.wait()
-            assert b"minMember" in server.received
-
-    asyncio.run(asyncio.wait_for(story(), 30))
+    server = Silent()
+    async with writing_to(server, lambda: True) as writer:
+        with pytest.raises(RequestFailed, match=r"no answer within 0\.2 s"):
+            await writer.apply(POD_GROUPS, WANTED)
+        await server.closed.wait()
+        assert b"minMember" in server.received

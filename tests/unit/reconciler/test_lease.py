@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,10 +95,6 @@ async def until(probe: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not probe():
             await asyncio.sleep(0.01)
-
-
-def run_story(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
 
 
 async def test_one_of_two_leads_and_releases_the_lease_at_its_stop() -> None:

@@ -22,7 +22,7 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     opted_in_world,
 )
-from tests.unit.reconciler.running_reconciler import names, run_story, running, running_written, sample, until
+from tests.unit.reconciler.running_reconciler import names, running, running_written, sample, until
 from tests.unit.worlds import koordinator
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
@@ -31,16 +31,11 @@ from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
-from webhook.reconciler import escape_deletion, health_watch
 
 TRAIN = GangKey("team-a", "train", "Job", "train")
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+pytestmark = pytest.mark.usefixtures("hurried")
 
 
 def prepared(pod: dict[str, Any]) -> dict[str, Any]:
@@ -53,19 +48,15 @@ def prepared(pod: dict[str, Any]) -> dict[str, Any]:
     return pod
 
 
-def health_of(key: GangKey, *objects: tuple[str, dict[str, Any]], pods: tuple[dict[str, Any], ...] = ()) -> GangHealth:
-    found: list[GangHealth] = []
-
-    async def story() -> None:
-        cluster = opted_in_world(*objects, *((PODS, pod) for pod in pods))
-        async with running(cluster) as started:
-            await until(lambda: started.idle and not any(started.following.unseen()))
-            health = started.following.health(key)
-            assert health is not None
-            found.append(health)
-
-    run_story(story())
-    return found[0]
+async def health_of(
+    key: GangKey, *objects: tuple[str, dict[str, Any]], pods: tuple[dict[str, Any], ...] = ()
+) -> GangHealth:
+    cluster = opted_in_world(*objects, *((PODS, pod) for pod in pods))
+    async with running(cluster) as started:
+        await until(lambda: started.idle and not any(started.following.unseen()))
+        health = started.following.health(key)
+    assert health is not None
+    return health
 
 
 def ended() -> dict[str, Any]:
@@ -167,14 +158,14 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize(("gang", "workload", "pods", "state", "expected"), CASES.values(), ids=CASES)
-def test_a_gang_of_an_opted_in_workload_has_the_expected_health(
+async def test_a_gang_of_an_opted_in_workload_has_the_expected_health(
     gang: GangKey,
     workload: tuple[str, dict[str, Any]],
     pods: tuple[dict[str, Any], ...],
     state: State,
     expected: list[str],
 ) -> None:
-    found = health_of(gang, workload, pods=pods)
+    found = await health_of(gang, workload, pods=pods)
     said = [f"{one.reason}: {one}" for one in found.obstacles]
     assert (found.state, len(said)) == (state, len(expected)), said
     assert all(one.startswith(start) for one, start in zip(said, expected, strict=True)), said

@@ -27,10 +27,8 @@ from tests.unit.reconciler.running_reconciler import (
 )
 from tests.unit.worlds import settings_of
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
-from webhook.cluster import facts as following
 from webhook.model.projections import Resource
 from webhook.reconciler import gangs
-from webhook.reconciler import queue as queues
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
 NOTE = (
@@ -40,9 +38,7 @@ NOTE = (
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
-    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
+def frozen_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "FROZEN_SECONDS", 0.05)
 
 

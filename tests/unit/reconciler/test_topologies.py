@@ -26,16 +26,6 @@ from tests.unit.reconciler.topologies import (
     world,
 )
 from webhook.backends.kai.facts import TOPOLOGIES
-from webhook.cluster import facts as following
-from webhook.reconciler import queue as queues
-from webhook.reconciler import topologies
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
-    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
-    monkeypatch.setattr(topologies, "LOOK_AGAIN_SECONDS", 0.05)
 
 
 async def test_each_binding_gets_and_owns_one_topology() -> None:
@@ -224,7 +214,7 @@ async def test_invalid_topology_levels_are_reported_until_they_change() -> None:
         await until(lambda: problems(found, "TopologyInexpressible") == 1)
         await until(lambda: cluster.events != [])
         (event,) = cluster.events
-        assert "kubernetes.io/hostname must be the narrowest level" in event["note"]
+        assert "kubernetes.io/hostname can only be the narrowest level" in event["note"]
         cluster.apply(BINDINGS, binding(RACK, "kubernetes.io/hostname"))
         await until(lambda: problems(found, "TopologyInexpressible") == 0)
         await until(lambda: levels(cluster) == [RACK, "kubernetes.io/hostname"])

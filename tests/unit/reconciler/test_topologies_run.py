@@ -9,13 +9,10 @@ import asyncio
 import pytest
 
 from tests.unit.reconciler.running_reconciler import reconciler, running, until
-from tests.unit.reconciler.test_topologies import quick
 from tests.unit.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.facts import TOPOLOGIES
 from webhook.errors import FactsUnavailable, NotLeading
-
-__all__ = ["quick"]
 
 
 async def test_no_binding_is_watched_for_schedulers_without_topology_objects() -> None:

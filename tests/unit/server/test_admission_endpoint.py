@@ -88,24 +88,21 @@ class Slow:
         raise AssertionError
 
 
-def test_beyond_the_limit_a_call_that_needs_a_live_read_is_rejected_at_once(state: ServerState) -> None:
+async def test_beyond_the_limit_a_call_that_needs_a_live_read_is_rejected_at_once(state: ServerState) -> None:
     state = replace_settings(state, replace(koordinator(standalone=False), serving=Serving(max_in_flight=3)))
     state.cluster = Slow()  # type: ignore[assignment]
 
-    async def crowd() -> tuple[Call, Call]:
-        app = create_app(state)
-        # One bound for both endpoints: what it protects is the machine.
-        waiting = [asyncio.create_task(Call(body(review(gang_pod())), path="/mutate").to(app)) for _ in range(3)]
-        await asyncio.sleep(0)
-        assert state.reading == 3
-        turned_away = await Call(body(review(gang_pod())), path="/mutate").to(app)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        state.cluster = None
-        return turned_away, await Call(body(review())).to(app)
-
-    turned_away, afterwards = asyncio.run(crowd())
+    app = create_app(state)
+    # One bound for both endpoints: what it protects is the machine.
+    waiting = [asyncio.create_task(Call(body(review(gang_pod())), path="/mutate").to(app)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert state.reading == 3
+    turned_away = await Call(body(review(gang_pod())), path="/mutate").to(app)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    state.cluster = None
+    afterwards = await Call(body(review())).to(app)
     assert (turned_away.status, turned_away.text) == (503, "more than 3 calls wait for the API server at once\n")
     assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
     assert afterwards.status == 200
@@ -129,20 +126,17 @@ def test_a_small_body_with_many_values_is_judged_in_the_thread(
     assert state.metrics.registry.get_sample_value(name, lane) == waited
 
 
-def test_stalled_uploads_do_not_block_other_calls(state: ServerState) -> None:
+async def test_stalled_uploads_do_not_block_other_calls(state: ServerState) -> None:
     state = replace_settings(state, replace(state.settings, serving=Serving(max_in_flight=1)))
 
-    async def crowd() -> Call:
-        app = create_app(state)
-        waiting = [asyncio.create_task(Call(body(b"{", more=True)).to(app)) for _ in range(300)]
-        await asyncio.sleep(0)
-        answered = await Call(body(review())).to(app)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        return answered
-
-    assert asyncio.run(crowd()).status == 200
+    app = create_app(state)
+    waiting = [asyncio.create_task(Call(body(b"{", more=True)).to(app)) for _ in range(300)]
+    await asyncio.sleep(0)
+    answered = await Call(body(review())).to(app)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert answered.status == 200
 
 
 def test_without_memory_for_its_body_a_call_is_rejected(state: ServerState) -> None:
@@ -156,16 +150,13 @@ def test_without_memory_for_its_body_a_call_is_rejected(state: ServerState) -> N
     assert state.intake.used == 0
 
 
-def test_calls_are_counted_while_they_are_answered(state: ServerState) -> None:
-    async def half_way() -> float | None:
-        task = asyncio.create_task(Call(body(b"", more=True)).to(create_app(state)))
-        await asyncio.sleep(0)
-        found = state.metrics.registry.get_sample_value("rollcall_requests_in_flight")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return found
-
-    assert asyncio.run(half_way()) == 1
+async def test_calls_are_counted_while_they_are_answered(state: ServerState) -> None:
+    task = asyncio.create_task(Call(body(b"", more=True)).to(create_app(state)))
+    await asyncio.sleep(0)
+    found = state.metrics.registry.get_sample_value("rollcall_requests_in_flight")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert found == 1
     assert state.metrics.registry.get_sample_value("rollcall_requests_in_flight") == 0
 
 

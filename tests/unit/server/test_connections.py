@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -109,13 +109,6 @@ async def is_ended(client: Client) -> bool:
             return await client[0].read() == b""
     except ConnectionError:
         return True
-
-
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    async def told() -> None:
-        await story()
-
-    asyncio.run(told())
 
 
 def silence(connection: Connection) -> float:

@@ -28,12 +28,12 @@ def plan(certificates: Path) -> Plan:
     return Plan(("127.0.0.1", 0), PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE))
 
 
-def test_an_error_in_reading_files_keeps_the_serving_pair(
+async def test_an_error_in_reading_files_keeps_the_serving_pair(
     state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "LOOK_SECONDS", 0.005)
 
-    async def story() -> None:
+    with capture_logs() as lines:
         server = _Server(state, plan)
         server._serving.open()
         before, looks = state.certificate, 0
@@ -53,13 +53,10 @@ def test_an_error_in_reading_files_keeps_the_serving_pair(
         assert state.certificate is before
         watching.cancel()
         await server._serving.close()
-
-    with capture_logs() as lines:
-        asyncio.run(story())
     assert {line["event"] for line in lines} == {"certificates not checked"}
 
 
-def test_a_failed_background_task_ends_the_process_with_its_error(
+async def test_a_failed_background_task_ends_the_process_with_its_error(
     state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart is better than a process that lost a task; and its exit differs from a requested stop."""
@@ -69,9 +66,6 @@ def test_a_failed_background_task_ends_the_process_with_its_error(
 
     monkeypatch.setattr(state.metrics, "run", broken)
 
-    async def story() -> None:
+    with pytest.raises(Broken):
         async with asyncio.timeout(30):
             await _Server(state, plan).serve()
-
-    with pytest.raises(Broken):
-        asyncio.run(story())

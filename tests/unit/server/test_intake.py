@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,18 +37,12 @@ class Known:
         return False
 
 
-def run(story: Callable[[Intake], Awaitable[None]]) -> Intake:
-    """Tell a story about an intake; it holds nothing afterwards."""
-    metrics = IntakeMetrics(CollectorRegistry())
-
-    async def told() -> Intake:
-        found = Intake(LIMIT, metrics)
-        await story(found)
-        return found
-
-    intake = asyncio.run(told())
-    assert intake.used == 0
-    return intake
+@pytest.fixture
+def intake() -> Iterator[Intake]:
+    """An intake that holds nothing after the test."""
+    found = Intake(LIMIT, IntakeMetrics(CollectorRegistry()))
+    yield found
+    assert found.used == 0
 
 
 def value(counter: Counter) -> float:
@@ -98,134 +92,108 @@ async def read(intake: Intake, size: int, seconds: float = 30) -> int:
         return len(await read_body(call.scope, call.receive, upload, seconds))
 
 
-def test_the_slowest_upload_is_ended_if_the_next_does_not_fit() -> None:
-    async def story(intake: Intake) -> None:
-        slow = await Stalled(intake, 300).begun()
-        fast = await Stalled(intake, 600).begun()
-        assert await read(intake, 200) == 200
-        assert await slow.task == intake_module.SLOWER
-        assert not fast.task.done()
-        await fast.stop()
-
-    intake = run(story)
+async def test_the_slowest_upload_is_ended_if_the_next_does_not_fit(intake: Intake) -> None:
+    slow = await Stalled(intake, 300).begun()
+    fast = await Stalled(intake, 600).begun()
+    assert await read(intake, 200) == 200
+    assert await slow.task == intake_module.SLOWER
+    assert not fast.task.done()
+    await fast.stop()
     assert value(intake.metrics.uploads_ended) == 1
     assert value(intake.metrics.uploads_refused) == 0
 
 
-def test_no_upload_is_ended_if_the_next_would_still_not_fit() -> None:
-    async def story(intake: Intake) -> None:
-        waiting = await Stalled(intake, 300).begun()
-        intake.charge(600)
-        with pytest.raises(Overloaded):
-            await read(intake, 500)
+async def test_no_upload_is_ended_if_the_next_would_still_not_fit(intake: Intake) -> None:
+    waiting = await Stalled(intake, 300).begun()
+    intake.charge(600)
+    with pytest.raises(Overloaded):
+        await read(intake, 500)
+    assert not waiting.task.done()
+    intake.pay_back(600)
+    await waiting.stop()
+    assert value(intake.metrics.uploads_ended) == 0
+
+
+async def test_the_guaranteed_decoding_ends_no_upload(intake: Intake) -> None:
+    waiting = await Stalled(intake, 300).begun()
+    with intake.upload(Known()) as upload:
+        await upload.decode(LIMIT + 1, 1)
         assert not waiting.task.done()
-        intake.pay_back(600)
-        await waiting.stop()
-
-    assert value(run(story).metrics.uploads_ended) == 0
+    await waiting.stop()
+    assert value(intake.metrics.uploads_ended) == 0
 
 
-def test_the_guaranteed_decoding_ends_no_upload() -> None:
-    async def story(intake: Intake) -> None:
-        waiting = await Stalled(intake, 300).begun()
-        with intake.upload(Known()) as upload:
-            await upload.decode(LIMIT + 1, 1)
-            assert not waiting.task.done()
-        await waiting.stop()
-
-    assert value(run(story).metrics.uploads_ended) == 0
-
-
-def test_a_stalled_upload_is_ended_before_a_smaller_one_that_continues() -> None:
-    async def story(intake: Intake) -> None:
-        slow = await Stalled(intake, 50).begun()
-        stalled = await Stalled(intake, 700).begun()
-        loop = asyncio.get_running_loop()
-        before = loop.time
-        # As over a round trip of 200 ms: one second later the next bytes came, and 200 ms later they are what is known.
-        loop.time = lambda: before() + 1  # type: ignore[method-assign]
-        slow.upload.receive(50)
-        loop.time = lambda: before() + 1.2  # type: ignore[method-assign]
-        assert await read(intake, 300) == 300
-        assert await stalled.task == intake_module.SLOWER
-        assert not slow.task.done()
-        await slow.stop()
-
-    run(story)
+async def test_a_stalled_upload_is_ended_before_a_smaller_one_that_continues(intake: Intake) -> None:
+    slow = await Stalled(intake, 50).begun()
+    stalled = await Stalled(intake, 700).begun()
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    # As over a round trip of 200 ms: one second later the next bytes came, and 200 ms later they are what is known.
+    loop.time = lambda: before() + 1  # type: ignore[method-assign]
+    slow.upload.receive(50)
+    loop.time = lambda: before() + 1.2  # type: ignore[method-assign]
+    assert await read(intake, 300) == 300
+    assert await stalled.task == intake_module.SLOWER
+    assert not slow.task.done()
+    await slow.stop()
 
 
-def test_uploads_of_known_connections_are_ended_last() -> None:
-    async def story(intake: Intake) -> None:
-        known = await Stalled(intake, 100, reviewed=True).begun()
-        strangers = [await Stalled(intake, 400).begun() for _ in range(2)]
-        assert await read(intake, 900) == 900
-        assert [await stranger.task for stranger in strangers] == [intake_module.SLOWER] * 2
-        assert not known.task.done()
-        assert await read(intake, 1000) == 1000
-        assert await known.task == intake_module.SLOWER
-
-    run(story)
+async def test_uploads_of_known_connections_are_ended_last(intake: Intake) -> None:
+    known = await Stalled(intake, 100, reviewed=True).begun()
+    strangers = [await Stalled(intake, 400).begun() for _ in range(2)]
+    assert await read(intake, 900) == 900
+    assert [await stranger.task for stranger in strangers] == [intake_module.SLOWER] * 2
+    assert not known.task.done()
+    assert await read(intake, 1000) == 1000
+    assert await known.task == intake_module.SLOWER
 
 
-def test_young_uploads_are_not_ended_and_the_next_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_young_uploads_are_not_ended_and_the_next_is_rejected(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(intake_module, "YOUNG_SECONDS", 60.0)
 
-    async def story(intake: Intake) -> None:
-        young = await Stalled(intake, 900).begun()
-        with pytest.raises(Overloaded, match=r"^the memory for requests is full$"):
-            await read(intake, 200)
-        assert await read(intake, 100) == 100
-        await young.stop()
-
-    intake = run(story)
+    young = await Stalled(intake, 900).begun()
+    with pytest.raises(Overloaded, match=r"^the memory for requests is full$"):
+        await read(intake, 200)
+    assert await read(intake, 100) == 100
+    await young.stop()
     assert value(intake.metrics.uploads_refused) == 1
 
 
-def test_an_upload_without_data_is_not_ended_because_it_holds_no_memory() -> None:
-    async def story(intake: Intake) -> None:
-        empty = Stalled(intake, 0)
-        large = await Stalled(intake, 900).begun()
-        assert await read(intake, 200) == 200
-        assert await large.task == intake_module.SLOWER
-        assert not empty.task.done()
-        await empty.stop()
-
-    run(story)
+async def test_an_upload_without_data_is_not_ended_because_it_holds_no_memory(intake: Intake) -> None:
+    empty = Stalled(intake, 0)
+    large = await Stalled(intake, 900).begun()
+    assert await read(intake, 200) == 200
+    assert await large.task == intake_module.SLOWER
+    assert not empty.task.done()
+    await empty.stop()
 
 
-def test_the_memory_of_a_body_is_charged_until_its_call_is_answered() -> None:
-    async def story(intake: Intake) -> None:
-        call = Call(body(b" " * 300, more=True), body(b" " * 400))
-        with intake.upload(Known()) as upload:
-            await read_body(call.scope, call.receive, upload, 30)
-            assert intake.used == 700
-            # It is complete, so it is not ended for others.
-            with pytest.raises(Overloaded):
-                await read(intake, 400)
-        assert intake.used == 0
-
-    run(story)
+async def test_the_memory_of_a_body_is_charged_until_its_call_is_answered(intake: Intake) -> None:
+    call = Call(body(b" " * 300, more=True), body(b" " * 400))
+    with intake.upload(Known()) as upload:
+        await read_body(call.scope, call.receive, upload, 30)
+        assert intake.used == 700
+        # It is complete, so it is not ended for others.
+        with pytest.raises(Overloaded):
+            await read(intake, 400)
+    assert intake.used == 0
 
 
-def test_a_stalled_body_releases_its_budget_at_its_deadline() -> None:
-    async def story(intake: Intake) -> None:
-        call = Call(body(b" " * 300, more=True))
-        late = pytest.raises(DeadlineExceeded, match=r"^the body did not arrive within 0.01 s$")
-        with late, intake.upload(Known()) as upload:
-            await read_body(call.scope, call.receive, upload, 0.01)
-
-    run(story)
+async def test_a_stalled_body_releases_its_budget_at_its_deadline(intake: Intake) -> None:
+    call = Call(body(b" " * 300, more=True))
+    late = pytest.raises(DeadlineExceeded, match=r"^the body did not arrive within 0.01 s$")
+    with late, intake.upload(Known()) as upload:
+        await read_body(call.scope, call.receive, upload, 0.01)
 
 
-def test_decoding_ends_stalled_uploads_to_get_memory() -> None:
-    async def story(intake: Intake) -> None:
-        stalled = await Stalled(intake, 500).begun()
-        with intake.upload(Known()) as upload:
-            await upload.decode(800, 30)
-            assert intake.used == 800
-        assert await stalled.task == intake_module.SLOWER
-
-    run(story)
+async def test_decoding_ends_stalled_uploads_to_get_memory(intake: Intake) -> None:
+    stalled = await Stalled(intake, 500).begun()
+    with intake.upload(Known()) as upload:
+        await upload.decode(800, 30)
+        assert intake.used == 800
+    assert await stalled.task == intake_module.SLOWER
 
 
 def keeping(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,56 +201,50 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "SMALL_BYTES", 50)
 
 
-def test_complete_large_bodies_leave_memory_for_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_complete_large_bodies_leave_memory_for_small_ones(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keeping(monkeypatch)
 
-    async def story(intake: Intake) -> None:
-        intake.kept = 100
-        call = Call(body(b" " * 900))
-        with intake.upload(Known()) as upload:
-            await read_body(call.scope, call.receive, upload, 30)
-            with pytest.raises(Overloaded):
-                await read(intake, 51)
-            assert await read(intake, 50) == 50
-
-    run(story)
+    intake.kept = 100
+    call = Call(body(b" " * 900))
+    with intake.upload(Known()) as upload:
+        await read_body(call.scope, call.receive, upload, 30)
+        with pytest.raises(Overloaded):
+            await read(intake, 51)
+        assert await read(intake, 50) == 50
 
 
-def test_small_bodies_have_their_reserve_during_a_decoding_beyond_the_budget(
+async def test_small_bodies_have_their_reserve_during_a_decoding_beyond_the_budget(
+    intake: Intake,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keeping(monkeypatch)
 
-    async def story(intake: Intake) -> None:
-        intake.kept = 100
-        with intake.upload(Known()) as upload, intake.upload(Known()) as small:
-            await upload.decode(3 * LIMIT, 30)
-            call = Call(body(b" " * 50))
-            await read_body(call.scope, call.receive, small, 30)
-            assert (await read(intake, 50), intake.small) == (50, 50)
-            with pytest.raises(Overloaded):
-                await read(intake, 51)
-        assert intake.small == 0
-
-    run(story)
+    intake.kept = 100
+    with intake.upload(Known()) as upload, intake.upload(Known()) as small:
+        await upload.decode(3 * LIMIT, 30)
+        call = Call(body(b" " * 50))
+        await read_body(call.scope, call.receive, small, 30)
+        assert (await read(intake, 50), intake.small) == (50, 50)
+        with pytest.raises(Overloaded):
+            await read(intake, 51)
+    assert intake.small == 0
 
 
-def test_a_body_that_grows_no_longer_counts_as_small(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_grows_no_longer_counts_as_small(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
     keeping(monkeypatch)
 
-    async def story(intake: Intake) -> None:
-        intake.kept = 100
-        call = Call(body(b" " * 40, more=True), body(b" " * 40))
-        with intake.upload(Known()) as upload:
-            await read_body(call.scope, call.receive, upload, 30)
-            assert (intake.used, intake.small) == (80, 0)
-        growing = await Stalled(intake, 40).begun()
-        assert intake.small == 40
-        assert await read(intake, 890) == 890
-        assert await growing.task == intake_module.SLOWER
-        assert (intake.used, intake.small) == (0, 0)
-
-    run(story)
+    intake.kept = 100
+    call = Call(body(b" " * 40, more=True), body(b" " * 40))
+    with intake.upload(Known()) as upload:
+        await read_body(call.scope, call.receive, upload, 30)
+        assert (intake.used, intake.small) == (80, 0)
+    growing = await Stalled(intake, 40).begun()
+    assert intake.small == 40
+    assert await read(intake, 890) == 890
+    assert await growing.task == intake_module.SLOWER
+    assert (intake.used, intake.small) == (0, 0)
 
 
 async def until_waiting(intake: Intake, number: int) -> None:
@@ -290,54 +252,45 @@ async def until_waiting(intake: Intake, number: int) -> None:
         await asyncio.sleep(0)
 
 
-def test_decodings_that_do_not_fit_together_take_turns_in_their_order() -> None:
-    async def story(intake: Intake) -> None:
-        order: list[int] = []
+async def test_decodings_that_do_not_fit_together_take_turns_in_their_order(intake: Intake) -> None:
+    order: list[int] = []
 
-        async def decode(name: int, size: int) -> None:
-            with intake.upload(Known()) as upload:
-                await upload.decode(size, 30)
-                order.append(name)
+    async def decode(name: int, size: int) -> None:
+        with intake.upload(Known()) as upload:
+            await upload.decode(size, 30)
+            order.append(name)
 
-        with intake.upload(Known()) as first:
-            await first.decode(900, 30)
-            # The third would fit, and yet the second comes first.
-            tasks = [asyncio.create_task(decode(name, size)) for name, size in ((2, 500), (3, 50))]
-            await until_waiting(intake, 2)
-            assert order == []
-        await asyncio.gather(*tasks)
-        assert order == [2, 3]
-
-    run(story)
+    with intake.upload(Known()) as first:
+        await first.decode(900, 30)
+        # The third would fit, and yet the second comes first.
+        tasks = [asyncio.create_task(decode(name, size)) for name, size in ((2, 500), (3, 50))]
+        await until_waiting(intake, 2)
+        assert order == []
+    await asyncio.gather(*tasks)
+    assert order == [2, 3]
 
 
-def test_one_decoding_is_always_allowed_whatever_its_size() -> None:
-    async def story(intake: Intake) -> None:
-        async def whole() -> None:
-            call = Call(body(b" " * 500))
-            with intake.upload(Known()) as upload:
-                await read_body(call.scope, call.receive, upload, 30)
-                await asyncio.sleep(0)
-                await upload.decode(3 * LIMIT, 30)
-                assert intake.used <= 2 * 500 + 3 * LIMIT
+async def test_one_decoding_is_always_allowed_whatever_its_size(intake: Intake) -> None:
+    async def whole() -> None:
+        call = Call(body(b" " * 500))
+        with intake.upload(Known()) as upload:
+            await read_body(call.scope, call.receive, upload, 30)
+            await asyncio.sleep(0)
+            await upload.decode(3 * LIMIT, 30)
+            assert intake.used <= 2 * 500 + 3 * LIMIT
 
-        # Each holds its body while it waits for the other.
-        await asyncio.gather(whole(), whole())
-
-    run(story)
+    # Each holds its body while it waits for the other.
+    await asyncio.gather(whole(), whole())
 
 
-def test_a_decoding_without_memory_in_time_is_rejected() -> None:
-    async def story(intake: Intake) -> None:
-        with intake.upload(Known()) as first:
-            await first.decode(900, 30)
-            turned_away = pytest.raises(Overloaded, match=r"^no memory to decode the body was free within 0.0 s$")
-            with turned_away, intake.upload(Known()) as second:
-                await second.decode(200, 0.01)
-            with intake.upload(Known()) as third:
-                await third.decode(100, 30)
-
-    intake = run(story)
+async def test_a_decoding_without_memory_in_time_is_rejected(intake: Intake) -> None:
+    with intake.upload(Known()) as first:
+        await first.decode(900, 30)
+        turned_away = pytest.raises(Overloaded, match=r"^no memory to decode the body was free within 0.0 s$")
+        with turned_away, intake.upload(Known()) as second:
+            await second.decode(200, 0.01)
+        with intake.upload(Known()) as third:
+            await third.decode(100, 30)
     assert value(intake.metrics.uploads_refused) == 1
 
 

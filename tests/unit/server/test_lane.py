@@ -78,20 +78,17 @@ async def _queue(asked: Asked, *turns: tuple[str, str, int]) -> list[asyncio.Tas
     return tasks
 
 
-def test_callers_take_turns_and_smaller_bodies_go_first() -> None:
-    async def story() -> list[str]:
-        asked = Asked()
-        first = await asked.busy()
-        others = await _queue(
-            asked, ("large", "a", 3 << 20), ("second", "a", 1 << 20), ("small", "a", 1), ("other", "b", 3 << 20)
-        )
-        assert asked.count("rollcall_lane_waiting") == 4
-        asked.let_go.set()
-        assert await asyncio.gather(first, *others) == ["first", "large", "second", "small", "other"]
-        assert asked.count("rollcall_lane_wait_seconds_count") == 5
-        return asked.order
-
-    assert asyncio.run(story()) == ["first", "small", "other", "second", "large"]
+async def test_callers_take_turns_and_smaller_bodies_go_first() -> None:
+    asked = Asked()
+    first = await asked.busy()
+    others = await _queue(
+        asked, ("large", "a", 3 << 20), ("second", "a", 1 << 20), ("small", "a", 1), ("other", "b", 3 << 20)
+    )
+    assert asked.count("rollcall_lane_waiting") == 4
+    asked.let_go.set()
+    assert await asyncio.gather(first, *others) == ["first", "large", "second", "small", "other"]
+    assert asked.count("rollcall_lane_wait_seconds_count") == 5
+    assert asked.order == ["first", "small", "other", "second", "large"]
 
 
 async def test_at_a_deadline_the_caller_is_answered_and_the_thread_is_stopped() -> None:
@@ -185,19 +182,16 @@ async def test_an_exception_reaches_its_caller_and_the_lane_continues() -> None:
     assert await asked.ask("next") == "next"
 
 
-def test_memory_is_freed_in_the_thread_before_the_next_call() -> None:
-    async def story() -> list[str]:
-        asked = Asked()
-        asked.let_go.set()
+async def test_memory_is_freed_in_the_thread_before_the_next_call() -> None:
+    asked = Asked()
+    asked.let_go.set()
 
-        def work(turn: Turn) -> Awaitable[str]:
-            turn.clear = lambda: asked.order.append(threading.current_thread().name)
-            return asked.work("first")(turn)
+    def work(turn: Turn) -> Awaitable[str]:
+        turn.clear = lambda: asked.order.append(threading.current_thread().name)
+        return asked.work("first")(turn)
 
-        await asked.ask("first", work=work)
-        await asked.ask("next")
-        return asked.order
-
-    first, freed, following = asyncio.run(story())
+    await asked.ask("first", work=work)
+    await asked.ask("next")
+    first, freed, following = asked.order
     assert (first, following) == ("first", "next")
     assert freed.startswith("rollcall-reviews")

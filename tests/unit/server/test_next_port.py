@@ -20,18 +20,14 @@ def asked(*messages: object, query: str = "") -> Call:
     return made
 
 
-def test_stalled_uploads_do_not_block_probes(state: ServerState) -> None:
-    async def crowd() -> Call:
-        app = create_next_app(state.intake)
-        waiting = [asyncio.create_task(asked(body(b"{", more=True)).to(app)) for _ in range(STALLED)]
-        await asyncio.sleep(0)
-        answered = await asked(body(review())).to(app)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        return answered
-
-    answered = asyncio.run(crowd())
+async def test_stalled_uploads_do_not_block_probes(state: ServerState) -> None:
+    app = create_next_app(state.intake)
+    waiting = [asyncio.create_task(asked(body(b"{", more=True)).to(app)) for _ in range(STALLED)]
+    await asyncio.sleep(0)
+    answered = await asked(body(review())).to(app)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
     assert answered.status == 200
     assert json.loads(answered.text)["response"]["warnings"] == [f"rollcall: next certificate {FINGERPRINT}"]
     assert (b"connection", b"close") in answered.sent[0]["headers"]

@@ -80,7 +80,7 @@ async def test_a_port_with_another_certificate_is_not_ours(state: ServerState, t
     assert own_port(state) == ["own port: the port presents a certificate other than the loaded one"]
 
 
-def test_a_port_that_does_not_answer_fails_the_probe(
+async def test_a_port_that_does_not_answer_fails_the_probe(
     state: ServerState, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_probe, "TRY_SECONDS", 0.2)
@@ -90,34 +90,27 @@ def test_a_port_that_does_not_answer_fails_the_probe(
             await SelfProbe(state, address, client_ca=False).look()
         return own_port(state)
 
-    async def no_answer() -> list[str]:
-        await SelfProbe(state, ("127.0.0.1", free_port()), client_ca=False).look()
-        return own_port(state)
-
-    assert asyncio.run(seen(failing)) == ["own port: the answer is b'HTTP/1.1 500 Internal Server Error\\r\\n'"]
-    assert asyncio.run(seen(silent)) == ["own port: no answer within 0.2 s"]
-    (why,) = asyncio.run(no_answer())
+    assert await seen(failing) == ["own port: the answer is b'HTTP/1.1 500 Internal Server Error\\r\\n'"]
+    assert await seen(silent) == ["own port: no answer within 0.2 s"]
+    await SelfProbe(state, ("127.0.0.1", free_port()), client_ca=False).look()
+    (why,) = own_port(state)
     assert why.startswith("own port: no answer: ")
 
 
-def test_a_probe_failure_is_logged_when_it_begins_and_when_it_counts(state: ServerState) -> None:
+async def test_a_probe_failure_is_logged_when_it_begins_and_when_it_counts(state: ServerState) -> None:
     """And not twice a second for as long as it lasts."""
-
-    async def story() -> None:
+    with capture_logs() as lines:
         probe = SelfProbe(state, ("127.0.0.1", free_port()), client_ca=False)
         for _ in range(3 * TRIES):
             await probe.look()
-
-    with capture_logs() as lines:
-        asyncio.run(story())
     assert [(line["event"], line["tries"]) for line in lines] == [("own port", 1), ("own port", TRIES)]
     assert all(line["why"].removeprefix("no answer: ") for line in lines)
 
 
-def test_a_port_without_its_client_authorities_is_not_probed(state: ServerState) -> None:
+async def test_a_port_without_its_client_authorities_is_not_probed(state: ServerState) -> None:
     state.unguarded, state.refused = True, {"client-ca": "callers.crt: no such file"}
     with capture_logs() as lines:
-        asyncio.run(SelfProbe(state, ("127.0.0.1", free_port()), client_ca=True).look())
+        await SelfProbe(state, ("127.0.0.1", free_port()), client_ca=True).look()
     assert (own_port(state), lines) == ([NOT_YET], [])
 
 
@@ -152,7 +145,7 @@ async def test_a_certificate_that_changes_between_two_probes_is_not_a_failure(
     assert own_port(state) == []
 
 
-def test_with_required_client_certificates_the_probe_checks_the_handshake(
+async def test_with_required_client_certificates_the_probe_checks_the_handshake(
     state: ServerState, pair: Pair, tmp_path: Path
 ) -> None:
     context = server_context(pair)
@@ -164,12 +157,12 @@ def test_with_required_client_certificates_the_probe_checks_the_handshake(
             await SelfProbe(state, address, client_ca=client_ca).look()
         return own_port(state)
 
-    assert asyncio.run(story(client_ca=True)) == []
-    assert len(asyncio.run(story(client_ca=False))) == 1
+    assert await story(client_ca=True) == []
+    assert len(await story(client_ca=False)) == 1
 
 
-def test_without_a_certificate_there_is_nothing_to_probe(state: ServerState) -> None:
+async def test_without_a_certificate_there_is_nothing_to_probe(state: ServerState) -> None:
     state.certificate = None
     probe = SelfProbe(state, ("127.0.0.1", 1), client_ca=False)
-    asyncio.run(probe.look())
+    await probe.look()
     assert own_port(state) == [NOT_YET]

@@ -147,56 +147,49 @@ def test_unreadable_input_is_400_with_its_place(client: httpx.Client, content: b
     assert response.json()["error"].startswith(why)
 
 
-def post_check(state: ServerState, *contents: Any) -> list[httpx.Response]:
+async def post_check(state: ServerState, *contents: Any) -> list[httpx.Response]:
     """Ask for several checks at once."""
-
-    async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(create_app(state))
-        async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
-            return list(await asyncio.gather(*(asking.post("/check", content=content) for content in contents)))
-
-    return asyncio.run(ask())
+    transport = httpx.ASGITransport(create_app(state))
+    async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
+        return list(await asyncio.gather(*(asking.post("/check", content=content) for content in contents)))
 
 
-def test_beyond_the_limit_a_check_is_rejected_and_the_others_take_turns(state: ServerState) -> None:
+async def test_beyond_the_limit_a_check_is_rejected_and_the_others_take_turns(state: ServerState) -> None:
     let_go = threading.Event()
 
     async def never() -> Any:
         await asyncio.Event().wait()
 
-    async def crowd() -> tuple[httpx.Response, list[httpx.Response]]:
-        lane, transport = state.manifests, httpx.ASGITransport(create_app(state))
-        # The call in the thread keeps it until the others have arrived.
-        busy = asyncio.create_task(
-            lane.run(
-                lambda turn: turn.run(let_go.wait, 30),
-                size=1,
-                caller="",
-                deadline=perf_counter() + 30,
-                receive=never,
-                done=lambda: None,
-            )
+    lane, transport = state.manifests, httpx.ASGITransport(create_app(state))
+    # The call in the thread keeps it until the others have arrived.
+    busy = asyncio.create_task(
+        lane.run(
+            lambda turn: turn.run(let_go.wait, 30),
+            size=1,
+            caller="",
+            deadline=perf_counter() + 30,
+            receive=never,
+            done=lambda: None,
         )
-        async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
-            waiting = [asyncio.create_task(asking.post("/check", content=FINE)) for _ in range(MAX_CHECKS)]
-            async with asyncio.timeout(30):
-                while state.metrics.registry.get_sample_value("rollcall_lane_waiting", {"lane": "manifests"}) != 8:
-                    await asyncio.sleep(0)
-            turned_away = await asking.post("/check", content=FINE)
-            let_go.set()
-            await busy
-            return turned_away, await asyncio.gather(*waiting)
-
-    turned_away, answers = asyncio.run(crowd())
+    )
+    async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
+        waiting = [asyncio.create_task(asking.post("/check", content=FINE)) for _ in range(MAX_CHECKS)]
+        async with asyncio.timeout(30):
+            while state.metrics.registry.get_sample_value("rollcall_lane_waiting", {"lane": "manifests"}) != 8:
+                await asyncio.sleep(0)
+        turned_away = await asking.post("/check", content=FINE)
+        let_go.set()
+        await busy
+        answers = await asyncio.gather(*waiting)
     assert (turned_away.status_code, turned_away.headers["retry-after"]) == (503, "1")
     assert turned_away.json() == {"error": f"more than {MAX_CHECKS} checks at once"}
     labels = {"lane": "manifests", "reason": "full"}
     assert state.metrics.registry.get_sample_value("rollcall_lane_dropped_total", labels) == 1
     assert [answer.status_code for answer in answers] == [200] * MAX_CHECKS
-    assert post_check(state, FINE)[0].status_code == 200
+    assert (await post_check(state, FINE))[0].status_code == 200
 
 
-def test_checks_with_stalled_bodies_do_not_block_others(state: ServerState) -> None:
+async def test_checks_with_stalled_bodies_do_not_block_others(state: ServerState) -> None:
     begun = 0
 
     async def stalled() -> AsyncIterator[bytes]:
@@ -205,29 +198,26 @@ def test_checks_with_stalled_bodies_do_not_block_others(state: ServerState) -> N
         yield b"#"
         await asyncio.Event().wait()
 
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(create_app(state))
-        async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
-            waiting = [asyncio.create_task(asking.post("/check", content=stalled())) for _ in range(MAX_CHECKS * 4)]
-            async with asyncio.timeout(30):
-                while begun < len(waiting):
-                    await asyncio.sleep(0)
-            answered = await asking.post("/check", content=FINE)
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            return answered
-
-    assert asyncio.run(ask()).status_code == 200
+    transport = httpx.ASGITransport(create_app(state))
+    async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
+        waiting = [asyncio.create_task(asking.post("/check", content=stalled())) for _ in range(MAX_CHECKS * 4)]
+        async with asyncio.timeout(30):
+            while begun < len(waiting):
+                await asyncio.sleep(0)
+        answered = await asking.post("/check", content=FINE)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    assert answered.status_code == 200
 
 
-def test_a_check_whose_body_never_ends_gets_an_error(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_whose_body_never_ends_gets_an_error(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never() -> AsyncIterator[bytes]:
         await asyncio.Event().wait()
         yield b""
 
     monkeypatch.setattr(check_endpoint, "BODY_SECONDS", 0.02)
-    (response,) = post_check(state, never())
+    (response,) = await post_check(state, never())
     assert (response.status_code, response.headers["connection"]) == (504, "close")
 
 

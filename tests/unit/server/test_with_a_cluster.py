@@ -116,17 +116,14 @@ class Silent(World):
     ],
     ids=["what a decision needs", "what a refusal rests on"],
 )
-def test_a_live_read_waits_no_longer_than_the_api_server_does(
+async def test_a_live_read_waits_no_longer_than_the_api_server_does(
     path: str, asked: dict[str, Any], facts: ClusterFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
     world = Silent(ELASTIC_QUOTAS.resource)
 
-    async def story() -> Call:
-        async with asyncio.timeout(60):
-            return await Call(body(asked), path=path, query="timeout=100ms").to(create_app(following(world, facts)))
-
-    answer = asyncio.run(story())
+    async with asyncio.timeout(60):
+        answer = await Call(body(asked), path=path, query="timeout=100ms").to(create_app(following(world, facts)))
     assert (answer.status, len(world.asked)) == (500, 1)
     assert answer.text.endswith(" could not be read: no answer in time\n")
 
@@ -144,23 +141,19 @@ class Held(World):
         return await super().handle_async_request(request)
 
 
-def test_256_calls_that_wait_for_the_api_server_do_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_256_calls_that_wait_for_the_api_server_do_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
     pods = [body(review(gang_pod(labels={"app.kubernetes.io/part-of": f"s{number}"}))) for number in range(257)]
-
-    async def story() -> tuple[list[Call], list[Call], Call]:
-        world = Held(POD_CLIQUE_SETS.resource)
-        state = following(world, ClusterFacts(namespaces={"default": Namespace({})}))
-        app = create_app(state)
-        waiting = [asyncio.create_task(Call(pod, path="/mutate").to(app)) for pod in pods[:256]]
-        await asyncio.sleep(0)
-        assert state.reading == 256
-        others = [await Call(body(review()), path=path).to(app) for path in ("/mutate", "/validate")]
-        too_many = await Call(pods[256], path="/mutate").to(app)
-        world.let_go.set()
-        return await asyncio.gather(*waiting), others, too_many
-
-    waited, others, too_many = asyncio.run(story())
+    world = Held(POD_CLIQUE_SETS.resource)
+    state = following(world, ClusterFacts(namespaces={"default": Namespace({})}))
+    app = create_app(state)
+    waiting = [asyncio.create_task(Call(pod, path="/mutate").to(app)) for pod in pods[:256]]
+    await asyncio.sleep(0)
+    assert state.reading == 256
+    others = [await Call(body(review()), path=path).to(app) for path in ("/mutate", "/validate")]
+    too_many = await Call(pods[256], path="/mutate").to(app)
+    world.let_go.set()
+    waited = await asyncio.gather(*waiting)
     assert [answer.status for answer in others] == [200, 200]
     assert (too_many.status, too_many.text) == (503, "more than 256 calls wait for the API server at once\n")
     assert [answer.status for answer in waited] == [200] * 256

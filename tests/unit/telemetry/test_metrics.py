@@ -109,24 +109,21 @@ def test_the_size_of_a_patch_is_measured_as_json(state: ServerState) -> None:
     assert sample("rollcall_patch_bytes_count") == 2
 
 
-def test_the_process_and_its_event_loop_are_measured() -> None:
+async def test_the_process_and_its_event_loop_are_measured() -> None:
     exposed = Exposition()
     sample = exposed.registry.get_sample_value
 
-    async def stalled() -> None:
-        looking = asyncio.create_task(exposed.run())
-        await asyncio.sleep(0)
-        # Whatever keeps the loop from coming round: here a test that waits in the wrong way, on purpose.
-        await asyncio.to_thread(lambda: None)
-        begun = asyncio.get_running_loop().time()
-        while asyncio.get_running_loop().time() - begun < 0.6:
-            pass
-        async with asyncio.timeout(10):
-            while not sample("rollcall_event_loop_lag_seconds_count"):
-                await asyncio.sleep(0.01)
-        looking.cancel()
-
-    asyncio.run(stalled())
+    looking = asyncio.create_task(exposed.run())
+    await asyncio.sleep(0)
+    # Whatever keeps the loop from coming round: here a test that waits in the wrong way, on purpose.
+    await asyncio.to_thread(lambda: None)
+    begun = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() - begun < 0.6:
+        pass
+    async with asyncio.timeout(10):
+        while not sample("rollcall_event_loop_lag_seconds_count"):
+            await asyncio.sleep(0.01)
+    looking.cancel()
     assert 0.2 < (sample("rollcall_event_loop_lag_seconds_sum") or 0) < 10
     assert (sample("process_resident_memory_bytes") or 0) > 10_000_000
     assert (sample("process_virtual_memory_bytes") or 0) > 10_000_000
@@ -201,7 +198,7 @@ async def test_gangs_that_wait_for_a_retry_are_counted_in_the_queue() -> None:
         await until(lambda: depth() == 0)
 
 
-def test_live_reads_are_counted_by_result() -> None:
+async def test_live_reads_are_counted_by_result() -> None:
     world = World(POD_CLIQUE_SETS.resource)
     world.put(f"{SETS.rpartition('/')[0]}/namespaces/default/podcliquesets", {"metadata": {"name": "demo"}})
     live = LiveFacts(client(world), (), lambda _: None)
@@ -213,10 +210,10 @@ def test_live_reads_are_counted_by_result() -> None:
     async def read(name: str) -> None:
         await live.lookup.find([Needed("pod_clique_sets", ("default", name))], 5)
 
-    asyncio.run(read("demo"))
-    asyncio.run(read("other"))
+    await read("demo")
+    await read("other")
     world.failing = OSError("no route")
     with pytest.raises(FactsUnavailable):
-        asyncio.run(read("demo"))
+        await read("demo")
     for outcome in ("found", "absent", "failed"):
         assert registry.get_sample_value("rollcall_lookups_total", {"outcome": outcome}) == 1

@@ -126,12 +126,12 @@ def gang_that_is_refused() -> tuple[WritableWorld, bytes]:
     return cluster, json.dumps(refusal).encode()
 
 
-def test_logs_and_metrics_of_the_reconciler_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+async def test_logs_and_metrics_of_the_reconciler_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     cluster, refusal = gang_that_is_refused()
     cluster.answering = lambda _: httpx.Response(422, content=refusal)
     exposed: list[bytes] = []
 
-    async def story() -> None:
+    with started(Tracing(receiver.endpoint, 1.0), "rollcall-reconciler"):
         async with running(cluster) as found:
             await until(lambda: len(cluster.writes) > 3 and cluster.events)
             # Of a clique that has a topology that koord-scheduler cannot honour.
@@ -142,9 +142,6 @@ def test_logs_and_metrics_of_the_reconciler_reveal_nothing_of_an_object(receiver
             cluster.apply(GANGS, gang)
             await until(lambda: any(one["reason"] == "GangInexpressible" for one in cluster.events))
             exposed.extend([found.metrics.expose(), "\n".join(found.unready()).encode()])
-
-    with started(Tracing(receiver.endpoint, 1.0), "rollcall-reconciler"):
-        asyncio.run(story())
     assert any(MARKER in event["note"] for event in cluster.events), "the event is where the object is"
     written = lines()
     events = {json.loads(line)["event"]: json.loads(line) for line in written.splitlines()}

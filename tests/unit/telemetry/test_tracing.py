@@ -143,10 +143,10 @@ def test_the_span_of_a_failed_call_is_marked_without_the_error_text(receiver: Re
     assert b"MARKER" not in b"".join(receiver.raw)
 
 
-def test_the_writes_of_a_gang_are_child_spans_and_propagate_the_trace(receiver: Receiver) -> None:
+async def test_the_writes_of_a_gang_are_child_spans_and_propagate_the_trace(receiver: Receiver) -> None:
     told: list[str | None] = []
 
-    async def story() -> None:
+    with traced(receiver, service="rollcall-reconciler"):
         cluster = gangs()
 
         def answering(request: httpx.Request) -> httpx.Response | None:
@@ -157,9 +157,6 @@ def test_the_writes_of_a_gang_are_child_spans_and_propagate_the_trace(receiver: 
         async with running(cluster) as found:
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
             await until(lambda: found.idle)
-
-    with traced(receiver, service="rollcall-reconciler"):
-        asyncio.run(story())
     gang = next(span for span in receiver.spans if span.attributes.get("rollcall.outcome") == "written")
     assert (gang.service, gang.name, gang.kind) == ("rollcall-reconciler", "reconcile", 1)
     about = {"rollcall.kind": "PodGang", "rollcall.namespace": "team-a", "rollcall.name": "demo-0"}
@@ -170,15 +167,12 @@ def test_the_writes_of_a_gang_are_child_spans_and_propagate_the_trace(receiver: 
     assert [str(header)[:-2] for header in told] == [f"00-{gang.trace}-{span.id}-" for span in writes]
 
 
-def test_the_span_of_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
-    async def story() -> None:
+async def test_the_span_of_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
+    with traced(receiver):
         cluster: WritableWorld = gangs("demo-0-a")
         cluster.answering = lambda _: httpx.Response(500, json={"message": "no MARKER"})
         async with running(cluster):
             await until(lambda: len(cluster.writes) > 2)
-
-    with traced(receiver):
-        asyncio.run(story())
     failed = [span for span in receiver.spans if span.status == 2]
     # On a slow machine a look before the facts have come is marked as well.
     told = {(span.name, span.said) for span in failed} - {("reconcile", "FactsUnavailable")}
@@ -186,8 +180,8 @@ def test_the_span_of_a_gang_that_could_not_be_written_is_marked(receiver: Receiv
     assert b"MARKER" not in b"".join(receiver.raw)
 
 
-def test_requests_without_a_trace_send_no_trace_header(receiver: Receiver) -> None:
-    async def story() -> list[Any]:
+async def test_requests_without_a_trace_send_no_trace_header(receiver: Receiver) -> None:
+    with traced(receiver):
         cluster: WritableWorld = gangs("demo-0-a")
         seen: list[Any] = []
         answer = cluster.handle_async_request
@@ -199,10 +193,7 @@ def test_requests_without_a_trace_send_no_trace_header(receiver: Receiver) -> No
         cluster.handle_async_request = noted  # type: ignore[method-assign]
         async with running(cluster) as found:
             await until(lambda: names(cluster) == ["demo-0-a"] and found.idle)
-        return [header for watch, header in seen if watch]
-
-    with traced(receiver):
-        watches = asyncio.run(story())
+        watches = [header for watch, header in seen if watch]
     assert watches
     assert set(watches) == {None}
 

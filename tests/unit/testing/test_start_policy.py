@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.configurations import configuration_of
 from tests.unit.worlds import POD, gang_pod, request
 from webhook import admission
 from webhook.backends.kube.generation import Generation, kinds
@@ -39,12 +40,7 @@ VOLCANO_MARKS = {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/gro
 
 def enabled(*names: str, gangs: bool = True) -> Settings:
     profiles = [{"name": name, **({"config": {"gangScheduling": gangs}} if name == DEFAULT else {})} for name in names]
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": names[0], "profiles": profiles},
-    }
-    return settings_from(document, "test")
+    return settings_from(configuration_of(*profiles), "test")
 
 
 ALL = enabled(KOORD, VOLCANO, KAI, LPX, PLUGINS, DEFAULT)

@@ -18,7 +18,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
     """
     if member.opted_in:
-        return _owned(member, settings)
+        return _opted_in(member, settings)
     group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
     queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue
     labels = {keys.LABEL_SUBGROUP: leaf}
@@ -32,7 +32,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     )
 
 
-def _owned(member: GangMember, settings: KaiSettings) -> PodChanges:
+def _opted_in(member: GangMember, settings: KaiSettings) -> PodChanges:
     queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue
     labels = {settings.queueLabelKey: queue} if queue is not None and is_queue_name(queue) else {}
     if member.record.queue(settings.queueLabelKey) is not None:

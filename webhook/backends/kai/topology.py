@@ -153,5 +153,5 @@ def _problem(levels: Sequence[str]) -> str | None:
     if len(set(levels)) < len(levels):
         return "a KAI Topology must not have a node label key twice"
     if keys.HOSTNAME in levels[:-1]:
-        return f"{keys.HOSTNAME} must be the narrowest level of a KAI Topology"
+        return f"{keys.HOSTNAME} can only be the narrowest level of a KAI Topology"
     return None

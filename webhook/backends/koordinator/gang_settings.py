@@ -192,7 +192,7 @@ def _rule(entry: Any, place: str) -> GatherRule:
         number = multiple if value is None else value.int64() if isinstance(value, Number) else None
         if number is None:
             raise Unreadable(
-                f"has a {place}.podCountMultiple that is not a whole number without quotes or a decimal point"
+                f"has a {place}.podCountMultiple that is not a whole number, without quotes and decimal point"
             )
         multiple = number
     return GatherRule(layer, strategy, multiple)

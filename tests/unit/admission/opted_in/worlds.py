@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from tests.configurations import configuration_of
 from tests.unit.worlds import request
 from webhook import admission
 from webhook.config.file import settings_from
@@ -23,14 +24,7 @@ _KINDS = {projection.resource.api.kind: projection for projection in PROJECTIONS
 
 def schedulers(*profiles: Mapping[str, Any], standalone: bool = False, default: str | None = None) -> Settings:
     """Settings with these profiles, of which the first is the default. No pod gate: that has tests of its own."""
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {
-            "defaultProfileName": default or profiles[0]["name"],
-            "profiles": [{"gate": False, **profile} for profile in profiles],
-        },
-    }
+    document = configuration_of(*({"gate": False, **profile} for profile in profiles), default=default)
     return replace(settings_from(document, "test"), standalone=standalone)
 
 

@@ -88,7 +88,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     yield Finding(
         at=ANNOTATIONS / ANNOTATION_MINIMUM,
         found=stated,
-        why=f"podgrouper makes one group of all steps, and the step with {where} has no pods until another step ran",
+        why=f"podgrouper makes one group of all steps, and one step ({where}) has no pods until another step ran",
         remedy=f'set the annotation {ANNOTATION_MINIMUM}: "1", so that each step is its own gang',
     )
 

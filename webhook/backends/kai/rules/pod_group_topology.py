@@ -109,7 +109,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
             yield Finding(
                 at=path / field,
                 found=level,
-                why="the Topology has no such level, so kai-scheduler would never start the gang and not report why",
+                why="the Topology has no such level: kai-scheduler would never start the gang, without reporting why",
                 remedy="name one of its levels by its node label key",
                 instead=offered(levels),
             )

@@ -200,7 +200,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
         at=path,
         found=pool,
         why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
-        remedy="remove the label for the default shard, or name the partitionLabelValue of a SchedulingShard",
+        remedy="remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard",
         absent=Needed("kai_shards"),
     )
 
@@ -218,7 +218,7 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
                 at=path,
                 found=pool,
                 why=f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool",
-                remedy=f"set the same label {key} on {whose}, its queue and the queues above it, or on none of them",
+                remedy=f"set the same label {key} on {whose} and the queues above it, or on none of them",
             )
             return
 

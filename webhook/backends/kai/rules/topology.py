@@ -96,6 +96,6 @@ def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
     return Finding(
         at=path,
         found=domain,
-        why=f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang and not report why",
+        why=f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why",
         remedy="use a domain that is one of its levels, or add the level to the Topology",
     )

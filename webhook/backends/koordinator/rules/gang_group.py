@@ -107,7 +107,7 @@ def groups_itself(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=itself,
-            why="the list omits the gang itself, so koord-scheduler does not wait for its own pods",
+            why="the list does not contain this gang, so koord-scheduler does not wait for its pods",
             remedy="list every gang that must start together, including this one",
         )
 
@@ -130,7 +130,10 @@ def groups_twice(found: StoredObject, _: RuleContext) -> Results:
     for member in _listed(found):
         if member in seen:
             yield Finding(
-                at=AT, found=member, why="it is listed twice, which makes another gang group", remedy="list it once"
+                at=AT,
+                found=member,
+                why="it is listed twice; for koord-scheduler this is not the gang group that lists it once",
+                remedy="list it once",
             )
             return
         seen.add(member)
@@ -167,7 +170,7 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
             at=AT,
             found=_written(found),
             why=f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other",
-            remedy="set the same list, including this gang, on every member; delete members with another list",
+            remedy="set the same list, with this gang, on every member; recreate members that have another list",
             at_most=most_action(found, key),
         )
         return

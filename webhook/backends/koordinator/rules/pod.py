@@ -83,7 +83,7 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=at,
             found=written,
-            why="koord-scheduler reads no minimum from it, and holds the pod until another pod or a PodGroup has one",
+            why="it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum",
             remedy=f'set {ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
             absent=Needed("koordinator_pod_groups", key),
         )
@@ -143,7 +143,11 @@ def settings_unread(found: StoredObject, _: RuleContext) -> Results:
     settings += [(ANNOTATIONS / key, text(found.annotations.get(key))) for key in GANG_SETTINGS]
     for at, written in settings:
         if written is not None:
-            why = "the pod names no gang" if named is None else "koord-scheduler does not read it beside the label"
+            why = (
+                "the pod names no gang"
+                if named is None
+                else "koord-scheduler ignores it on a pod whose label names a PodGroup"
+            )
             remedy = "name a gang" if named is None else "set it on the PodGroup"
             yield Finding(at=at, found=written, why=why, remedy=remedy)
             return

@@ -109,7 +109,7 @@ def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MATCH_POLICY_ALIAS,
             found=second,
-            why=f"koord-scheduler never reads it beside {ANNOTATION_MATCH_POLICY}, which is {_cut(first)}",
+            why=f"koord-scheduler ignores it, because {ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}",
             remedy="remove one of the two annotations",
         )
 
@@ -133,7 +133,7 @@ def gang_only_waiting(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=read[1],
             found=ONLY_WAITING,
-            why="a replacement for a single pod never binds",
+            why="bound pods do not count, so a pod that is replaced alone never binds",
             remedy="set it to waiting-and-running",
         )
 
@@ -216,7 +216,7 @@ def waiting_time(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_WAITING_TIME,
             found=written,
-            why="koord-scheduler reads no time from it and uses its default",
+            why="koord-scheduler cannot read it as a duration, and uses its default",
             remedy='set a number with a unit, h, m or s, such as "600s"',
         )
 

@@ -180,7 +180,7 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
         yield Finding(
             at=use.path,
             found=use.value,
-            why="koord-scheduler places the whole gang in one such domain, not each clique",
+            why="koord-scheduler places the whole gang in one such domain, not each clique in its own",
             remedy="to accept this, set it once at spec.template.topologyConstraint",
         )
 

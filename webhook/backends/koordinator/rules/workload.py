@@ -69,7 +69,7 @@ def judge_match_policy(context: RuleContext, pod: str) -> Results:
         yield Finding(
             at=context.choice.path,
             found=ONLY_WAITING,
-            why=f"with this matchPolicy in the profile, {pod} would never bind",
+            why=f"the profile has matchPolicy {ONLY_WAITING}, so {pod} would never bind",
             remedy="set the profile's matchPolicy to waiting-and-running",
         )
 
@@ -95,7 +95,7 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
             yield Finding(
                 at=SPEC / "template" / "priorityClassName",
                 found=workload.priority_class,
-                why=f"the pods and koord-scheduler do not get it, and the podSpec of clique {member.name} has {has}",
+                why=f"it is not copied to the pods, where koord-scheduler reads it; clique {member.name} has {has}",
                 remedy="set the same priorityClassName in every clique's podSpec",
             )
             return

@@ -159,7 +159,7 @@ def template_policy(found: StoredObject, context: RuleContext) -> Results:
         at=policy_path(SPEC, group),
         found=said_policy(group),
         why=f"its template {group.template} has {said_policy(known_template[1])}, "
-        "and kube-scheduler uses only the copy",
+        "but kube-scheduler reads only this group",
         remedy="copy the template's schedulingPolicy",
         absent=Needed("workloads", (found.key[0], group.workload or "")),
     )
@@ -289,7 +289,7 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
                 at=topology_path(place),
                 found=group.topology,
                 why="no ClusterTopologyBinding has this key, and if no node has it, the group never starts",
-                remedy="use the key of a binding's level, or add one",
+                remedy="use the key of a binding's level, or add such a level to a binding",
             )
 
 

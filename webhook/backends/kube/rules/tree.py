@@ -256,7 +256,7 @@ def template_parent(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=PARENT,
             found=group.parent,
-            why=f"its template {group.template} is {_position(declared)}, and the group would be {_position(actual)}",
+            why=f"its template {group.template} is {_position(declared)}, but this group would be {_position(actual)}",
             remedy="name a parent that was made from the template above its own" if declared else "remove the parent",
             absent=Needed("workloads", (found.key[0], group.workload or "")) if parent is None else parent.needed,
         )

@@ -199,7 +199,7 @@ def subgroup_twins(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=found_policy.path / "name",
                 found=found_policy.name,
-                why="another policy has this name, and volcano counts the subgroups of both for the last",
+                why="another policy has this name, so volcano counts the subgroups of both as those of the last one",
                 remedy="give each policy its own name",
             )
         seen.add(found_policy.name)

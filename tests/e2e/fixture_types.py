@@ -1,0 +1,18 @@
+"""The types of the fixtures that start something: a test asks for as many as it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.grove_operator import Played
+from tests.e2e.programs import Program
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.rollcall_server import RollcallServer
+from webhook.model.reading import Manifest
+
+Grove = Callable[[Manifest], Played]
+Nodes = Callable[..., list[str]]
+Reconcilers = Callable[..., ReconcilerProcess]
+Rollcall = Callable[..., RollcallServer]
+Scheduler = Callable[[ControlPlane, str], Program]
