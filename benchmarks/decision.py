@@ -12,11 +12,11 @@ import orjson
 from benchmarks.reviews import pod_clique_set_review, pod_review
 from benchmarks.servers import FIVE_PROFILES, ONE_PROFILE, configuration
 from webhook import admission
+from webhook.admission.review import request_from
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.review import request_from
 from webhook.server.deliberation import Decision
 
 _ROUNDS, _CALLS = 7, 2000

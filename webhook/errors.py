@@ -29,10 +29,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from webhook.model.findings import Finding, Unjudged
+from webhook.model.findings import Finding, Unjudged
 
 
 class RollcallError(Exception):

@@ -22,6 +22,7 @@ from tests.configurations import configuration_of
 from tests.e2e.background import Background
 from tests.e2e.balancer import Balancer
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
 from tests.e2e.lws_webhook import LwsWebhook
 from tests.e2e.nodes import add_nodes, remove_nodes
@@ -292,10 +293,44 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
     """Apply a PodCliqueSet with kubectl; what Grove's operator would do with it follows by `.create()`."""
 
     def applied(workload: Manifest) -> Played:
-        plane.apply(workload, check=True)
-        metadata = workload["metadata"]
-        stored = plane.get("podcliquesets.grove.io", metadata["name"], metadata["namespace"])
-        return Played(plane, stored)
+        return Played(plane, stored_set(plane, workload))
+
+    return applied
+
+
+def stored_set(plane: ControlPlane, workload: Manifest) -> Manifest:
+    """A PodCliqueSet once kubectl has applied it."""
+    plane.apply(workload, check=True)
+    metadata = workload["metadata"]
+    return plane.get("podcliquesets.grove.io", metadata["name"], metadata["namespace"])
+
+
+@pytest.fixture(scope="module")
+def podgangmaps() -> Iterator[Callable[[ControlPlane], None]]:
+    """Have PodGangMaps served, by which Grove's next generation is told: `podgangmaps(plane)`. The kind goes with the
+    module, because other modules are about the generation before.
+    """
+    planes: dict[str, ControlPlane] = {}
+
+    def serve(plane: ControlPlane) -> None:
+        if plane.version not in planes:
+            planes[plane.version] = plane
+            apply_crds(plane, further_crd_files("grove/next"))
+
+    yield serve
+    for plane in planes.values():
+        plane.kubectl("delete", "crd", "podgangmaps.grove.io", check=True)
+
+
+@pytest.fixture
+def play_next(plane: ControlPlane, podgangmaps: Callable[[ControlPlane], None]) -> Callable[[Manifest], NextPlayed]:
+    """The same for the operator of Grove's next generation: `play_next(manifest).create()` for a new set, and
+    `play_next(manifest).migrate()` for one that `grove(manifest).create()` made.
+    """
+
+    def applied(workload: Manifest) -> NextPlayed:
+        podgangmaps(plane)
+        return NextPlayed(plane, stored_set(plane, workload))
 
     return applied
 

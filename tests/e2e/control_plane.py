@@ -222,6 +222,18 @@ class ControlPlane:
                 etcd.stop()
         return started
 
+    def kill_api_server(self) -> None:
+        """Kill the API server as soon as no namespace is being deleted. It serves custom resources only some time after
+        its next start, and a namespace whose deletion ends before that leaves its custom resources behind.
+        """
+
+        def leaving() -> list[str]:
+            found = self.items("/api/v1/namespaces") if self.collects_garbage else []
+            return [one["metadata"]["name"] for one in found if "deletionTimestamp" in one["metadata"]]
+
+        eventually(lambda: leaving() == [], "no namespace is being deleted", timeout=60)
+        self.api_server.stop(kill=True)
+
     def _program(self, name: str) -> Path:
         found = program(name, f"kube-{self.version}")
         if found is None:

@@ -1,23 +1,21 @@
 """Plays Grove's operator: creates the objects of a stored PodCliqueSet as the operator would.
 
 Written from what the operator was seen to send (the recorded AdmissionReviews; a test compares), and not from our own
-translation, which is under test. Names are those of Grove up to v0.1.0-alpha.11. Hashes and resource sharing are left
-out, and of headless Services, ServiceAccounts and Roles there is no need.
+translation, which is under test. Names are those of Grove up to v0.1.0-alpha.11; the generation after that is played by
+`grove_next_operator`. Hashes and resource sharing are left out, and of headless Services, ServiceAccounts and Roles
+there is no need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-import httpx
-
-from tests.e2e.control_plane import OPERATOR, ControlPlane, Manifest
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.grove_client import GroveClient
 
 GATE = "grove.io/podgang-pending-creation"
-_GROVE = "/apis/grove.io/v1alpha1"
-_SCHEDULER = "/apis/scheduler.grove.io/v1alpha1"
 
 
 class Clique(NamedTuple):
@@ -80,17 +78,20 @@ def defaulted(workload: Manifest) -> Manifest:
     return found
 
 
-class Played:
+class Played(GroveClient):
     """What was made of one set, and what the operator does with it from then on."""
 
     def __init__(self, plane: ControlPlane, workload: Manifest) -> None:
-        self.plane = plane
+        super().__init__(plane, workload["metadata"]["namespace"])
         self.workload = workload
-        self.namespace = workload["metadata"]["namespace"]
         self.name = workload["metadata"]["name"]
-        self.cliques = cliques_of(workload)
-        self._http = plane.http_as(OPERATOR)
+        self.selector = f"app.kubernetes.io/part-of={self.name}"
         self._pod_cliques: dict[str, Manifest] = {}
+        self.cliques = self.expected_cliques()
+
+    def expected_cliques(self) -> list[Clique]:
+        """The PodCliques that there should be."""
+        return cliques_of(self.workload)
 
     @property
     def podgangs(self) -> list[str]:
@@ -99,14 +100,13 @@ class Played:
 
     def pods(self) -> list[Manifest]:
         """Its pods as they are stored now."""
-        selector = f"app.kubernetes.io/part-of={self.name}"
-        return self.plane.items(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=selector)
+        return self.plane.items(self.path("pods"), labelSelector=self.selector)
 
     def podgang(self, name: str) -> Manifest:
         """A PodGang as it is stored now."""
-        return _answered(self._http.get(f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs/{name}"))
+        return self.get("podgangs", name)
 
-    def create(self, *, without: str | None = None) -> Played:
+    def create(self, *, without: str | None = None) -> Self:
         """Create PodCliques, PodGangs and gated pods, and name the pods in their PodGangs.
 
         `without` is a PodClique of which one pod is left out, as when its creation failed.
@@ -116,14 +116,14 @@ class Played:
         self.fill_references()
         return self
 
-    def create_podgangs(self) -> Played:
+    def create_podgangs(self) -> Self:
         """Create PodCliques and PodGangs; the PodGangs name no pods yet."""
         self._create_pod_cliques()
         for name in self.podgangs:
-            self._post(f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs", self.new_podgang(name))
+            self.post("podgangs", self.new_podgang(name))
         return self
 
-    def create_pods(self, *, without: str | None = None) -> Played:
+    def create_pods(self, *, without: str | None = None) -> Self:
         """Create the pods."""
         for clique in self.cliques:
             for index in range(clique.replicas - (clique.name == without)):
@@ -133,49 +133,58 @@ class Played:
     def create_pod(self, clique: Clique, index: int) -> Manifest:
         """Create one pod, and its PodClique where that is not there; the stored pod."""
         self._create_pod_cliques()
-        return self._post(f"/api/v1/namespaces/{self.namespace}/pods", self.pod(clique, index))
+        return self.post("pods", self.pod(clique, index))
 
     def fill_references(self) -> None:
         """Name in each PodGang that is there the pods that its PodCliques control."""
-        pods, path = self.pods(), f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs"
-        for stored in self.plane.items(path):
+        pods = self.pods()
+        for stored in self.plane.items(self.path("podgangs")):
             if (name := stored["metadata"]["name"]) in self.podgangs:
                 groups = [
-                    {**group, "podReferences": self._references(group["name"], pods)}
+                    {**group, "podReferences": self.references(name, group["name"], pods)}
                     for group in stored["spec"]["podgroups"]
                 ]
-                headers = {"Content-Type": "application/merge-patch+json"}
-                body = {"spec": {"podgroups": groups}}
-                _answered(self._http.patch(f"{path}/{name}", json=body, headers=headers))
+                if groups != stored["spec"]["podgroups"]:
+                    self.patch("podgangs", name, {"spec": {"podgroups": groups}})
+
+    def startable(self) -> set[str]:
+        """The PodGangs whose pods need not wait for another PodGang."""
+        return {clique.podgang for clique in self.cliques if clique.base is None}
 
     def lift_gates(self, podgang: str | None = None, only: Callable[[int], bool] = lambda _: True) -> None:
         """Remove Grove's gate, and no other, from the pods of the base gangs, or of one gang: from all of them, or by
         their places in the list. Before that, the PodGangs name them.
         """
         self.fill_references()
-        wanted = {podgang} if podgang else {clique.podgang for clique in self.cliques if clique.base is None}
+        wanted = {podgang} if podgang else self.startable()
         pods = [pod for pod in self.pods() if pod["metadata"]["labels"]["grove.io/podgang"] in wanted]
         for index, pod in enumerate(pods):
             gates = pod["spec"].get("schedulingGates", [])
             kept = [gate for gate in gates if gate["name"] != GATE]
             if only(index) and kept != gates:
                 # As the operator does it: a merge patch with the list as it shall be.
-                path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-                headers = {"Content-Type": "application/merge-patch+json"}
-                _answered(self._http.patch(path, json={"spec": {"schedulingGates": kept or None}}, headers=headers))
+                self.patch("pods", pod["metadata"]["name"], {"spec": {"schedulingGates": kept or None}})
 
     def replace_unbound(self) -> None:
         """Delete the pods that are on no node and recreate them without gates, as a desperate user does."""
-        by_name = {clique.name: clique for clique in self.cliques}
         for pod in self.pods():
-            if pod["spec"].get("nodeName"):
-                continue
-            metadata = pod["metadata"]
-            path = f"/api/v1/namespaces/{self.namespace}/pods/{metadata['name']}"
-            _answered(self._http.delete(path, params={"gracePeriodSeconds": "0"}))
-            index = int(pod["spec"]["hostname"].rpartition("-")[2])
-            self.create_pod(by_name[metadata["labels"]["grove.io/podclique"]], index)
+            if not pod["spec"].get("nodeName"):
+                self._recreate(pod)
         self.lift_gates()
+
+    def delete_pod(self, name: str) -> Manifest:
+        """Delete a pod, as a user or a drain does, and do what the operator does then: create a pod in its place, name
+        that in the PodGang and remove its gate. The new pod as it is stored.
+        """
+        pod = self.get("pods", name)
+        created = self._recreate(pod)["metadata"]
+        self.lift_gates(created["labels"]["grove.io/podgang"])
+        return self.get("pods", created["name"])
+
+    def _recreate(self, pod: Manifest) -> Manifest:
+        by_name = {clique.name: clique for clique in self.cliques}
+        self.delete("pods", pod["metadata"]["name"])
+        return self.create_pod(by_name[pod["metadata"]["labels"]["grove.io/podclique"]], pod_index(pod))
 
     def bound(self) -> list[str]:
         """The names of its pods that are on a node."""
@@ -186,43 +195,64 @@ class Played:
     def pod(self, clique: Clique, index: int) -> Manifest:
         """A pod as the operator sends it."""
         spec = deepcopy(clique.template["spec"]["podSpec"])
-        service = f"{self.name}-{clique.replica}"
-        env = [
-            {"name": "GROVE_PCS_NAME", "value": self.name},
-            {"name": "GROVE_PCS_INDEX", "value": str(clique.replica)},
-            {"name": "GROVE_PCLQ_NAME", "value": clique.name},
-            {"name": "GROVE_HEADLESS_SERVICE", "value": f"{service}.{self.namespace}.svc.cluster.local"},
-            {"name": "GROVE_PCLQ_POD_INDEX", "valueFrom": _label("grove.io/podclique-pod-index")},
-        ]
-        if clique.group is not None:
-            group_index = _label("grove.io/podcliquescalinggroup-replica-index")
-            own = (other for other in self.cliques if (other.group, other.group_replica) == clique[-2:])
-            env += [
-                {"name": "GROVE_PCSG_NAME", "valueFrom": _label("grove.io/podcliquescalinggroup")},
-                {"name": "GROVE_PCSG_TEMPLATE_NUM_PODS", "value": str(sum(other.replicas for other in own))},
-                {"name": "GROVE_PCSG_INDEX", "valueFrom": group_index},
-            ]
+        env = self.environment(clique)
         for container in spec["containers"]:
             container["env"] = [*env, *container.get("env", [])]
         spec.update(
             schedulerName=spec.get("schedulerName") or "default-scheduler",
             hostname=f"{clique.name}-{index}",
-            subdomain=service,
+            subdomain=f"{self.name}-{clique.replica}",
             schedulingGates=[{"name": GATE}],
             restartPolicy="Always",
         )
-        labels = {**self._labels(clique), "grove.io/podclique": clique.name, "grove.io/podclique-pod-index": str(index)}
+        labels = {
+            **self.labels(clique),
+            "grove.io/podclique": clique.name,
+            "grove.io/podclique-pod-index": str(index),
+            "grove.io/podgang": self.podgang_of(clique, index),
+        }
         metadata: Manifest = {
             "generateName": f"{clique.name}-",
             "namespace": self.namespace,
             "labels": labels,
-            "ownerReferences": [_owner("grove.io/v1alpha1", "PodClique", self._pod_cliques[clique.name])],
+            "ownerReferences": [owner_reference(self._pod_cliques[clique.name])],
         }
         if annotations := clique.template.get("annotations"):
             metadata["annotations"] = dict(annotations)
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def _labels(self, clique: Clique) -> Manifest:
+    def podgang_of(self, clique: Clique, index: int) -> str:
+        """The PodGang of the pod with an index."""
+        return clique.podgang
+
+    def environment(self, clique: Clique) -> list[Manifest]:
+        """The variables that the operator puts before those of each container."""
+        return [*self.clique_environment(clique), *self.group_environment(clique)]
+
+    def clique_environment(self, clique: Clique) -> list[Manifest]:
+        """Those that say which PodClique a pod is of."""
+        service = f"{self.name}-{clique.replica}.{self.namespace}.svc.cluster.local"
+        return [
+            {"name": "GROVE_PCS_NAME", "value": self.name},
+            {"name": "GROVE_PCS_INDEX", "value": str(clique.replica)},
+            {"name": "GROVE_PCLQ_NAME", "value": clique.name},
+            {"name": "GROVE_HEADLESS_SERVICE", "value": service},
+            {"name": "GROVE_PCLQ_POD_INDEX", "valueFrom": _label("grove.io/podclique-pod-index")},
+        ]
+
+    def group_environment(self, clique: Clique) -> list[Manifest]:
+        """Those that say which replica of a scaling group a pod is of."""
+        if clique.group is None:
+            return []
+        own = (other for other in self.cliques if (other.group, other.group_replica) == clique[-2:])
+        return [
+            {"name": "GROVE_PCSG_NAME", "valueFrom": _label("grove.io/podcliquescalinggroup")},
+            {"name": "GROVE_PCSG_TEMPLATE_NUM_PODS", "value": str(sum(other.replicas for other in own))},
+            {"name": "GROVE_PCSG_INDEX", "valueFrom": _label("grove.io/podcliquescalinggroup-replica-index")},
+        ]
+
+    def labels(self, clique: Clique) -> Manifest:
+        """The labels of a PodClique, which its pods have too."""
         labels = {
             **clique.template.get("labels", {}),
             "app.kubernetes.io/component": "pcs-podclique" if clique.group is None else "pcsg-podclique",
@@ -242,8 +272,7 @@ class Played:
     def _create_pod_cliques(self) -> None:
         for clique in self.cliques:
             if clique.name not in self._pod_cliques:
-                path = f"{_GROVE}/namespaces/{self.namespace}/podcliques"
-                self.took(self._post(path, self.pod_clique(clique)))
+                self.took(self.post("podcliques", self.pod_clique(clique)))
 
     def pod_clique(self, clique: Clique) -> Manifest:
         """A PodClique as the operator sends it."""
@@ -253,18 +282,31 @@ class Played:
             "metadata": {
                 "name": clique.name,
                 "namespace": self.namespace,
-                "labels": self._labels(clique),
-                "ownerReferences": [_owner("grove.io/v1alpha1", "PodCliqueSet", self.workload)],
+                "labels": self.labels(clique),
+                "ownerReferences": [self.owner_of(clique)],
             },
             "spec": {**clique.template["spec"], "minAvailable": clique.minimum},
         }
+
+    def owner_of(self, clique: Clique) -> Manifest:
+        """What a PodClique has as its owner; those of scaling groups too have the set here."""
+        return owner_reference(self.workload)
 
     def took(self, pod_clique: Manifest) -> None:
         """A PodClique is stored: pods may name it as their owner."""
         self._pod_cliques[pod_clique["metadata"]["name"]] = pod_clique
 
-    def new_podgang(self, name: str) -> Manifest:
-        """A PodGang as it is first sent: with its members and without their pods."""
+    def podgang_labels(self, name: str) -> Manifest:
+        """The labels that a PodGang has of the operator."""
+        return {
+            "app.kubernetes.io/component": "podgang",
+            "app.kubernetes.io/managed-by": "grove-operator",
+            "app.kubernetes.io/part-of": self.name,
+            "grove.io/scheduler-name": "default-scheduler",
+        }
+
+    def new_podgang(self, name: str, pods: Sequence[Manifest] = ()) -> Manifest:
+        """A PodGang as it is first sent: with its members, and usually without their pods."""
         metadata = self.workload["metadata"]
         mirrored = {
             field: {key: value for key, value in (metadata.get(field) or {}).items() if not key.startswith("grove.io/")}
@@ -277,50 +319,46 @@ class Played:
                 "name": name,
                 "namespace": self.namespace,
                 "annotations": mirrored["annotations"],
-                "labels": {
-                    **mirrored["labels"],
-                    "app.kubernetes.io/component": "podgang",
-                    "app.kubernetes.io/managed-by": "grove-operator",
-                    "app.kubernetes.io/part-of": self.name,
-                    "grove.io/scheduler-name": "default-scheduler",
-                },
-                "ownerReferences": [_owner("grove.io/v1alpha1", "PodCliqueSet", self.workload)],
+                "labels": {**mirrored["labels"], **self.podgang_labels(name)},
+                "ownerReferences": [owner_reference(self.workload)],
             },
-            "spec": {"podgroups": self.pod_groups(name, [])},
+            "spec": {"podgroups": self.pod_groups(name, pods)},
         }
 
-    def pod_groups(self, podgang: str, pods: list[Manifest]) -> list[Manifest]:
+    def pod_groups(self, podgang: str, pods: Sequence[Manifest]) -> list[Manifest]:
         """The members of a PodGang, with those of the pods that are theirs."""
         return [
             {
                 "name": clique.name,
                 "minReplicas": clique.minimum,
-                "podReferences": self._references(clique.name, pods),
+                "podReferences": self.references(podgang, clique.name, pods),
             }
             for clique in self.cliques
             if clique.podgang == podgang
         ]
 
-    def _references(self, clique: str, pods: list[Manifest]) -> list[Manifest]:
+    def references(self, podgang: str, clique: str, pods: Sequence[Manifest]) -> list[Manifest]:
         """Those of the pods that a PodClique controls, by uid as Grove's operator asks."""
         uid = self._pod_cliques[clique]["metadata"]["uid"] if clique in self._pod_cliques else None
         names = sorted(pod["metadata"]["name"] for pod in pods if uid in _controllers(pod))
         return [{"namespace": self.namespace, "name": name} for name in names]
 
-    def _post(self, path: str, body: Manifest) -> Manifest:
-        return _answered(self._http.post(path, json=body))
 
-
-def _owner(api_version: str, kind: str, owner: Manifest) -> Manifest:
-    metadata = owner["metadata"]
+def owner_reference(owner: Manifest) -> Manifest:
+    """The reference by which an object has another one as its controller."""
     return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def pod_index(pod: Manifest) -> int:
+    """Which pod of its PodClique one is."""
+    return int(pod["spec"]["hostname"].rpartition("-")[2])
 
 
 def _controllers(raw: Manifest) -> list[str]:
@@ -329,18 +367,3 @@ def _controllers(raw: Manifest) -> list[str]:
 
 def _label(key: str) -> Manifest:
     return {"fieldRef": {"fieldPath": f"metadata.labels['{key}']"}}
-
-
-def _answered(response: httpx.Response) -> Manifest:
-    if response.is_error:
-        raise Refused(response)
-    found: Manifest = response.json()
-    return found
-
-
-class Refused(Exception):
-    """The API server refused a request of the operator, which would log it and retry."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.code = response.status_code
-        super().__init__(response.json().get("message", response.text))

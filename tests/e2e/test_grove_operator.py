@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_operator import Played, defaulted
+from tests.e2e.recordings import RECORDINGS, identity
 
-RECORDINGS = Path(os.environ.get("ROLLCALL_RECORDINGS", "none")) / "grove-operator"
+FOLDER = RECORDINGS / "grove-operator"
 
-pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason="ROLLCALL_RECORDINGS does not name the recordings")
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="ROLLCALL_RECORDINGS does not name the recordings")
 
 
 def sent(recording: str, operation: str, resource: str) -> list[Manifest]:
     """The objects of the recorded requests of one kind, in order."""
-    files = sorted((RECORDINGS / recording).glob(f"*-{operation}-{resource}-*.json"))
+    files = sorted((FOLDER / recording).glob(f"*-{operation}-{resource}-*.json"))
     return [json.loads(path.read_text())["request"]["object"] for path in files]
 
 
@@ -31,33 +30,6 @@ def played(plane: ControlPlane, namespace: str, recording: str) -> Played:
     own["metadata"]["namespace"] = namespace
     plane.apply(own, check=True)
     return Played(plane, plane.get("podcliqueset", own["metadata"]["name"], namespace)).create()
-
-
-# Hashes, and the marks of the mirrored kubectl annotation, are opaque and not imitated.
-_NOT_IMITATED = {"grove.io/pod-template-hash"}
-
-
-def identity(raw: Manifest) -> dict[str, Any]:
-    """What a PodGang or a pod is to others: names, labels, owners, and how it is held."""
-    metadata, spec = raw["metadata"], raw["spec"]
-    found: dict[str, Any] = {
-        "name": metadata.get("generateName") or metadata["name"],
-        "labels": {key: value for key, value in metadata["labels"].items() if key not in _NOT_IMITATED},
-        "owners": [
-            (owner["apiVersion"], owner["kind"], owner["name"], owner["controller"], owner["blockOwnerDeletion"])
-            for owner in metadata["ownerReferences"]
-        ],
-    }
-    if "podgroups" in spec:
-        found["members"] = [(group["name"], group["minReplicas"]) for group in spec["podgroups"]]
-    else:
-        for field in ("hostname", "subdomain", "schedulingGates", "schedulerName", "restartPolicy"):
-            found[field] = spec.get(field)
-        found["env"] = [
-            (entry["name"], entry.get("value") or entry["valueFrom"]["fieldRef"]["fieldPath"])
-            for entry in spec["containers"][0]["env"]
-        ]
-    return found
 
 
 def sorted_by_name(objects: list[Manifest]) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ import pytest
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.grove_operator import Played, Refused
+from tests.e2e.grove_client import Refused
+from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import is_bound, stays_unbound
 from tests.e2e.test_net import grove_pod, posted, refused, spread

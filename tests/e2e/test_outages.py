@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import until_asked
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove
-from tests.e2e.grove_operator import Refused
+from tests.e2e.grove_client import Refused
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, review
 from tests.e2e.test_pods import created_and_deleted, plain_pod, prepared_fields
@@ -55,7 +55,7 @@ def test_caches_recover_when_the_api_server_starts_again(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     lists = server.series("rollcall_cache_lists_total")
-    plane.api_server.stop(kill=True)
+    plane.kill_api_server()
     try:
         eventually(lambda: server.metric("rollcall_cache_failing", kind="PodGang") == 1, "the outage is noticed")
         # Decisions come from memory: without an API server there are no requests, but they could be answered.
@@ -88,7 +88,7 @@ def test_a_server_without_a_cluster_reports_what_it_waits_for(
 ) -> None:
     """Started while the API server is down: not ready, saying why, and ready by itself when it is back."""
     server.program.stop()
-    plane.api_server.stop(kill=True)
+    plane.kill_api_server()
     server.program.start()
 
     def told() -> str:

@@ -217,7 +217,7 @@ def test_a_restarted_api_server_causes_no_extra_writes(story: Story, started: St
     before = reconciler.metric("rollcall_writes_total")
     plane = story.plane
     begun = time.monotonic()
-    plane.api_server.stop(kill=True)
+    plane.kill_api_server()
     try:
         eventually(lambda: reconciler.metric("rollcall_watches_interrupted") > 0, "the metric shows it")
         lasted = until_over(begun)

@@ -17,7 +17,8 @@ import yaml
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.grove_operator import Clique, Played, Refused
+from tests.e2e.grove_client import Refused
+from tests.e2e.grove_operator import Clique, Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as rollcall_command

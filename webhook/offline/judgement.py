@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from webhook import admission
 from webhook.admission import decision
+from webhook.admission.review import KIND as REVIEW
+from webhook.admission.review import request_from
 from webhook.config.settings import Profile, Settings
 from webhook.errors import Inexpressible
 from webhook.model import grove
@@ -19,8 +21,6 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.review import KIND as REVIEW
-from webhook.model.review import request_from
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.translation import gang_objects, shown_record

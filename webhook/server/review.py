@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
+from webhook.admission.review import KIND, request_from
 from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.findings import Action, Finding
 from webhook.model.plain_text import plain
-from webhook.model.review import KIND, request_from
 
 # The API server keeps the message in audit events and prints it. A whole spec would hide what matters.
 MAX_MESSAGE_BYTES = 1024

@@ -16,10 +16,10 @@ import pytest
 
 from tests.unit.worlds import gang_pod, koordinator
 from webhook import admission
+from webhook.admission.review import request_from
 from webhook.config.settings import Tenancy
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.reading import Manifest
-from webhook.model.review import request_from
 from webhook.validators.examples import clique, pod_clique_set
 
 # They were made with an operator that was the administrator.

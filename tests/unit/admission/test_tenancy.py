@@ -12,6 +12,7 @@ import pytest
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import gang_pod, koordinator, request, rules, settings_of, validate
 from webhook import admission
+from webhook.admission.review import request_from
 from webhook.backends.kai.rules import examples as kai
 from webhook.backends.koordinator.rules.examples import known, pod_group
 from webhook.backends.volcano.rules import examples as volcano
@@ -27,7 +28,6 @@ from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Record
 from webhook.model.known_objects import KaiQueue, VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.model.review import request_from
 from webhook.validators.registry import Example, Rule
 
 EVERYTHING = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
