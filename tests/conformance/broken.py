@@ -53,6 +53,11 @@ def adopting(adopt: Callable[[Manifest, Any], Manifest]) -> type[SoundBackend]:
     return broken(adopt=lambda self, desired, live: adopt(desired, live))
 
 
+def settling(settle: Callable[[Any, Any], Any]) -> type[SoundBackend]:
+    """A backend that settles the objects of a gang in this way."""
+    return broken(settle=lambda self, desired, live: settle(desired, live))
+
+
 def freezing(recreated: Callable[[Any, Any], Any]) -> type[SoundBackend]:
     """One that lets no gang change but without pods; None is to say that it does not change."""
 

@@ -24,6 +24,7 @@ from tests.conformance.broken import (
     preparing,
     raising,
     referring,
+    settling,
     translating,
     vandal,
     with_metadata,
@@ -248,6 +249,12 @@ BROKEN: dict[str, list[Case]] = {
             ),
             "written again",
         ),
+    ],
+    "test_settling_changes_no_name_and_nothing_of_a_new_gang": [
+        Case(settling(lambda desired, live: [with_metadata(one, name="x") for one in desired]), "has no objects yet"),
+        Case(settling(lambda desired, live: desired if not live else raising()), "settle raised"),
+        Case(settling(lambda desired, live: live.clear() or desired), "changed the live objects"),
+        Case(settling(lambda desired, live: [] if live else desired), "changed which objects"),
     ],
     "test_a_released_minimum_keeps_what_it_was": [
         Case(adopting(lambda desired, live: desired), "keep the last positive minimum")

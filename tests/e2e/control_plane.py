@@ -89,10 +89,11 @@ class Asked(NamedTuple):
 class ControlPlane:
     """One control plane. `close` leaves nothing behind."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, *gates: str) -> None:
+        """`gates` are feature gates besides those of every control plane of its version."""
         self.version = version
         # Nothing for a version that only KUBEBUILDER_ASSETS brings.
-        self.gates = _GATES.get(version, "")
+        self.gates = ",".join((*filter(None, [_GATES.get(version)]), *gates))
         self.workplace = Workplace(f"kube-{version}")
         self.folder = self.workplace.folder
         self._clients: dict[str, httpx.Client] = {}

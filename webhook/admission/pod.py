@@ -227,13 +227,14 @@ def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> Kn
 
 def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
     """Return the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it, as
-    KAI merges their labels.
+    KAI merges their labels, and so does the disruption mode.
     """
     made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
     if made_by is None:
         return workload.record
-    queues = tuple(sorted({**dict(made_by.record.queues), **dict(workload.record.queues)}.items()))
-    return replace(workload.record, queues=queues, quota=workload.record.quota or made_by.record.quota)
+    own, above = workload.record, made_by.record
+    queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
+    return replace(own, queues=queues, quota=own.quota or above.quota, disruption=own.disruption or above.disruption)
 
 
 def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdict | None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
+from webhook.model.disruption import Disruption
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
@@ -286,6 +287,16 @@ class Backend(ABC, Generic[S]):
 
         Raises `Inexpressible` if the scheduler cannot express the whole PodGang; never returns a partial object.
         """
+
+    def settle(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
+        """`desired`, the objects of a gang, with what its existing objects `live` have decided for the whole gang and
+        cannot change. It comes before `adopt`, which sees one object. Raises `Malformed` as `adopt` does.
+        """
+        return list(desired)
+
+    def disruption_mode(self, objects: Sequence[Manifest]) -> Disruption | None:
+        """How preemption treats the gang with these objects; None if they do not state it. Raises `Malformed`."""
+        return None
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         """`desired` with those fields of `live` that must survive: the last step before a gang object or topology

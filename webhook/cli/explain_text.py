@@ -96,6 +96,8 @@ def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
         answer = "admitted, not known to run as written"
     own = ", the one chosen" if view.scheduler == chosen else ""
     out.print(Text.assemble("    ", (view.scheduler, "bold"), f"{own}: ", (answer, style)))
+    for mode in view.disruption_modes:
+        say(out, 2, f"disruption mode {mode}: {mode.meaning}")
     for honour in opinion.honours:
         _honour(honour, out)
     unstated = [str(honour.capability) for honour in opinion.honours if honour.honoured is Honoured.UNSTATED]

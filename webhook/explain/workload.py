@@ -6,7 +6,7 @@ after these rules have judged it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
 from webhook.model.claims import claims_on
+from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
@@ -41,6 +42,7 @@ from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.judgement import requests_in
 from webhook.offline.report import finding_as_json, unjudged_as_json
+from webhook.offline.translation import disruption_modes
 from webhook.validators.selection import Choice
 
 
@@ -58,6 +60,8 @@ class View:
 
     opinion: Opinion
     edit: Edit | None = None
+    # Of its gangs, if the scheduler has such modes.
+    disruption_modes: Sequence[Disruption] = ()
 
     @property
     def scheduler(self) -> str:
@@ -185,7 +189,9 @@ def _explain_opted_in(
         own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
         outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
         table = {Capability.GANG: gang_support(made or workload, profile)}
-        views.append(View(opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)))
+        opinion = opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)
+        modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
+        views.append(View(opinion, None, modes))
     tree = None if made is None else workload_tree(workload, made)
     return Explanation(
         workload.namespace,
@@ -212,7 +218,7 @@ def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: Cl
     own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
     opinion = opinion_of(profile, workload, own, facts, settings)
     if opinion.answer is not Answer.REFUSED:
-        return View(opinion)
+        return View(opinion, None, disruption_modes(workload, profile, facts))
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
         outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, own, facts, settings)
@@ -260,6 +266,7 @@ def _view(view: View) -> dict[str, Any]:
     return {
         "scheduler": opinion.scheduler,
         "answer": str(opinion.answer),
+        "disruptionModes": [str(mode) for mode in view.disruption_modes],
         "capabilities": [_honour(found) for found in opinion.honours],
         "findings": [finding_as_json(found) for found in opinion.findings],
         "notJudged": [unjudged_as_json(missing) for missing in opinion.unjudged],

@@ -8,7 +8,7 @@ pods' gates, the rules that would refuse its workload today, and last from the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from webhook.gangs.plan import Plan, SkipReason, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
+from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Action, Finding, shown
@@ -101,6 +102,8 @@ class GangHealth:
     escaped: tuple[Escaped, ...] = ()
     kind: str = "PodGang"
     workload: str = ""
+    # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
+    disruption_mode: Disruption | None = None
 
     @property
     def word(self) -> str:
@@ -130,6 +133,7 @@ class GangHealth:
             "kind": self.kind,
             **({"workload": self.workload} if self.workload else {}),
             "scheduler": self.scheduler,
+            "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
             "members": [member._asdict() for member in self.members],
@@ -173,7 +177,8 @@ def judge(seen: Observed) -> GangHealth:
         tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
         ordered(obstacles),
         (*strays, *not_its_own(seen.roster.unowned)),
-        *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ()),
+        *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
+        _disruption_mode(seen, profile),
     )
 
 
@@ -244,10 +249,27 @@ def _of_objects(seen: Observed) -> Iterator[HoldReason]:
             kind = seen.podgang.workload_kind
             yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
         return
+    planned = _settled(seen, planned)
     found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
     if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
         yield frozen
     yield from found
+
+
+def _settled(seen: Observed, planned: Plan) -> Plan:
+    """The plan with what the gang's existing objects have decided; unchanged if that cannot be read."""
+    try:
+        live = [found for desired in planned.objects if (found := seen.live(desired)) is not None]
+        return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
+    except (FactsUnavailable, Malformed):
+        return planned
+
+
+def _disruption_mode(seen: Observed, profile: Profile | None) -> Disruption | None:
+    try:
+        return None if profile is None else profile.backend.disruption_mode(seen.own)
+    except Malformed:
+        return None
 
 
 def _frozen(seen: Observed, planned: Plan) -> HoldReason | None:

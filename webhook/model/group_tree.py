@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
+from webhook.model.disruption import Disruption
 from webhook.model.indexed import Indexed, Overlay
 from webhook.model.keys import ObjectKey
 
 # The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).
 MAX_DEPTH = 4
-
-
-class Disruption(StrEnum):
-    """How pods of a group may be disrupted: each separately, or only all together."""
-
-    SINGLE = "single"
-    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,10 @@ class Record:
     # The values under keys that name a queue, for any scheduler: `webhook.model.record.queues_of`.
     queues: tuple[tuple[str, str], ...] = ()
     priority_class: str | None = None
+    # The disruption mode that the workload names, and its PodCliques with more pods than their minimum:
+    # `webhook.model.disruption`.
+    disruption: str | None = None
+    spare: tuple[str, ...] = ()
 
     def queue(self, key: str) -> str | None:
         """The queue that the workload names under `key`."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from webhook.model.bounds import name_text
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QUEUE
+from webhook.model.disruption import DISRUPTION_LABEL, spare_cliques
 from webhook.model.keys import Record
 from webhook.model.reading import mapping, text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -66,10 +68,18 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
         for key, queue in queues_of(holder).items():
             queues.setdefault(key, queue)
     ordered = tuple((key, queues[key]) for key in sorted(queues))
-    return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class)
+    disruption = disruption_of(workload.labels)
+    spare = spare_cliques(workload)
+    return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class, disruption, spare)
+
+
+def disruption_of(labels: Mapping[str, Any]) -> str | None:
+    """The disruption mode that the labels of a workload name."""
+    return name_text(labels.get(DISRUPTION_LABEL))
 
 
 def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:
     """The part of its workload's record that a PodGang or a pod shows in its own metadata."""
     queues = tuple(sorted(queues_of(metadata).items()))
-    return Record(scheduler, quota_of_template(metadata), queues, priority_class)
+    disruption = disruption_of(mapping(metadata.get("labels")))
+    return Record(scheduler, quota_of_template(metadata), queues, priority_class, disruption)

@@ -113,7 +113,8 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
 def _characters(member: GangMember) -> int:
     """The length of all texts of a member that other authors may have written."""
     record = member.record
-    named = (record.scheduler, record.quota, record.priority_class, *(queue for _, queue in record.queues))
+    named = (record.scheduler, record.quota, record.priority_class, record.disruption, *record.spare)
+    named += tuple(queue for _, queue in record.queues)
     return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *named))
 
 

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.admission.opted_in import made_of, record_choice
 from webhook.admission.pod import mutate_pod
 from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model import grove
 from webhook.model.claims import claims_on
+from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
@@ -31,6 +34,10 @@ from webhook.offline.pod_clique_set_gangs import pod_gangs_of, prepared
 
 # The part of the facts for each kind.
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
+
+
+# The replicas of a set are alike, and there may be ten thousand.
+FIRST_GANGS = 64
 
 
 class Translated(NamedTuple):
@@ -69,6 +76,35 @@ def expected_gangs(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts
         yield from gangs_of(workload)
     elif workload.replicas > 0 and workload.size > 0:
         yield group_gang(workload, f"0-{REVISION}")
+
+
+def disruption_modes(
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts
+) -> list[Disruption]:
+    """Return the disruption modes that the first gangs of `workload` get; empty if its scheduler has none, or if its
+    gangs cannot be made.
+    """
+    try:
+        objects = list(_objects_of_first_gangs(workload, profile, facts))
+        found = [profile.backend.disruption_mode(one) for one in objects]
+    except (Inexpressible, FactsUnavailable):
+        return []
+    return list(dict.fromkeys(mode for mode in found if mode is not None))
+
+
+def _objects_of_first_gangs(
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts
+) -> Iterator[list[Manifest]]:
+    made: PodCliqueSet | OptedInWorkload = workload
+    if isinstance(workload, PodCliqueSet):
+        record = record_of(workload, profile.name)
+    else:
+        made = _with_pods(workload, profile, facts)[0]
+        if no_gang(made) is not None:
+            return
+        record = _record(workload, made, profile)
+    for gang in islice(expected_gangs(made, facts), FIRST_GANGS):
+        yield gang_objects(gang, record, profile, facts)
 
 
 def translated(
@@ -136,11 +172,12 @@ def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> Clust
 
 
 def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
-    """Return the record of the workload that makes the pods; for a TrainJob with its own queues too, as for
-    its pods.
+    """Return the record of the workload that makes the pods; for a TrainJob with its own queues and disruption mode
+    too, as for its pods.
     """
-    queues = {**dict(workload.record.queues), **dict(made.record.queues)}
-    return replace(made.record, scheduler=profile.name, queues=tuple(sorted(queues.items())))
+    own, above = made.record, workload.record
+    queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
+    return replace(own, scheduler=profile.name, queues=queues, disruption=own.disruption or above.disruption)
 
 
 def _notes(

@@ -210,13 +210,14 @@ class GangReconciler:
         return ("written" if any(written) or pruned else "inStep"), None
 
     def _wanted(self, planned: Plan) -> list[_Wanted]:
-        found = []
-        for desired in planned.objects:
-            store = self._stores.of(desired)
-            metadata = desired["metadata"]
-            live = store.objects.get((metadata["namespace"], metadata["name"]))
-            found.append(_Wanted(store, to_apply(planned.profile.backend.adopt(desired, live)), live))
-        return found
+        backend = planned.profile.backend
+        stores = [self._stores.of(desired) for desired in planned.objects]
+        found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
+        settled = backend.settle(planned.objects, [live for live in found if live is not None])
+        return [
+            _Wanted(store, to_apply(backend.adopt(desired, live)), live)
+            for store, desired, live in zip(stores, settled, found, strict=True)
+        ]
 
     async def _reshape(
         self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen

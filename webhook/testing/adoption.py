@@ -98,6 +98,36 @@ class AdoptionChecks(Suite):
 
     @GENERATED
     @given(gang=plain_gangs(), data=st.data())
+    def test_settling_changes_no_name_and_nothing_of_a_new_gang(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        backend, desired = installed.backend, installed.objects(gang) or []
+        require(
+            backend.settle(deepcopy(desired), []) == desired,
+            "settle changes a gang that has no objects yet",
+            "change only what existing objects have decided",
+        )
+        live = [
+            _seen(found, data.draw(damaged(found))) for found in installed.written(gang) if data.draw(st.booleans())
+        ]
+        asked = deepcopy(live)
+        try:
+            settled = backend.settle(deepcopy(desired), asked)
+        except Malformed:
+            return
+        except Exception as error:
+            wrong = f"settle raised {error!r} for the live objects {live}"
+            raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
+        require(live == asked, "settle changed the live objects", "do not change them")
+        require(
+            [_head(one) for one in settled] == [_head(one) for one in desired],
+            "settle changed which objects the gang has, or their metadata",
+            "return the desired objects in their order, with other values in their spec",
+        )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
     def test_a_released_minimum_keeps_what_it_was(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
@@ -176,6 +206,11 @@ def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
     """Return `harmed` with the name and namespace by which a cluster still identifies the object."""
     metadata = harmed["metadata"] if isinstance(harmed["metadata"], dict) else {}
     return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
+
+
+def _head(manifest: Manifest) -> Manifest:
+    """Return what identifies an object."""
+    return {key: value for key, value in manifest.items() if key != "spec"}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable, Use
 from webhook.model.claims import claims_on
+from webhook.model.disruption import has_spare_pods
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.keys import Needed, ObjectKey
@@ -94,7 +95,7 @@ def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]
 def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
     """One finding for each clique that has, or may get, more pods than its minimum."""
     for member in workload.cliques:
-        if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
+        if has_spare_pods(member):
             place = member.path / "spec" / "minAvailable"
             yield Finding(at=place, found=member.min_available, why=why, remedy=remedy)
 

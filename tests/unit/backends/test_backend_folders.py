@@ -18,7 +18,7 @@ MORE = {
     "kai": {"subgroups"},
     "volcano": {"subgroups"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
-    "kube": {"generation", "groups", "frozen"},
+    "kube": {"generation", "groups", "frozen", "disruption"},
     # Koordinator reads gangs from annotations, as Go does.
     "koordinator": {"gang_settings", "gang_groups", "go_values"},
 }
@@ -36,6 +36,7 @@ SUBJECTS = {
     "gang_group",
     "tree",
     "agreement",
+    "disruption",
     "queue_object",
     "opted_in",
     "examples",

@@ -27,6 +27,9 @@ from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 
+# In each group and template of 1.37 if the gang needs every pod.
+ALL: Manifest = {"disruptionMode": {"all": {}}}
+
 
 def gang(minimum: int) -> Manifest:
     return {"gang": {"minCount": minimum}}
@@ -60,12 +63,13 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
         [
             {
                 "is": "v1alpha2 Workload demo-0",
-                "podGroupTemplates": [{"name": "gang", "schedulingPolicy": gang(5)}],
+                "podGroupTemplates": [{"name": "gang", "schedulingPolicy": gang(5), "disruptionMode": "PodGroup"}],
             },
             {
                 "is": "v1alpha2 PodGroup demo-0",
                 "podGroupTemplateRef": {"workload": {"workloadName": "demo-0", "podGroupTemplateName": "gang"}},
                 "schedulingPolicy": gang(5),
+                "disruptionMode": "PodGroup",
             },
         ],
     ),
@@ -76,12 +80,13 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
         [
             {
                 "is": "v1alpha2 Workload demo-0",
-                "podGroupTemplates": [{"name": "demo-0-wrk", "schedulingPolicy": gang(2)}],
+                "podGroupTemplates": [{"name": "demo-0-wrk", "schedulingPolicy": gang(2), "disruptionMode": "Pod"}],
             },
             {
                 "is": "v1alpha2 PodGroup demo-0-wrk",
                 "podGroupTemplateRef": {"workload": {"workloadName": "demo-0", "podGroupTemplateName": "demo-0-wrk"}},
                 "schedulingPolicy": gang(2),
+                "disruptionMode": "Pod",
             },
         ],
     ),
@@ -90,11 +95,15 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
         V1BETA1,
         {},
         [
-            {"is": "v1beta1 Workload demo-0", "podGroupTemplates": [{"name": "gang", "schedulingPolicy": gang(5)}]},
+            {
+                "is": "v1beta1 Workload demo-0",
+                "podGroupTemplates": [{"name": "gang", "schedulingPolicy": gang(5), **ALL}],
+            },
             {
                 "is": "v1beta1 PodGroup demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "gang"},
                 "schedulingPolicy": gang(5),
+                **ALL,
             },
         ],
     ),
@@ -109,9 +118,10 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                     {
                         "name": "root",
                         "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                        **ALL,
                         "podGroupTemplates": [
-                            {"name": "demo-0-lead", "schedulingPolicy": gang(1)},
-                            {"name": "demo-0-wrk", "schedulingPolicy": gang(4)},
+                            {"name": "demo-0-lead", "schedulingPolicy": gang(1), **ALL},
+                            {"name": "demo-0-wrk", "schedulingPolicy": gang(4), **ALL},
                         ],
                     }
                 ],
@@ -120,18 +130,21 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 "is": "v1alpha3 CompositePodGroup demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                **ALL,
             },
             {
                 "is": "v1beta1 PodGroup demo-0-lead",
                 "parentCompositePodGroupName": "demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-lead"},
                 "schedulingPolicy": gang(1),
+                **ALL,
             },
             {
                 "is": "v1beta1 PodGroup demo-0-wrk",
                 "parentCompositePodGroupName": "demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-wrk"},
                 "schedulingPolicy": gang(4),
+                **ALL,
             },
         ],
     ),
@@ -158,20 +171,23 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                     {
                         "name": "root",
                         "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                        **ALL,
                         "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]},
-                        "podGroupTemplates": [{"name": "demo-0-router", "schedulingPolicy": gang(1)}],
+                        "podGroupTemplates": [{"name": "demo-0-router", "schedulingPolicy": gang(1), **ALL}],
                         "compositePodGroupTemplates": [
                             {
                                 "name": "demo-0-pf-0",
                                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                                **ALL,
                                 "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
                                 "podGroupTemplates": [
                                     {
                                         "name": "demo-0-pf-0-lead",
                                         "schedulingPolicy": gang(1),
+                                        **ALL,
                                         "schedulingConstraints": {"topology": [{"key": "example.com/host"}]},
                                     },
-                                    {"name": "demo-0-pf-0-wrk", "schedulingPolicy": gang(4)},
+                                    {"name": "demo-0-pf-0-wrk", "schedulingPolicy": gang(4), **ALL},
                                 ],
                             }
                         ],
@@ -182,6 +198,7 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 "is": "v1alpha3 CompositePodGroup demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                **ALL,
                 "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]},
             },
             {
@@ -189,6 +206,7 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 "parentCompositePodGroupName": "demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0"},
                 "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                **ALL,
                 "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
             },
             {
@@ -196,12 +214,14 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 "parentCompositePodGroupName": "demo-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-router"},
                 "schedulingPolicy": gang(1),
+                **ALL,
             },
             {
                 "is": "v1beta1 PodGroup demo-0-pf-0-lead",
                 "parentCompositePodGroupName": "demo-0-demo-0-pf-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0-lead"},
                 "schedulingPolicy": gang(1),
+                **ALL,
                 "schedulingConstraints": {"topology": [{"key": "example.com/host"}]},
             },
             {
@@ -209,6 +229,7 @@ TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Mani
                 "parentCompositePodGroupName": "demo-0-demo-0-pf-0",
                 "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0-wrk"},
                 "schedulingPolicy": gang(4),
+                **ALL,
             },
         ],
     ),

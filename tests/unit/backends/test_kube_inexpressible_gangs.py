@@ -28,6 +28,7 @@ from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
+from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 
 CLASSES = {"high": PriorityClass(1000, is_default=False), "system-node-critical": PriorityClass(2000001000, False)}
@@ -128,6 +129,7 @@ def test_a_gang_without_members_is_not_written_yet(apis: frozenset[Api]) -> None
 
 
 def test_a_composite_never_has_the_name_of_a_member_of_its_gang() -> None:
+    together: Manifest = {"disruptionMode": {"all": {}}}
     # kube-scheduler 1.37 never finds room for such a PodGroup.
     assert bare(made(podgang(member("demo-0", 2)), TREE)) == [
         {
@@ -136,7 +138,10 @@ def test_a_composite_never_has_the_name_of_a_member_of_its_gang() -> None:
                 {
                     "name": "root",
                     "schedulingPolicy": {"gang": {"minGroupCount": 1}},
-                    "podGroupTemplates": [{"name": "demo-0", "schedulingPolicy": {"gang": {"minCount": 2}}}],
+                    **together,
+                    "podGroupTemplates": [
+                        {"name": "demo-0", "schedulingPolicy": {"gang": {"minCount": 2}}, **together}
+                    ],
                 }
             ],
         },
@@ -144,12 +149,14 @@ def test_a_composite_never_has_the_name_of_a_member_of_its_gang() -> None:
             "is": "v1alpha3 CompositePodGroup demo-0-root",
             "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
             "schedulingPolicy": {"gang": {"minGroupCount": 1}},
+            **together,
         },
         {
             "is": "v1beta1 PodGroup demo-0",
             "parentCompositePodGroupName": "demo-0-root",
             "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0"},
             "schedulingPolicy": {"gang": {"minCount": 2}},
+            **together,
         },
     ]
 

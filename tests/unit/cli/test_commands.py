@@ -92,6 +92,7 @@ profile default-scheduler
   apiGeneration: auto
   hierarchical: auto
   schedulerGates: unset
+  disruptionMode: auto
   gate: false
   enforcement: deny
 namespace team-a: scheduler unset, enforcement warn

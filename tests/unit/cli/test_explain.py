@@ -201,6 +201,21 @@ def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_ga
     assert json.loads(rollcall("explain", "-o", "json", "-", stdin=FINE).out)["assumed"] != []
 
 
+def test_the_disruption_mode_of_the_gangs_is_shown(rollcall: Run, config: str) -> None:
+    ran = rollcall("explain", "--config", config, "-", stdin=FINE)
+    heading = "    default-scheduler: runs as written\n"
+    assert f"{heading}        disruption mode single: preemption may take single pods of a running gang\n" in ran.out
+    labelled = FINE.replace("namespace: team-a", "namespace: team-a, labels: {rollcall.dev/disruption-mode: all}")
+    ran = rollcall("explain", "--config", config, "-", stdin=labelled)
+    assert f"{heading}        disruption mode all: preemption takes all pods of a gang, or none\n" in ran.out
+    (found,) = json.loads(rollcall("explain", "--config", config, "-o", "json", "-", stdin=labelled).out)["workloads"]
+    assert [(one["scheduler"], one["disruptionModes"]) for one in found["schedulers"]] == [
+        ("koord-scheduler", []),
+        ("default-scheduler", ["all"]),
+        ("lpx-scheduler", []),
+    ]
+
+
 def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")

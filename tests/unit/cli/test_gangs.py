@@ -34,6 +34,7 @@ from webhook.cli import gang_text
 from webhook.gangs import gang_view as looking
 from webhook.gangs.health import GangHealth, MemberHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.model.disruption import Disruption
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from webhook.telemetry import logs
 
@@ -83,12 +84,30 @@ def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -
     assert ran == (
         0,
         """\
-NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             WHY
-team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is missing
+NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             DISRUPTION  WHY
+team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  -           PodGroup demo-0-a is missing
 """,
         "",
     )
     assert cluster.writes == []
+
+
+def test_a_gang_is_shown_with_its_disruption_mode() -> None:
+    shown = io.StringIO()
+    out = Console(file=shown, width=200)
+    found = GangHealth("team-a", "demo-0", "default-scheduler", State.STARTED, "", disruption_mode=Disruption.ALL)
+    gang_text.GangTable([found], out).print([found])
+    gang_text.print_gang(found, (), out)
+    assert [line.rstrip() for line in shown.getvalue().splitlines()] == [
+        "NAMESPACE  GANG    SCHEDULER          BOUND  PODS  AGE  HEALTH   DISRUPTION  WHY",
+        "team-a     demo-0  default-scheduler  0/0    0     -    started  all",
+        "PodGang team-a/demo-0: started",
+        "    scheduler default-scheduler; 0 of the 0 pods that it needs to start are on nodes",
+        "    disruption mode all: preemption takes all pods of a gang, or none",
+        "",
+        "",
+    ]
+    assert found.as_json()["disruptionMode"] == "all"
 
 
 def test_gangs_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> None:

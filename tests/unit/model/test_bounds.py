@@ -22,7 +22,7 @@ from webhook.model.bounds import (
     unpacked,
     weight,
 )
-from webhook.model.group_tree import Disruption
+from webhook.model.disruption import Disruption
 from webhook.model.reading import Malformed
 
 

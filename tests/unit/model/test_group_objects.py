@@ -13,7 +13,8 @@ from webhook.backends.kube.facts import (
     read_pod_group,
     read_workload,
 )
-from webhook.model.group_tree import Disruption, Group
+from webhook.model.disruption import Disruption
+from webhook.model.group_tree import Group
 from webhook.model.reading import Malformed
 
 

@@ -27,9 +27,10 @@ from webhook.backends.kube.rules.examples import (
     root,
     workload,
 )
+from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.model.group_tree import Disruption, Group, Workload
+from webhook.model.group_tree import Group, Workload
 from webhook.model.known_objects import Namespace, PriorityClass, TopologyBinding
 from webhook.model.reading import Manifest
 

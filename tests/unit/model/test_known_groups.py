@@ -18,8 +18,9 @@ from webhook.backends.kube.facts import PROJECTIONS
 from webhook.backends.kube.groups import MOST_BELOW
 from webhook.backends.kube.rules.examples import TREE, branch, child_of, composite, known, leaf, member, pod_group, root
 from webhook.backends.kube.rules.examples import workload as workload_of
+from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.group_tree import Group, Groups, Workload
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
 

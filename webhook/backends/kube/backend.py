@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
-from webhook.backends.kube import frozen, gangs, pods
+from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
 from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
@@ -14,6 +14,7 @@ from webhook.backends.kube.rules import RULES
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
+from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
@@ -85,6 +86,12 @@ class KubeBackend(Backend[KubeSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def settle(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
+        return disruption.settled(desired, live)
+
+    def disruption_mode(self, objects: Sequence[Manifest]) -> Disruption | None:
+        return disruption.mode_in(objects)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from webhook.backends.base import Trees
+from webhook.backends.kube import disruption
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS, WORKLOADS
 from webhook.model.bounds import name_text
+from webhook.model.disruption import Disruption
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
-from webhook.model.group_tree import MAX_DEPTH, Disruption, Group, Groups, Workload
+from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Workload
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
@@ -26,8 +28,6 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
 # The groups of groups, which exist since 1.37.
 TREES = Trees(Resource(COMPOSITE, COMPOSITES.plural), "parentCompositePodGroupName")
-# How 1.36 and 1.37 state that the pods of a group are disrupted together or not at all.
-_TOGETHER = "PodGroup"
 
 
 class Template(NamedTuple):
@@ -59,15 +59,13 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
     """A group from the spec of a PodGroup or CompositePodGroup, or from a template. Raises `Malformed`."""
     of_1_36 = mapping(mapping(spec.get("podGroupTemplateRef")).get("workload"))
     reference = mapping(spec.get("workloadRef")) or of_1_36
-    mode = spec.get("disruptionMode")
-    together = mode == _TOGETHER if isinstance(mode, str) else mapping(mode).get("all") is not None
     return Group(
         composite=composite,
         minimum=minimum_in(spec, composite=composite),
         parent=parent or text(spec.get(TREES.parent)),
         workload=text(reference.get("workloadName")),
         template=text(reference.get("templateName")) or text(reference.get("podGroupTemplateName")),
-        disruption=Disruption.ALL if together else Disruption.SINGLE,
+        disruption=disruption.read(spec) or Disruption.SINGLE,
         topology=topology_in(spec),
         priority_class=text(spec.get("priorityClassName")),
         priority=integer(spec.get("priority")),
@@ -187,7 +185,7 @@ _GROUP: dict[str, Any] = {
     "policy": _POLICY,
     "schedulingConstraints": {"topology": [{"key": str}]},
     # A string in 1.36, and an object since.
-    "disruptionMode": (str, dict),
+    disruption.FIELD: (str, dict),
     "priorityClassName": str,
     "priority": int,
 }

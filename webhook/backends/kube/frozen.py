@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from webhook.backends.base import Frozen, Stage
 from webhook.backends.kube import keys
+from webhook.backends.kube.disruption import TEMPLATES
 from webhook.backends.kube.generation import GROUP, Generation
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 _Pair = tuple[Manifest, Manifest]
 _WHY = "the Workload API does not allow this change"
-_TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
-# Of a PodGroup and a CompositePodGroup. The API server fills in other fields (priority, disruptionMode); Rollcall does
-# not own them.
+# Of a PodGroup and a CompositePodGroup. Of the other immutable fields the API server fills in the priority, and `adopt`
+# keeps the disruptionMode.
 _FIXED = ("parentCompositePodGroupName", "workloadRef", "podGroupTemplateRef", "schedulingConstraints")
 
 
@@ -74,9 +74,9 @@ def _templates(workload: Manifest) -> dict[str, _Template]:
 
 
 def _below(holder: Mapping[str, Any], parent: str) -> Iterator[tuple[str, _Template]]:
-    for field in _TEMPLATES:
+    for field in TEMPLATES:
         for entry in map(mapping, sequence(holder.get(field))):
-            yield _name(entry), _template(entry, parent, composite=field == _TEMPLATES[1])
+            yield _name(entry), _template(entry, parent, composite=field == TEMPLATES[1])
             yield from _below(entry, _name(entry))
 
 

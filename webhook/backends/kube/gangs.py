@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
-from webhook.backends.kube import keys
+from webhook.backends.kube import disruption, keys
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
@@ -53,7 +53,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     _refuse_preferred(podgang)
     _refuse_class(record, spoken, facts)
     if spoken is Generation.TREE:
-        return _tree(podgang, record)
+        return _tree(podgang, _shared(podgang, record, settings, spoken))
     if settings.hierarchical == "required":
         raise inexpressible(
             "kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required, but the cluster does not serve it"
@@ -68,22 +68,26 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
     else:
         _limit(podgang.members, SPEC / "podgroups")
-    return _flat(podgang, record, spoken, merged=merged)
+    return _flat(podgang, _shared(podgang, record, settings, spoken), spoken, merged=merged)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimums from before Grove released its members to 0; at least one pod."""
+    """`desired` with the minimums from before Grove released its members to 0, at least one pod, and with the
+    disruption mode of `live`.
+    """
     api_version, kind = str(desired["apiVersion"]), desired["kind"]
-    if kind == "CompositePodGroup":
-        return desired
-    spec = dict(desired["spec"])
     recorded = mapping(mapping(live).get("spec"))
+    spec = dict(desired["spec"])
+    if kind != "Workload" and live is not None:
+        spec = disruption.kept(spec, recorded)
+    if kind == "CompositePodGroup":
+        return {**desired, "spec": spec}
     if kind == "PodGroup":
         spec["schedulingPolicy"] = _kept(spec["schedulingPolicy"], recorded.get("schedulingPolicy"))
     elif api_version.endswith("/v1alpha1"):
         spec["podGroups"] = _kept_in(spec["podGroups"], recorded.get("podGroups"), "policy")
     else:
-        for field in ("podGroupTemplates", "compositePodGroupTemplates"):
+        for field in disruption.TEMPLATES:
             if field in spec:
                 spec[field] = _kept_in(spec[field], recorded.get(field), "schedulingPolicy")
     return {**desired, "spec": spec}
@@ -95,7 +99,9 @@ def _kept_in(templates: list[Any], live: Any, policy: str) -> list[Any]:
     for template in templates:
         known = before.get(template["name"], {})
         found = {**template, policy: _kept(template[policy], known.get(policy))}
-        for field in ("podGroupTemplates", "compositePodGroupTemplates"):
+        if template["name"] in before:
+            found = disruption.kept(found, known)
+        for field in disruption.TEMPLATES:
             if field in found:
                 found[field] = _kept_in(found[field], known.get(field), policy)
         kept.append(found)
@@ -117,7 +123,7 @@ def _kept(policy: Any, live: Any) -> Any:
 # Flat: the Workload, and from 1.36 on one PodGroup per member.
 
 
-def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool) -> list[Manifest]:
+def _flat(podgang: PodGang, shared: Manifest, spoken: Generation, *, merged: bool) -> list[Manifest]:
     if merged:
         minimums = [(keys.MERGED, "", _sum(podgang.members))]
     else:
@@ -127,8 +133,6 @@ def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool)
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
         return [{**head, "spec": {"podGroups": entries}}]
-    # The class is part of PodGroup from 1.37 on. In 1.36 it is behind a separate gate, and the pods' priority counts.
-    shared = _shared(record) if spoken in CARRIES_CLASS else {}
     templates = [{"name": one, "schedulingPolicy": _gang(minimum), **shared} for one, _, minimum in minimums]
     groups = [
         _pod_group(
@@ -165,20 +169,24 @@ def _gang(minimum: int) -> Manifest:
     return {"gang": {"minCount": minimum}}
 
 
-def _shared(record: Record) -> Manifest:
-    return {} if record.priority_class is None else {"priorityClassName": record.priority_class}
+def _shared(podgang: PodGang, record: Record, settings: KubeSettings, spoken: Generation) -> Manifest:
+    """What all groups and templates of a gang have."""
+    # The class is part of PodGroup from 1.37 on. In 1.36 it is behind a separate gate, and the pods' priority counts.
+    named = spoken in CARRIES_CLASS and record.priority_class is not None
+    priority = {"priorityClassName": record.priority_class} if named else {}
+    return {**priority, **disruption.written(disruption.mode_of(podgang, record, settings), spoken)}
 
 
 # Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
 
 
-def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
+def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
     groups = _groups(podgang)
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
     taken = {keys.template(member.name) for member in podgang.members}
-    workload, shared = keys.workload(podgang.name), _shared(record)
+    workload = keys.workload(podgang.name)
     top = keys.root(podgang.name, by_name)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:

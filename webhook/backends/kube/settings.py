@@ -23,7 +23,7 @@ class KubeSettings(BackendSettings):
 
     `flat` decides what happens to a PodGang of several PodGroups without a CompositePodGroup to hold them together.
     `schedulerGates` are the feature gates of kube-scheduler, which no API shows. If unset, they are assumed to match
-    what the API server serves.
+    what the API server serves. `disruptionMode` is that of new gangs, unless their workload chooses another.
     """
 
     gangScheduling: bool = False
@@ -31,6 +31,7 @@ class KubeSettings(BackendSettings):
     apiGeneration: Literal["auto", "v1alpha1", "v1alpha2", "v1beta1"] = "auto"
     hierarchical: Annotated[Literal["auto", "required", "off"], BeforeValidator(unquoted_off)] = "auto"
     schedulerGates: list[Gate] | None = None
+    disruptionMode: Literal["auto", "all", "single"] = "auto"
 
 
 # What each rule of this scheduler is called with, besides what it judges.

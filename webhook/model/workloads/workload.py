@@ -12,7 +12,7 @@ from webhook.model.fields import SPEC, FieldPath
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.projections import Resource
 from webhook.model.reading import EMPTY, Manifest, flag, mapping, sequence, text
-from webhook.model.record import SCHEDULER_LABEL, queues_of, quota_of_template
+from webhook.model.record import SCHEDULER_LABEL, disruption_of, queues_of, quota_of_template
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.podtemplate import PodTemplate
 
@@ -175,7 +175,7 @@ class OptedInWorkload(ABC):
                 queues.setdefault(key, queue)
         quota = quota_of_template(self.metadata)
         ordered = tuple((key, queues[key]) for key in sorted(queues))
-        return Record(self.scheduler, quota, ordered, self.priority_class)
+        return Record(self.scheduler, quota, ordered, self.priority_class, disruption_of(self.labels))
 
 
 def template_at(raw: Mapping[str, Any], path: FieldPath) -> PodTemplate:

@@ -183,8 +183,9 @@ def test_kubernetes_1_36_gets_a_workload_and_a_pod_group_with_all_parts_merged()
     workload = _two()
     (gang,) = gangs_of(workload)
     reference = {"workload": {"workloadName": "demo", "podGroupTemplateName": "gang"}}
-    templates = [{"name": "gang", "schedulingPolicy": GANG_OF_FIVE}]
-    group = {"podGroupTemplateRef": reference, "schedulingPolicy": GANG_OF_FIVE}
+    together = {"disruptionMode": "PodGroup"}
+    templates = [{"name": "gang", "schedulingPolicy": GANG_OF_FIVE, **together}]
+    group = {"podGroupTemplateRef": reference, "schedulingPolicy": GANG_OF_FIVE, **together}
     assert _objects(gang, workload, "default-scheduler", _kube("v1alpha2")) == [
         _made("Workload", "v1alpha2", "demo", {"podGroupTemplates": templates}),
         _made("PodGroup", "v1alpha2", "demo", group),
@@ -195,23 +196,23 @@ def test_kubernetes_1_37_gets_a_tree_with_a_leaf_for_each_part() -> None:
     workload = _two()
     (gang,) = gangs_of(workload)
     root = {"gang": {"minGroupCount": 2}}
-    high = {"priorityClassName": "high"}
+    shared: Manifest = {"priorityClassName": "high", "disruptionMode": {"all": {}}}
 
     def leaf(name: str, pods: int) -> Manifest:
-        return {"name": name, "schedulingPolicy": {"gang": {"minCount": pods}}, **high}
+        return {"name": name, "schedulingPolicy": {"gang": {"minCount": pods}}, **shared}
 
     def pod_group(name: str, pods: int) -> Manifest:
         spec = {
             "parentCompositePodGroupName": "demo",
             "workloadRef": {"workloadName": "demo", "templateName": name},
             "schedulingPolicy": {"gang": {"minCount": pods}},
-            **high,
+            **shared,
         }
         return _made("PodGroup", "v1beta1", name, spec, name)
 
-    template: Manifest = {"name": "root", "schedulingPolicy": root, **high}
+    template: Manifest = {"name": "root", "schedulingPolicy": root, **shared}
     template["podGroupTemplates"] = [leaf("demo-driver", 1), leaf("demo-worker", 4)]
-    composite = {"workloadRef": {"workloadName": "demo", "templateName": "root"}, "schedulingPolicy": root, **high}
+    composite = {"workloadRef": {"workloadName": "demo", "templateName": "root"}, "schedulingPolicy": root, **shared}
     assert _objects(gang, workload, "default-scheduler", _kube("v1beta1")) == [
         _made("Workload", "v1beta1", "demo", {"compositePodGroupTemplates": [template]}),
         _made("CompositePodGroup", "v1alpha3", "demo", composite),

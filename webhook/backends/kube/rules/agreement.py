@@ -29,9 +29,10 @@ from webhook.backends.kube.rules.examples import (
     root,
 )
 from webhook.backends.kube.settings import RuleContext
+from webhook.model.disruption import Disruption
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.group_tree import MAX_DEPTH, Disruption, Group, Workload
+from webhook.model.group_tree import MAX_DEPTH, Group, Workload
 from webhook.model.keys import Needed
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule

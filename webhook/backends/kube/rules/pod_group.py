@@ -38,9 +38,10 @@ from webhook.backends.kube.rules.examples import (
     workload,
 )
 from webhook.backends.kube.settings import RuleContext
+from webhook.model.disruption import Disruption
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.group_tree import Disruption, Group
+from webhook.model.group_tree import Group
 from webhook.model.keys import Needed
 from webhook.model.stored_object import StoredObject
 from webhook.validators.creation_order import least_action

@@ -1,0 +1,251 @@
+"""The disruption mode of gangs on the real kube-scheduler of each version: the written form is accepted, a living gang
+keeps its mode without an event, and in 1.37 preemption takes a gang with mode `all` as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.grove_operator import Played
+from tests.e2e.programs import Program, eventually
+from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.rollcall_server import rollcall as command
+from tests.e2e.test_gang_starts import is_bound
+from tests.e2e.test_kube_gangs import GENERATIONS, configuration
+from tests.e2e.workloads import two_cliques
+
+Grove = Callable[[Manifest], Played]
+Nodes = Callable[..., list[str]]
+Rollcall = Callable[..., RollcallServer]
+Scheduler = Callable[[ControlPlane, str], Program]
+Reconcilers = Callable[..., ReconcilerProcess]
+
+LABEL = "rollcall.dev/disruption-mode"
+# The mode of each group by the label. 1.35 has no field. 1.36 drops it while its gate is off, and shows its default.
+FORMS: dict[str, dict[str, Any]] = {
+    "1.35": {"all": None, "single": None},
+    "1.36": {"all": "Pod", "single": "Pod"},
+    "1.37": {"all": {"all": {}}, "single": {"single": {}}},
+}
+SHOWN: dict[str, dict[str, str | None]] = {
+    "1.35": {"all": None, "single": None},
+    "1.36": {"all": "single", "single": "single"},
+    "1.37": {"all": "all", "single": "single"},
+}
+KINDS = {
+    "1.35": ("v1alpha1/workloads",),
+    "1.36": ("v1alpha2/workloads", "v1alpha2/podgroups"),
+    "1.37": ("v1beta1/workloads", "v1alpha3/compositepodgroups", "v1beta1/podgroups"),
+}
+POD_GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: default}
+spec:
+  podgroups:
+  - {name: demo-0-worker, minReplicas: 2, podReferences: []}
+"""
+
+
+def objects_of(plane: ControlPlane, namespace: str) -> list[Manifest]:
+    """The gang objects of a namespace."""
+    paths = (kind.replace("/", f"/namespaces/{namespace}/") for kind in KINDS[plane.version])
+    return [one for path in paths for one in plane.items(f"/apis/scheduling.k8s.io/{path}")]
+
+
+def specs_of(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:
+    """What each gang object says, by its uid."""
+    return {one["metadata"]["uid"]: one["spec"] for one in objects_of(plane, namespace)}
+
+
+def modes_of(plane: ControlPlane, namespace: str) -> list[Any]:
+    """The modes of the gang's groups; 1.35 has none."""
+    specs = list(specs_of(plane, namespace).values())
+    return [spec.get("disruptionMode") for spec in specs if "schedulingPolicy" in spec]
+
+
+def shown(plane: ControlPlane, config: Path, namespace: str) -> Any:
+    """The mode that `rollcall gangs` shows of the only gang of a namespace."""
+    printed = command("gangs", "--config", config, f"--kubeconfig={plane.kubeconfig}", "-n", namespace, "-o", "json")
+    (gang,) = json.loads(printed)["gangs"]
+    assert gang["state"] == "started"
+    return gang["disruptionMode"]
+
+
+def warnings_in(plane: ControlPlane, namespace: str) -> list[str]:
+    """The reasons of Rollcall's events."""
+    found = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    return [one["reason"] for one in found if one["reportingController"].startswith("rollcall")]
+
+
+def choose(plane: ControlPlane, namespace: str, mode: str) -> None:
+    plane.kubectl("label", "podcliqueset", "demo", "-n", namespace, f"{LABEL}={mode}", "--overwrite", check=True)
+
+
+@pytest.mark.every_version(since="1.35")
+@pytest.mark.parametrize("mode", ["all", "single"])
+def test_a_gang_keeps_the_mode_that_it_was_written_with(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    mode: str,
+) -> None:
+    scheduler(plane, "kube")
+    rollcall(plane, configuration())
+    forget_lease(plane)
+    running = reconciler(configuration())
+    running.until_leading()
+    nodes(1, cpu=8)
+    played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
+    played.lift_gates()
+    is_bound(played, 3)
+    running.until_settled()
+    expected = FORMS[plane.version][mode]
+    before = specs_of(plane, namespace)
+    assert {json.dumps(found) for found in modes_of(plane, namespace)} <= {json.dumps(expected)}
+    choose(plane, namespace, "single" if mode == "all" else "all")
+    played.lift_gates()
+    running.until_settled()
+    assert specs_of(plane, namespace) == before
+    assert warnings_in(plane, namespace) == []
+    assert shown(plane, running.config, namespace) == SHOWN[plane.version][mode]
+
+
+@pytest.mark.every_version(since="1.35")
+def test_a_gang_that_was_written_without_a_mode_stays_as_it_is(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    tmp_path: Path,
+) -> None:
+    """As a release wrote it that knew no mode."""
+    scheduler(plane, "kube")
+    rollcall(plane, configuration())
+    nodes(1, cpu=8)
+    played = grove(two_cliques("demo", namespace)).create()
+    offline = tmp_path / "rollcall.yaml"
+    offline.write_text(yaml.safe_dump(configuration(apiGeneration=GENERATIONS[plane.version])))
+    rendered = command("render", "--config", offline, "-", stdin=yaml.safe_dump(played.podgang("demo-0")))
+    written = [_without_mode(one) for one in yaml.safe_load_all(rendered)]
+    plane.apply(*written, options=("--server-side", "--field-manager=rollcall"), check=True)
+    played.lift_gates()
+    is_bound(played, 3)
+    before = specs_of(plane, namespace)
+    forget_lease(plane)
+    running = reconciler(configuration(disruptionMode="all"))
+    running.until_leading()
+    running.until_settled()
+    assert specs_of(plane, namespace) == before
+    assert warnings_in(plane, namespace) == []
+    assert shown(plane, running.config, namespace) == SHOWN[plane.version]["single"]
+    # A replacement joins the group of its siblings.
+    pod = played.pods()[0]["metadata"]["name"]
+    plane.kubectl("delete", "pod", pod, "-n", namespace, "--grace-period=0", "--force", check=True)
+    played.create_pod(played.cliques[0], 0)
+    played.lift_gates()
+    is_bound(played, 3)
+
+
+def _without_mode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_mode(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_mode(one) for key, one in value.items() if key != "disruptionMode"}
+
+
+@pytest.mark.parametrize(("mode", "victims"), [("all", 3), ("single", 1)])
+def test_preemption_takes_a_whole_gang_or_one_pod(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    important: str,
+    mode: str,
+    victims: int,
+) -> None:
+    """A pod of higher priority needs one of the three CPUs that the gang has."""
+    if plane.version != "1.37":
+        pytest.skip("before 1.37 the mode is behind a gate, which is off here")
+    scheduler(plane, "kube")
+    rollcall(plane, configuration())
+    forget_lease(plane)
+    running = reconciler(configuration())
+    running.until_leading()
+    nodes(1, cpu=3)
+    played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
+    played.lift_gates()
+    is_bound(played, 3)
+    container = {
+        "name": "main",
+        "image": "registry.example.com/main:1.0",
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    spec = {"priorityClassName": important, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": namespace}, "spec": spec}
+    plane.apply(pod, check=True)
+    eventually(lambda: preempted(played) >= victims, "the gang is preempted", timeout=60)
+    # Preemption marks all its victims before the next cycle of the scheduler.
+    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
+    assert preempted(played) == victims
+
+
+@pytest.fixture
+def important(plane: ControlPlane, namespace: str) -> Iterator[str]:
+    """A PriorityClass above that of the gangs."""
+    name = f"important-{namespace}"
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    plane.apply({**head, "value": 1000}, check=True)
+    yield name
+    plane.kubectl("delete", "priorityclass", name, check=True)
+
+
+def preempted(played: Played) -> int:
+    """How many of the three pods of a gang preemption has deleted, or is deleting."""
+    return 3 - sum("deletionTimestamp" not in pod["metadata"] for pod in played.pods())
+
+
+def nominated(plane: ControlPlane, namespace: str) -> bool:
+    spec = plane.get("pod", "urgent", namespace)
+    return "nominatedNodeName" in spec["status"] or "nodeName" in spec["spec"]
+
+
+@pytest.mark.long
+def test_1_36_stores_its_own_form_while_its_gate_is_on(tmp_path: Path) -> None:
+    plane = ControlPlane("1.36", "WorkloadAwarePreemption=true")
+    try:
+        for mode, form in (("all", "PodGroup"), ("single", "Pod")):
+            config = tmp_path / f"{mode}.yaml"
+            config.write_text(yaml.safe_dump(configuration(apiGeneration="v1alpha2", disruptionMode=mode)))
+            written = command("render", "--config", config, "-", stdin=POD_GANG.replace("demo-0", f"{mode}-0"))
+            strictly = ("apply", "--server-side", "--validate=strict", "-f", "-")
+            plane.kubectl(*strictly, stdin=written, check=True)
+            path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
+            (group,) = [one for one in plane.items(f"{path}/podgroups") if one["metadata"]["name"] == f"{mode}-0"]
+            (workload,) = [one for one in plane.items(f"{path}/workloads") if one["metadata"]["name"] == f"{mode}-0"]
+            assert group["spec"]["disruptionMode"] == form
+            assert [one["disruptionMode"] for one in workload["spec"]["podGroupTemplates"]] == [form]
+        refused = plane.kubectl(*strictly, stdin=written.replace("disruptionMode: Pod\n", "disruptionMode: PodGroup\n"))
+        assert refused.code == 1
+        assert "immutable" in refused.err
+    finally:
+        plane.close()
