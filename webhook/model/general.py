@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import (
     NAMESPACES,
     POD_CLIQUE_SETS,
@@ -13,7 +14,7 @@ from webhook.model.projections import (
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 
-_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)
+_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, POD_GANG_MAPS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)
 # For admission.
 GENERAL = (*_OF_GANGS, *OF_OPTED_IN_KINDS)
 

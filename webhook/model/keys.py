@@ -70,6 +70,7 @@ _PARTS = {
     "namespaces": "Namespace",
     "pod_clique_sets": "PodCliqueSet",
     "pod_gangs": "PodGang",
+    "pod_gang_maps": "PodGangMap",
     "bound_gangs": "bound pods of PodCliqueSet",
     "elastic_quotas": "ElasticQuota",
     "topology_bindings": "ClusterTopologyBinding",

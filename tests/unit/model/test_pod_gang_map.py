@@ -1,0 +1,70 @@
+"""PodGangMaps: which PodGangs a replica of a PodCliqueSet has."""
+
+from __future__ import annotations
+
+from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap, short_name
+
+ANCHOR = {"role": "Anchor", "epoch": "100", "podCliques": {"router": 2}, "pcsgReplicaIndices": {"decode": [0]}}
+TAIL = {"role": "Tail", "epoch": "101", "pcsgReplicaIndices": {"decode": [1]}, "dependsOn": ["100"]}
+SCALE_OUT = {"role": "ScaleOut", "epoch": "102", "pcsgReplicaIndices": {"decode": [2, 3]}, "dependsOn": ["100"]}
+
+
+def read(*entries: dict[str, object], name: str = "demo-0") -> PodGangMap:
+    raw = {"metadata": {"namespace": "team-a", "name": name}, "spec": {"entries": list(entries)}}
+    found = POD_GANG_MAPS.read(raw)
+    assert found is not None
+    key, value = found
+    assert key == ("team-a", name)
+    assert isinstance(value, PodGangMap)
+    return value
+
+
+def roles(found: PodGangMap, *podgangs: str) -> list[str | None]:
+    entries = [found.entry_of(podgang) for podgang in podgangs]
+    return [None if entry is None else entry.role for entry in entries]
+
+
+def test_finds_the_entry_of_a_pod_gang_by_its_name() -> None:
+    found = read(ANCHOR, TAIL, SCALE_OUT)
+    assert roles(found, "demo-0-100", "demo-0-101-decode-1", "demo-0-102-decode-3") == ["Anchor", "Tail", "ScaleOut"]
+
+
+def test_a_pod_gang_of_the_older_generation_has_no_entry() -> None:
+    found = read(ANCHOR, TAIL)
+    assert roles(found, "demo-0", "demo-0-decode-0", "demo-0-101-decode-0", "demo-0-102") == [None] * 4
+
+
+def test_the_pod_gangs_of_an_entry_wait_for_its_anchors() -> None:
+    found = read(ANCHOR, TAIL, SCALE_OUT)
+    assert found.anchors_of("demo-0-102-decode-2") == ["demo-0-100"]
+    assert found.anchors_of("demo-0-100") == []
+    assert found.anchors_of("demo-0") == []
+
+
+def test_knows_which_pod_cliques_any_entry_contains() -> None:
+    found = read(ANCHOR, TAIL)
+    names = ("demo-0-router", "demo-0-decode-1-worker", "demo-0-decode-2-worker", "demo-0-frontend", "other-0-router")
+    assert [found.covers(name) for name in names] == [True, True, False, False, False]
+
+
+def test_group_and_clique_names_may_contain_dashes_and_digits() -> None:
+    found = read({"role": "Tail", "epoch": "7", "pcsgReplicaIndices": {"a-1": [4]}})
+    assert found.covers("demo-0-a-1-4-b-2")
+    assert not found.covers("demo-0-a-1-b-2")
+    assert roles(found, "demo-0-7-a-1-4", "demo-0-7-a-1") == ["Tail", None]
+
+
+def test_what_has_no_pods_is_not_contained() -> None:
+    found = read({"role": "Anchor", "epoch": "7", "podCliques": {"router": 0}, "pcsgReplicaIndices": {"decode": []}})
+    assert not found.covers("demo-0-router")
+    assert not found.covers("demo-0-decode-0-worker")
+
+
+def test_a_name_over_63_characters_is_cut_as_grove_cuts_it() -> None:
+    name = "a" * 40 + "-0"
+    long = f"{name}-1795344276589742021-decode-1"
+    cut = "a" * 29 + "-h" + "b2df759a393c77306211ab94c9f37871"
+    assert short_name(long) == cut
+    found = read({**TAIL, "epoch": "1795344276589742021"}, name=name)
+    # The first releases did not cut names.
+    assert roles(found, cut, long) == ["Tail", "Tail"]
