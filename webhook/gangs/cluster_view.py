@@ -136,20 +136,20 @@ class ClusterView:
         if not self._pods.filled:
             raise FactsUnavailable("the pods of the gangs are not read yet")
         return bool(self._pods.of(key)) or any(
-            self._is_left(member, key, owner)
+            self._is_left(member, gang.gang, key.namespace, owner)
             for live in objects
             if (owner := controller_in(live["metadata"])) is not None and (gang := living_gang(live)) is not None
             for member in gang.members
         )
 
-    def _is_left(self, podclique: str, key: GangKey, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists, and only objects of the missing PodGang contain it."""
+    def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
+        """Whether a PodClique of the set `owner` exists and is in no other gang."""
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
-        known = (self.live.facts.pod_gang_maps or {}).get((key.namespace, f"{owner.name}-{replica}"))
+        known = (self.live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
         return (
-            self._pods.controllers.is_below(POD_CLIQUES, (key.namespace, podclique), owner.uid or "")
+            self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or "")
             and (known is None or known.covers(podclique))
-            and all(one.podgang == key.name for one in self.stores.holding(key.namespace, [podclique]))
+            and all(one.gang == gang for one in self.stores.holding(namespace, [podclique]))
         )
 
     def workload_uid(self, key: GangKey) -> str | None:

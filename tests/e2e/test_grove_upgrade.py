@@ -1,0 +1,233 @@
+"""An upgrade of Grove's operator under living gangs: every PodGang gets another name while its pods run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from tests.e2e.conftest import KOORDINATOR, gated, until_asked
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Scheduler
+from tests.e2e.grove_next_operator import NextPlayed
+from tests.e2e.grove_operator import Played
+from tests.e2e.programs import eventually
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.test_kube_gangs import configuration
+from tests.e2e.workloads import clique, pod_clique_set
+
+PlayNext = Callable[[Manifest], NextPlayed]
+
+# Each set has two gangs of this many pods.
+PODS = 5
+FEW, MANY = 2, 10
+CONFIGURATIONS = {"kube": configuration(), "koordinator": gated(KOORDINATOR)}
+
+
+def anchor_and_tail(name: str, namespace: str) -> Manifest:
+    """A set of two PodGangs: three pods in the anchor, and two that follow."""
+    cliques = clique("router", 1), clique("leader", 1), clique("worker", 1)
+    group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "minAvailable": 1}
+    return pod_clique_set(name, namespace, *cliques, groups=[group])
+
+
+class Upgrade:
+    """Living sets of the generation before, and the programs around them, which a test stops and starts."""
+
+    def __init__(self, plane: ControlPlane, name: str, reconcilers: Reconcilers, namespace: str, sets: int) -> None:
+        self.plane, self.namespace = plane, namespace
+        self._config, self._reconcilers = CONFIGURATIONS[name], reconcilers
+        self._server: RollcallServer | None = None
+        self.start_server()
+        self.reconciler = self.start_reconciler()
+        self.workloads = [anchor_and_tail(f"demo{number}", namespace) for number in range(sets)]
+        self.sets: list[NextPlayed] = []
+
+    def start_reconciler(self) -> ReconcilerProcess:
+        """Start the reconciler, and wait until it writes."""
+        self.reconciler = self._reconcilers(self._config)
+        self.reconciler.until_leading()
+        return self.reconciler
+
+    def start_server(self) -> None:
+        """Start the webhook, which knows nothing yet."""
+        self._server = RollcallServer(self.plane, self._config)
+        self._server.until_ready()
+        self._server.register()
+        until_asked(self.plane)
+
+    def stop_server(self) -> None:
+        """Stop the webhook."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def live(self, grove: Grove) -> None:
+        """Create the sets by the old operator, and wait until all pods are on nodes."""
+        old = [grove(workload).create() for workload in self.workloads]
+        for made in old:
+            made.lift_gates()
+        self.until_bound(old, 3)
+        for made in old:
+            made.lift_gates(made.podgangs[1])
+        self.until_bound(old, PODS)
+
+    @staticmethod
+    def until_bound(sets: list[Played] | list[NextPlayed], pods: int) -> None:
+        """Wait until so many pods of each set are on nodes."""
+
+        def bound() -> bool:
+            found = {made.name: len(made.bound()) for made in sets}
+            assert set(found.values()) == {pods}, found
+            return True
+
+        eventually(bound, f"{pods} pods of each set are on nodes", timeout=30)
+
+    def migrate(self, play_next: PlayNext) -> None:
+        """Replace the operator."""
+        self.sets = [play_next(workload) for workload in self.workloads]
+        for made in self.sets:
+            made.migrate()
+
+    def steps(self, play_next: PlayNext) -> Iterator[str]:
+        """Replace the operator, one write at a time."""
+        self.sets = [play_next(workload) for workload in self.workloads]
+        for made in self.sets:
+            yield from made.migration()
+
+    def delete_a_pod_of_each_gang(self) -> set[str]:
+        """Delete a pod of each PodGang; the uids of all other pods."""
+        deleted = []
+        for made in self.sets:
+            for name in made.podgangs:
+                pod = next(pod for pod in made.pods() if pod["metadata"]["labels"]["grove.io/podgang"] == name)
+                deleted.append(pod["metadata"]["uid"])
+                made.delete_pod(pod["metadata"]["name"])
+        return set(deleted)
+
+    def uids(self) -> set[str]:
+        """The uids of all pods."""
+        pods = self.plane.items(f"/api/v1/namespaces/{self.namespace}/pods")
+        return {pod["metadata"]["uid"] for pod in pods}
+
+    def is_whole_again(self) -> None:
+        """A pod of each gang is replaced, all are on nodes again, and no other pod was deleted."""
+        before = self.uids()
+        deleted = self.delete_a_pod_of_each_gang()
+        assert len(deleted) == 2 * len(self.sets)
+        self.until_bound(self.sets, PODS)
+        assert before - self.uids() == deleted
+
+
+@pytest.fixture
+def upgrade(
+    plane: ControlPlane, namespace: str, reconciler: Reconcilers, scheduler: Scheduler, nodes: Nodes, grove: Grove
+) -> Iterator[Callable[..., Upgrade]]:
+    made: list[Upgrade] = []
+
+    def start(name: str, sets: int = FEW) -> Upgrade:
+        scheduler(plane, name)
+        nodes(2, cpu=sets * PODS)
+        found = Upgrade(plane, name, reconciler, namespace, sets)
+        made.append(found)
+        found.live(grove)
+        return found
+
+    yield start
+    for one in made:
+        one.stop_server()
+
+
+@pytest.mark.every_version(since="1.35")
+def test_a_replaced_pod_joins_its_gang_after_the_upgrade_on_kube_scheduler(
+    upgrade: Callable[..., Upgrade], play_next: PlayNext
+) -> None:
+    found = upgrade("kube")
+    found.migrate(play_next)
+    found.is_whole_again()
+
+
+def test_a_replaced_pod_joins_its_gang_after_the_upgrade_on_koord_scheduler(
+    upgrade: Callable[..., Upgrade], play_next: PlayNext
+) -> None:
+    found = upgrade("koordinator")
+    found.migrate(play_next)
+    found.is_whole_again()
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_reconciler_may_be_stopped_during_the_upgrade(
+    upgrade: Callable[..., Upgrade], play_next: PlayNext, name: str
+) -> None:
+    upgrades_without_the_reconciler(upgrade(name), play_next)
+
+
+def upgrades_without_the_reconciler(found: Upgrade, play_next: PlayNext) -> None:
+    found.reconciler.program.stop()
+    found.migrate(play_next)
+    found.start_reconciler()
+    found.is_whole_again()
+
+
+def test_the_webhook_may_be_stopped_during_the_upgrade(upgrade: Callable[..., Upgrade], play_next: PlayNext) -> None:
+    upgrades_without_the_webhook(upgrade("koordinator"), play_next)
+
+
+def upgrades_without_the_webhook(found: Upgrade, play_next: PlayNext) -> None:
+    found.stop_server()
+    found.migrate(play_next)
+    found.start_server()
+    found.is_whole_again()
+
+
+def test_the_reconciler_may_crash_in_the_upgrade(upgrade: Callable[..., Upgrade], play_next: PlayNext) -> None:
+    upgrades_with_crashes(upgrade("kube"), play_next, 2)
+
+
+def upgrades_with_crashes(found: Upgrade, play_next: PlayNext, crashes: int) -> None:
+    """The reconciler is killed after steps that are random and always the same."""
+    # A set is marked, gets a map, new names for five PodCliques and as many pods, loses two PodGangs and gets two, and
+    # is unmarked.
+    steps = len(found.workloads) * 17
+    points, done = set(random.Random(18).sample(range(1, steps + 1), crashes)), 0
+    for done, _ in enumerate(found.steps(play_next), start=1):
+        if done in points:
+            found.reconciler.program.stop(kill=True)
+            found.start_reconciler()
+    assert done == steps
+    found.is_whole_again()
+
+
+STORIES: dict[str, Callable[[Upgrade, PlayNext], None]] = {
+    "reconciler": upgrades_without_the_reconciler,
+    "webhook": upgrades_without_the_webhook,
+    "crashes": partial(upgrades_with_crashes, crashes=10),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.every_version(since="1.35")
+@pytest.mark.parametrize(
+    "story",
+    STORIES.values(),
+    ids=STORIES,
+)
+def test_twenty_gangs_are_whole_again_on_kube_scheduler(
+    upgrade: Callable[..., Upgrade], play_next: PlayNext, story: Callable[[Upgrade, PlayNext], None]
+) -> None:
+    story(upgrade("kube", MANY), play_next)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "story",
+    STORIES.values(),
+    ids=STORIES,
+)
+def test_twenty_gangs_are_whole_again_on_koord_scheduler(
+    upgrade: Callable[..., Upgrade], play_next: PlayNext, story: Callable[[Upgrade, PlayNext], None]
+) -> None:
+    story(upgrade("koordinator", MANY), play_next)
