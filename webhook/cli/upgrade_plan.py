@@ -112,9 +112,8 @@ def _moves(written: Iterable[str]) -> dict[str, str]:
         old, _, new = one.partition("=")
         for name in (old, new):
             if name not in known:
-                raise typer.BadParameter(
-                    f"--scheduler {one}: {name!r} is not a scheduler; write FROM=TO, allowed: {', '.join(sorted(known))}"
-                )
+                allowed = ", ".join(sorted(known))
+                raise typer.BadParameter(f"--scheduler {one}: {name!r} is not a scheduler; allowed: {allowed}")
         if old == new or old in found:
             raise typer.BadParameter(f"--scheduler {one}: give each scheduler one other scheduler")
         found[old] = new

@@ -190,11 +190,7 @@ def _effects(upgrade: Upgrade, gang: LivingGang, cluster: Cluster, changes: Sequ
 def _steps(upgrade: Upgrade, verdicts: Iterable[Verdict]) -> Iterator[Step]:
     effects = list(dict.fromkeys(effect for one in verdicts for effect in one.effects))
     if Product.GROVE in upgrade.targets and Product.ROLLCALL not in upgrade.targets:
-        yield Step(
-            Product.ROLLCALL,
-            f"Rollcall comes before Grove: have {OWNERSHIP} or newer run, and repeat this command until no gang would "
-            "be stranded",
-        )
+        yield Step(Product.ROLLCALL, f"upgrade Rollcall before Grove, to {OWNERSHIP} or newer")
     for product in Product:
         if (to := upgrade.targets.get(product)) is not None:
             of_product = [effect for effect in effects if effect.product is product]

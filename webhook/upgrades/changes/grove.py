@@ -70,8 +70,8 @@ CHANGES = (
         since=_MAPS,
         why="Grove replaces the PodGang by one of another name; the gang objects are controlled by the old PodGang and "
         "deleted with it, so the first pod that is replaced waits for ever",
-        before=f"upgrade Rollcall to {OWNERSHIP} or newer first, and wait until its reconciler has taken the gang "
-        "objects over: then this command says that the gang continues",
+        before=f"wait until the reconciler of Rollcall {OWNERSHIP} or newer has taken the gang objects over; this "
+        "command then says that the gang continues",
         source=_SOURCE,
         hit=Example(_ALPHA_13, _OLD),
         spared=Example(_ALPHA_13, _NEW),
@@ -94,8 +94,8 @@ CHANGES = (
         _is_incomplete,
         Outcome.UNKNOWN,
         since=_MAPS,
-        why="Grove replaces the PodGang by one of another name, and some of the gang objects are missing or have another "
-        "controller",
+        why="Grove replaces the PodGang by one of another name, and some of the gang objects are missing or have "
+        "another controller",
         before="repair the gang first: `rollcall gangs` and `rollcall explain podgang/NAME` say what is wrong",
         source=_SOURCE,
         hit=Example(_ALPHA_13, replace(_NEW, missing=True)),
@@ -135,8 +135,8 @@ CHANGES = (
         _has_no_pods,
         Outcome.UNKNOWN,
         since=_MAPS,
-        why="with v0.1.0-alpha.12 a set that was at zero during the migration got a PodGangMap without entries, and its "
-        "pods were not created later; which release fixes it is not verified",
+        why="with v0.1.0-alpha.12 a set that was at zero during the migration got a PodGangMap without entries, and "
+        "its pods were not created later; which release fixes it is not verified",
         before="scale the set up before the upgrade, or delete it and create it again afterwards",
         source="https://github.com/ai-dynamo/grove/issues/808, https://github.com/ai-dynamo/grove/issues/809",
         hit=Example(_ALPHA_13, replace(_OLD, pods=0)),

@@ -59,8 +59,8 @@ CHANGES = (
         _has_a_twin,
         Outcome.UNKNOWN,
         until="0.17.2",
-        why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup as the PodGang, and "
-        "another namespace has a PodGang of that name: the two mix, and each may start in part",
+        why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup as the "
+        "PodGang, and another namespace has a PodGang of that name: the two mix, and each may start in part",
         before="rename one of the two sets, or upgrade to a KAI with #2095",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2138",
@@ -72,9 +72,8 @@ CHANGES = (
         Product.KAI,
         _is_ours,
         Outcome.CONTINUES,
-        since="0.17.2",
-        why="from this release on KAI identifies a PodGroup by its namespace and name. Rollcall's names are unique in the "
-        "cluster, with either",
+        why="KAI before #2095 identifies a PodGroup by its name alone, and newer releases by its namespace and name. "
+        "The names that Rollcall gives are unique in the cluster, so they stay",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095",
         hit=Example("0.17.2", _SERVICE),
         spared=Example("0.17.2", _GROVES),
@@ -85,8 +84,8 @@ CHANGES = (
         _is_a_job_set,
         Outcome.UNKNOWN,
         since="0.16.0",
-        why="from 0.16 on podgrouper makes a tree of subgroups for a JobSet, and before it one flat group; what it does "
-        "with the group of a running JobSet is not verified. If 0.16 runs already, nothing changes",
+        why="from 0.16 on podgrouper makes a tree of subgroups for a JobSet, and before it one flat group; what it "
+        "does with the group of a running JobSet is not verified. If 0.16 runs already, nothing changes",
         before="let running JobSets finish, or upgrade while none runs",
         source="https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/CHANGELOG.md (v0.16.0)",
         hit=Example("0.17", _JOB_SET),

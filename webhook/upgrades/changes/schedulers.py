@@ -66,8 +66,8 @@ CHANGES = (
         _asks_koordinator_for_topology,
         Outcome.UNKNOWN,
         until=str(topology.FIRST_VERSION),
-        why=f"Koordinator before {topology.FIRST_VERSION} ignores the topology of a gang, so a replaced pod may be placed "
-        "anywhere",
+        why=f"Koordinator before {topology.FIRST_VERSION} ignores the topology of a gang, so a replaced pod may be "
+        "placed anywhere",
         before=f"do not go below {topology.FIRST_VERSION} while gangs ask for a topology",
         source="https://github.com/koordinator-sh/koordinator/tree/v1.7.0/pkg/scheduler/frameworkext/networktopology",
         hit=Example("1.6.1", _PLACED),
@@ -90,10 +90,11 @@ CHANGES = (
         None,
         _moves,
         Outcome.CONTINUES,
-        why="the scheduler of a living workload is permanent, so it stays with {gang.scheduler}; new workloads get {to}",
+        why="the scheduler of a living workload is permanent, so it stays with {gang.scheduler}; new workloads get "
+        "{to}",
         before="keep {gang.scheduler} running and its profile enabled as long as one of its gangs lives",
-        after="delete and create the workload again to move it to {to}; `rollcall explain --scheduler {to}` says before "
-        "whether it could run there",
+        after="delete and create the workload again to move it to {to}; `rollcall explain --scheduler {to}` says "
+        "before whether it could run there",
         source="https://github.com/ai-dynamo/grove/blob/main/docs/proposals/375-scheduler-backend-framework/README.md "
         "(story 3)",
         hit=Example("", gang(), _MOVED),
