@@ -77,10 +77,11 @@ def test_the_plan_says_what_the_migration_does(
     forget_lease(plane)
     running = reconciler(KOORDINATOR)
     running.until_leading()
-    old, kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("old", "kept", "groves"))
+    grove(two_cliques("old", namespace)).create()
+    kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("kept", "groves"))
     empty = grove(two_cliques("empty", namespace)).create_podgangs()
     running.until_settled()
-    running.stop()
+    running.close()
     hand_over(plane, kept)
     patch(
         plane, f"{groves.path('podgangs')}/groves-0", {"metadata": {"labels": {"grove.io/scheduler-name": "volcano"}}}
@@ -92,8 +93,8 @@ def test_the_plan_says_what_the_migration_does(
         "groves-0": ("unknown", "grove/own-backend"),
         "empty-0": ("unknown", "grove/scaled-to-zero"),
     }
-    assert [one["product"] for one in plan["order"]][0] == "rollcall"
-    assert [one["product"] for one in plan["order"]][-1] == "grove"
+    products = [one["product"] for one in plan["order"]]
+    assert (products[0], products[-1]) == ("rollcall", "grove")
 
     for made in (groves, empty):
         plane.kubectl("delete", "podcliqueset", made.name, "-n", namespace, check=True)

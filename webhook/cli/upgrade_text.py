@@ -37,7 +37,7 @@ def print_plan(found: UpgradePlan, out: Console) -> None:
         _print_effect(effect, gangs, out)
     out.print(Text("Order", "bold"))
     for number, step in enumerate(found.steps, 1):
-        say(out, 1, f"{number}. {step.do}")
+        say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
     out.print()
     counted = ", ".join(f"{number} {outcome}" for outcome, number in reversed(found.counts.items()) if number)
     living = len(found.verdicts)

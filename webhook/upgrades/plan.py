@@ -188,7 +188,8 @@ def _effects(upgrade: Upgrade, gang: LivingGang, cluster: Cluster, changes: Sequ
 
 
 def _steps(upgrade: Upgrade, verdicts: Iterable[Verdict]) -> Iterator[Step]:
-    effects = list(dict.fromkeys(effect for one in verdicts for effect in one.effects))
+    found = dict.fromkeys(effect for one in verdicts for effect in one.effects)
+    effects = sorted(found, key=lambda effect: -effect.outcome.badness)
     if Product.GROVE in upgrade.targets and Product.ROLLCALL not in upgrade.targets:
         yield Step(Product.ROLLCALL, f"upgrade Rollcall before Grove, to {OWNERSHIP} or newer")
     for product in Product:

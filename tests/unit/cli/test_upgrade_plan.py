@@ -66,8 +66,8 @@ says that the gang continues
 
 Order
     1. upgrade Rollcall before Grove, to 0.4.0 or newer
-    2. wait until the reconciler of Rollcall 0.4.0 or newer has taken the gang objects over; this command then says that \
-the gang continues
+    2. wait until the reconciler of Rollcall 0.4.0 or newer has taken the gang objects over; this command then says \
+that the gang continues (grove/podgangs-deleted)
     3. upgrade grove to v0.1.0-alpha.13
 
 1 living gang: 1 would be stranded
