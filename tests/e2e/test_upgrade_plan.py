@@ -31,20 +31,20 @@ def patch(plane: ControlPlane, path: str, change: Manifest) -> None:
     plane.http.patch(path, content=json.dumps(change), headers=_MERGE).raise_for_status()
 
 
-def hand_over(plane: ControlPlane, made: Played) -> None:
-    """Have the PodCliqueSet control the gang's objects, as a later release of Rollcall does."""
-    metadata = made.workload["metadata"]
-    owner = {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodCliqueSet",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
+def control(plane: ControlPlane, made: Played, owner: Manifest, api_version: str) -> None:
+    """Have an object control the gang's objects: the PodGang as Rollcall 0.3.0 writes it, or the PodCliqueSet as later
+    releases do.
+    """
+    reference = {
+        "apiVersion": api_version,
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
         "controller": True,
-        "blockOwnerDeletion": True,
     }
     for found in objects_of(plane, made.namespace, made.podgangs[0]):
         path = f"{pod_groups(made.namespace)}/{found['metadata']['name']}"
-        patch(plane, path, {"metadata": {"ownerReferences": [owner]}})
+        patch(plane, path, {"metadata": {"ownerReferences": [reference]}})
 
 
 def said(plane: ControlPlane, running: ReconcilerProcess, *arguments: str, code: int) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def test_the_plan_says_what_the_migration_does(
     forget_lease(plane)
     running = reconciler(KOORDINATOR)
     running.until_leading()
-    grove(two_cliques("old", namespace)).create()
-    kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("kept", "groves"))
+    old, kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("old", "kept", "groves"))
     empty = grove(two_cliques("empty", namespace)).create_podgangs()
     running.until_settled()
     running.close()
-    hand_over(plane, kept)
+    control(plane, old, {"kind": "PodGang", **old.podgang("old-0")}, "scheduler.grove.io/v1alpha1")
+    control(plane, kept, {"kind": "PodCliqueSet", **kept.workload}, "grove.io/v1alpha1")
     patch(
         plane, f"{groves.path('podgangs')}/groves-0", {"metadata": {"labels": {"grove.io/scheduler-name": "volcano"}}}
     )

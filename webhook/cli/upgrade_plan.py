@@ -15,7 +15,7 @@ from webhook.installation.names import NAMESPACE
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
     from webhook.config.settings import Settings
-    from webhook.upgrades.living import LivingGang
+    from webhook.upgrades.present import PresentGang
     from webhook.upgrades.releases import Product, Release
 
 Targets = Annotated[
@@ -72,7 +72,7 @@ def upgrade_plan(
     if not upgrade.targets and not upgrade.moves:
         raise typer.BadParameter("say what is to be upgraded: --to PRODUCT=VERSION, or --scheduler FROM=TO")
     settings = None if config is None else configured(config)
-    found = planned(upgrade, asyncio.run(_living(settings, find(kubeconfig, context))))
+    found = planned(upgrade, asyncio.run(_present(settings, find(kubeconfig, context))))
     if output is Format.JSON:
         typer.echo(as_json_text(found.as_json()))
     else:
@@ -120,13 +120,13 @@ def _moves(written: Iterable[str]) -> dict[str, str]:
     return found
 
 
-async def _living(settings: Settings | None, access: Access) -> list[LivingGang]:
+async def _present(settings: Settings | None, access: Access) -> list[PresentGang]:
     """The living gangs of the cluster. Raises `FactsUnavailable`."""
     from webhook.doctor.installed import installed_settings
     from webhook.errors import FactsUnavailable
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure
-    from webhook.upgrades.living import living_gangs
+    from webhook.upgrades.present import present_gangs
 
     configure()
     if settings is None:
@@ -135,4 +135,4 @@ async def _living(settings: Settings | None, access: Access) -> list[LivingGang]
             # With other profiles the objects of a gang would not be looked for.
             raise FactsUnavailable(f"the installed configuration is not known ({unknown}); name a file with --config")
     async with looking(settings, access) as look:
-        return list(living_gangs(look.following.gangs, look.following.observed))
+        return list(present_gangs(look.following.gangs, look.following.observed))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.upgrades.living import Cluster, LivingGang
+from webhook.upgrades.present import Cluster, PresentGang
 from webhook.upgrades.releases import Product, Release
 
 
@@ -33,11 +33,11 @@ class Example(NamedTuple):
     """A gang in a cluster, and the release to which the product is upgraded."""
 
     to: str
-    gang: LivingGang
+    gang: PresentGang
     cluster: Cluster = Cluster()
 
 
-Concerns = Callable[[LivingGang, Cluster], bool]
+Concerns = Callable[[PresentGang, Cluster], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,6 @@ class Change:
         return (since is None or since <= release) and (until is None or release < until)
 
 
-def gang(name: str = "demo-0", scheduler: str | None = "koord-scheduler", **fields: object) -> LivingGang:
+def gang(name: str = "demo-0", scheduler: str | None = "koord-scheduler", **fields: object) -> PresentGang:
     """A gang for an example."""
-    return replace(LivingGang("default", name, scheduler), **fields)  # type: ignore[arg-type]
+    return replace(PresentGang("default", name, scheduler), **fields)  # type: ignore[arg-type]

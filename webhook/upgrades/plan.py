@@ -14,7 +14,7 @@ from webhook.gangs.key import POD_GANG
 from webhook.upgrades.change import Change, Outcome
 from webhook.upgrades.changes import ALL, UNREAD
 from webhook.upgrades.changes.rollcall import OWNERSHIP
-from webhook.upgrades.living import Cluster, LivingGang
+from webhook.upgrades.present import Cluster, PresentGang
 from webhook.upgrades.releases import Product, Release
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -69,7 +69,7 @@ class Effect:
 class Verdict:
     """What happens to a gang: its effects, the worst first."""
 
-    gang: LivingGang
+    gang: PresentGang
     effects: tuple[Effect, ...]
 
     @property
@@ -136,7 +136,7 @@ class UpgradePlan:
         }
 
 
-def upgrade_plan(upgrade: Upgrade, gangs: Sequence[LivingGang], changes: Sequence[Change] = ALL) -> UpgradePlan:
+def upgrade_plan(upgrade: Upgrade, gangs: Sequence[PresentGang], changes: Sequence[Change] = ALL) -> UpgradePlan:
     """The plan for these gangs."""
     names = Counter(one.name for one in gangs if one.kind == POD_GANG)
     twins = frozenset(name for name, count in names.items() if count > 1)
@@ -145,21 +145,21 @@ def upgrade_plan(upgrade: Upgrade, gangs: Sequence[LivingGang], changes: Sequenc
     return UpgradePlan(upgrade, verdicts, tuple(_steps(upgrade, verdicts)))
 
 
-def verdict(upgrade: Upgrade, gang: LivingGang, cluster: Cluster, changes: Sequence[Change] = ALL) -> Verdict:
+def verdict(upgrade: Upgrade, gang: PresentGang, cluster: Cluster, changes: Sequence[Change] = ALL) -> Verdict:
     """What happens to one gang."""
     found = [*_unknowns(upgrade, gang), *_effects(upgrade, gang, cluster, changes)]
     found.sort(key=lambda effect: -effect.outcome.badness)
     return Verdict(gang, tuple(found) or (Effect("", Outcome.CONTINUES, UNAFFECTED),))
 
 
-def _touches(product: Product, gang: LivingGang) -> bool:
+def _touches(product: Product, gang: PresentGang) -> bool:
     """Whether releases of a product can change what happens to a gang."""
     if product is Product.GROVE:
         return gang.kind == POD_GANG
     return gang.scheduler in {None, _SCHEDULERS.get(product, gang.scheduler)}
 
 
-def _unknowns(upgrade: Upgrade, gang: LivingGang) -> Iterator[Effect]:
+def _unknowns(upgrade: Upgrade, gang: PresentGang) -> Iterator[Effect]:
     """What is not known of the gang, or of the releases."""
     touching = [(product, to) for product, to in upgrade.targets.items() if _touches(product, gang)]
     if touching and gang.unknown:
@@ -172,7 +172,7 @@ def _unknowns(upgrade: Upgrade, gang: LivingGang) -> Iterator[Effect]:
             yield Effect("", Outcome.UNKNOWN, why, product, before="ask a newer release of Rollcall")
 
 
-def _effects(upgrade: Upgrade, gang: LivingGang, cluster: Cluster, changes: Sequence[Change]) -> Iterator[Effect]:
+def _effects(upgrade: Upgrade, gang: PresentGang, cluster: Cluster, changes: Sequence[Change]) -> Iterator[Effect]:
     for change in changes:
         if change.product is not None:
             to = upgrade.targets.get(change.product)

@@ -12,10 +12,12 @@ import pytest
 from tests.unit.cli.conftest import Run, answer_for_the_cluster
 from tests.unit.cli.test_gangs import CONFIG, quiet
 from tests.unit.cluster.scripted import failure
-from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
+from tests.unit.reconciler.opted_in_workloads import JOB_SET_PATH, job_set, put_workload
 from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, workload
 from webhook.gangs import gang_view
+from webhook.model.workloads.kinds import JOB_SETS, JOBS
 
 ALPHA_13 = "--to=grove=v0.1.0-alpha.13"
 
@@ -95,6 +97,23 @@ def test_a_plan_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> N
         "upgrade kai to 0.17",
         "upgrade grove to v0.1.0-alpha.13",
     ]
+
+
+def test_a_gang_that_podgrouper_makes_is_not_left_out(
+    rollcall: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = WritableWorld(*SERVED, POD_GROUPS, JOB_SETS, JOBS)
+    train = job_set("train", ("node", 2))
+    train["metadata"]["labels"] = {"rollcall.dev/scheduler": "kai-scheduler"}
+    put_workload(cluster, JOB_SET_PATH, train)
+    answer_for_the_cluster(cluster, monkeypatch)
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(CONFIG.replace("profiles: [", "profiles: [{name: kai-scheduler}, "))
+    ran = rollcall("upgrade-plan", "--to=kai=0.17", f"--config={file}", "-o", "json")
+    (found,) = json.loads(ran.out)["gangs"]
+    assert (found["kind"], found["workload"], found["scheduler"]) == ("JobSet", "train", "kai-scheduler")
+    assert (found["writer"], found["outcome"]) == ("scheduler", "unknown")
+    assert [one["change"] for one in found["effects"]] == ["kai/finishing-gangs", "kai/jobset-tree"]
 
 
 def test_a_change_of_scheduler(rollcall: Run, cluster: WritableWorld, config: str) -> None:

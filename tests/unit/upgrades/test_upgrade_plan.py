@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from webhook.upgrades.change import Outcome, gang
-from webhook.upgrades.living import LivingGang, Writer
 from webhook.upgrades.plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
+from webhook.upgrades.present import PresentGang, Writer
 from webhook.upgrades.releases import Product, Release
 
 OLD = gang("old", owners=frozenset({"PodGang"}))
@@ -20,7 +20,7 @@ KUBE = gang(
 JOB = gang("job", kind="Job", workload="job", owners=frozenset({"Job"}))
 
 
-def planned(*gangs: LivingGang, moves: dict[str, str] | None = None, **to: str) -> UpgradePlan:
+def planned(*gangs: PresentGang, moves: dict[str, str] | None = None, **to: str) -> UpgradePlan:
     targets = {Product(name): Release(version) for name, version in to.items()}
     return upgrade_plan(Upgrade(targets, moves or {}), gangs)
 
@@ -68,7 +68,7 @@ def test_the_steps_are_in_the_order_of_the_products() -> None:
     ]
 
 
-def test_a_living_gang_keeps_its_scheduler() -> None:
+def test_a_present_gang_keeps_its_scheduler() -> None:
     found = planned(OLD, KUBE, moves={"koord-scheduler": "kai-scheduler"})
     assert outcomes(found) == {"old": "continues", "kube": "continues"}
     assert [one.effects[0].why for one in found.verdicts] == [

@@ -12,7 +12,7 @@ from webhook.backends.kai.keys import NAME as KAI
 from webhook.gangs.key import POD_GANG
 from webhook.upgrades.change import Change, Example, Outcome, gang
 from webhook.upgrades.changes.rollcall import OWNERSHIP
-from webhook.upgrades.living import POD_CLIQUE_SET, Cluster, LivingGang, Writer
+from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang, Writer
 from webhook.upgrades.releases import Product
 
 _MAPS = "v0.1.0-alpha.12"
@@ -20,40 +20,40 @@ _ALPHA_13 = "v0.1.0-alpha.13"
 _SOURCE = "https://github.com/ai-dynamo/grove/pull/778"
 
 
-def _migrates(one: LivingGang, _: Cluster) -> bool:
+def _migrates(one: PresentGang, _: Cluster) -> bool:
     return one.kind == POD_GANG and not one.migrated
 
 
-def _ours(one: LivingGang, cluster: Cluster) -> bool:
+def _ours(one: PresentGang, cluster: Cluster) -> bool:
     """Whether Grove replaces the PodGang of pods that belong to objects of Rollcall's."""
     return _migrates(one, cluster) and one.writer is Writer.ROLLCALL and one.pods > 0
 
 
-def _goes_with_its_podgang(one: LivingGang, cluster: Cluster) -> bool:
+def _goes_with_its_podgang(one: PresentGang, cluster: Cluster) -> bool:
     return _ours(one, cluster) and POD_GANG in one.owners
 
 
-def _is_independent(one: LivingGang, cluster: Cluster) -> bool:
+def _is_independent(one: PresentGang, cluster: Cluster) -> bool:
     return _ours(one, cluster) and one.owners == {POD_CLIQUE_SET} and not one.missing
 
 
-def _is_incomplete(one: LivingGang, cluster: Cluster) -> bool:
+def _is_incomplete(one: PresentGang, cluster: Cluster) -> bool:
     return _ours(one, cluster) and (one.missing or bool(one.owners - {POD_GANG, POD_CLIQUE_SET}))
 
 
-def _is_groves(one: LivingGang, cluster: Cluster) -> bool:
+def _is_groves(one: PresentGang, cluster: Cluster) -> bool:
     return _migrates(one, cluster) and one.writer is Writer.GROVE and one.pods > 0
 
 
-def _is_groves_on_kai(one: LivingGang, cluster: Cluster) -> bool:
+def _is_groves_on_kai(one: PresentGang, cluster: Cluster) -> bool:
     return _is_groves(one, cluster) and one.scheduler == KAI
 
 
-def _has_no_pods(one: LivingGang, cluster: Cluster) -> bool:
+def _has_no_pods(one: PresentGang, cluster: Cluster) -> bool:
     return _migrates(one, cluster) and not one.pods
 
 
-def _is_migrated(one: LivingGang, _: Cluster) -> bool:
+def _is_migrated(one: PresentGang, _: Cluster) -> bool:
     return one.kind == POD_GANG and one.migrated
 
 

@@ -12,23 +12,23 @@ from dataclasses import replace
 from webhook.backends.kai.keys import NAME
 from webhook.model.workloads.kinds import JOB_SETS
 from webhook.upgrades.change import Change, Example, Outcome, gang
-from webhook.upgrades.living import ALWAYS, Cluster, LivingGang, Writer
+from webhook.upgrades.present import ALWAYS, Cluster, PresentGang, Writer
 from webhook.upgrades.releases import Product
 
 
-def _may_finish(one: LivingGang, _: Cluster) -> bool:
+def _may_finish(one: PresentGang, _: Cluster) -> bool:
     return one.scheduler == NAME and (one.writer is Writer.SCHEDULER or bool(one.restarts - {ALWAYS}))
 
 
-def _has_a_twin(one: LivingGang, cluster: Cluster) -> bool:
+def _has_a_twin(one: PresentGang, cluster: Cluster) -> bool:
     return one.scheduler == NAME and one.writer is Writer.GROVE and one.name in cluster.twins
 
 
-def _is_ours(one: LivingGang, _: Cluster) -> bool:
+def _is_ours(one: PresentGang, _: Cluster) -> bool:
     return one.scheduler == NAME and one.writer is Writer.ROLLCALL
 
 
-def _is_a_job_set(one: LivingGang, _: Cluster) -> bool:
+def _is_a_job_set(one: PresentGang, _: Cluster) -> bool:
     return one.scheduler == NAME and one.kind == JOB_SETS.api.kind
 
 

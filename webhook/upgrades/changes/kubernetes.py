@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from webhook.backends.kube.generation import GROUP
 from webhook.upgrades.change import Change, Concerns, Example, Outcome, gang
-from webhook.upgrades.living import Cluster, LivingGang
+from webhook.upgrades.present import Cluster, PresentGang
 from webhook.upgrades.releases import Product
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -15,13 +15,13 @@ _AFTER = "create the workload again, with Rollcall running and the new version o
 
 
 def _has(version: str) -> Concerns:
-    def concerns(one: LivingGang, _: Cluster) -> bool:
+    def concerns(one: PresentGang, _: Cluster) -> bool:
         return f"{GROUP}/{version}" in one.versions
 
     return concerns
 
 
-def _of(version: str) -> LivingGang:
+def _of(version: str) -> PresentGang:
     return gang(scheduler=DEFAULT_SCHEDULER, versions=frozenset({f"{GROUP}/{version}"}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webhook.gangs.key import POD_GANG
 from webhook.upgrades.change import Change, Example, Outcome, gang
-from webhook.upgrades.living import POD_CLIQUE_SET, Cluster, LivingGang, Writer
+from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang, Writer
 from webhook.upgrades.releases import Product
 
 # The first release whose reconciler has the gang objects controlled by the PodCliqueSet.
@@ -12,11 +12,11 @@ OWNERSHIP = "0.4.0"
 _SOURCE = "https://github.com/ai-dynamo/grove/pull/778"
 
 
-def _is_taken_over(one: LivingGang, _: Cluster) -> bool:
+def _is_taken_over(one: PresentGang, _: Cluster) -> bool:
     return one.writer is Writer.ROLLCALL and POD_GANG in one.owners
 
 
-def _was_taken_over(one: LivingGang, _: Cluster) -> bool:
+def _was_taken_over(one: PresentGang, _: Cluster) -> bool:
     return one.writer is Writer.ROLLCALL and POD_CLIQUE_SET in one.owners
 
 

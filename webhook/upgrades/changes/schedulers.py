@@ -12,7 +12,7 @@ from webhook.backends.koordinator import topology
 from webhook.backends.volcano import backend as volcano
 from webhook.model.version import Version
 from webhook.upgrades.change import Change, Concerns, Example, Outcome, gang
-from webhook.upgrades.living import Cluster, LivingGang
+from webhook.upgrades.present import Cluster, PresentGang
 from webhook.upgrades.releases import Product
 
 # The release before the first one, for an example.
@@ -20,7 +20,7 @@ _OLDEST = "0.1.0"
 
 
 def _of(scheduler: str) -> Concerns:
-    def concerns(one: LivingGang, _: Cluster) -> bool:
+    def concerns(one: PresentGang, _: Cluster) -> bool:
         return one.scheduler == scheduler
 
     return concerns
@@ -42,11 +42,11 @@ def _too_old(product: Product, backend: type[Backend[Any]], first: Version, sour
     )
 
 
-def _asks_koordinator_for_topology(one: LivingGang, _: Cluster) -> bool:
+def _asks_koordinator_for_topology(one: PresentGang, _: Cluster) -> bool:
     return one.scheduler == koordinator.KoordinatorBackend.name and one.topology
 
 
-def _moves(one: LivingGang, cluster: Cluster) -> bool:
+def _moves(one: PresentGang, cluster: Cluster) -> bool:
     return one.scheduler in cluster.moves
 
 

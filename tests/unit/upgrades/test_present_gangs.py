@@ -17,7 +17,7 @@ from webhook.gangs.roster import Roster
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
-from webhook.upgrades.living import LivingGang, Writer, living_gang, living_gangs
+from webhook.upgrades.present import PresentGang, Writer, present_gang, present_gangs
 
 POD_GROUP = "scheduling.sigs.k8s.io/v1alpha1"
 SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
@@ -37,8 +37,8 @@ def observed(gang: Manifest | None = None, objects: Mapping[str, Manifest] | Non
     return found._replace(**changes)
 
 
-def living(*arguments: Any, **changes: Any) -> LivingGang:
-    found = living_gang(observed(*arguments, **changes))
+def living(*arguments: Any, **changes: Any) -> PresentGang:
+    found = present_gang(observed(*arguments, **changes))
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def controlled_by(owner: Mapping[str, Any] | None) -> dict[str, Manifest]:
 
 
 def test_a_gang_of_rollcalls() -> None:
-    assert living() == LivingGang(
+    assert living() == PresentGang(
         "default",
         "demo-0",
         "koord-scheduler",
@@ -62,7 +62,7 @@ def test_a_gang_of_rollcalls() -> None:
     )
 
 
-def test_the_controllers_of_its_objects_count_whoever_they_are() -> None:
+def test_the_controllers_of_its_objects_are_read_from_the_objects() -> None:
     assert living(None, controlled_by(SET)).owners == {"PodCliqueSet"}
     assert living(None, controlled_by(None)).owners == {""}
     one, other = in_step()
@@ -132,7 +132,7 @@ def test_objects_that_are_not_known(record: Record | None, unknown: str) -> None
 
 
 def test_a_gang_that_is_being_deleted_does_not_live() -> None:
-    assert living_gang(observed(podgang(deletionTimestamp="2026-01-01T00:00:00Z"), {})) is None
+    assert present_gang(observed(podgang(deletionTimestamp="2026-01-01T00:00:00Z"), {})) is None
 
 
 def test_a_gang_that_cannot_be_read_is_not_left_out() -> None:
@@ -142,7 +142,7 @@ def test_a_gang_that_cannot_be_read_is_not_left_out() -> None:
         return observed() if key.name == "demo-0" else None
 
     keys = [GangKey("default", "gone"), GangKey("default", "demo-0"), GangKey("default", "broken")]
-    broken, whole_gang = living_gangs(keys, seen)
+    broken, whole_gang = present_gangs(keys, seen)
     assert whole_gang == living()
     assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, Writer.OTHER)
     assert broken.unknown == f"it cannot be read: {Malformed('nothing', 'a list')}"

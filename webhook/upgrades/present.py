@@ -33,12 +33,12 @@ class Writer(StrEnum):
     GROVE = "grove"
     # The scheduler itself, such as KAI's podgrouper for Jobs.
     SCHEDULER = "scheduler"
-    # Nobody, or a program that Rollcall does not know.
+    # No program, or one that Rollcall does not know.
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
-class LivingGang:
+class PresentGang:
     """A gang that has not ended and is not being deleted.
 
     `pods` is how many it has. `owners` are the kinds of the controllers of its objects ("" for an object without one),
@@ -83,15 +83,15 @@ _SKIPPED = {
 }
 
 
-def living_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observed | None]) -> Iterator[LivingGang]:
+def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observed | None]) -> Iterator[PresentGang]:
     """The living gangs among those with these keys; `observed` returns what is known of one."""
     for key in sorted(keys):
         try:
             seen = observed(key)
-            if seen is not None and (found := living_gang(seen)) is not None:
+            if seen is not None and (found := present_gang(seen)) is not None:
                 yield found
         except (Malformed, FactsUnavailable) as error:
-            yield LivingGang(
+            yield PresentGang(
                 key.namespace,
                 key.name,
                 None,
@@ -103,7 +103,7 @@ def living_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observed
             )
 
 
-def living_gang(seen: Observed) -> LivingGang | None:
+def present_gang(seen: Observed) -> PresentGang | None:
     """What is known of a gang; None if it has ended or is being deleted. Raises `Malformed`."""
     health, podgang = judge(seen), seen.podgang
     if health.state in {State.LEAVING, State.ENDED}:
@@ -112,7 +112,7 @@ def living_gang(seen: Observed) -> LivingGang | None:
     live = {_place(one): one for one in (*seen.own, *(found for found in wanted if found is not None))}.values()
     controllers = [controller_in(one["metadata"]) for one in live]
     scheduler = text(podgang.labels.get(GROVE_SCHEDULER_LABEL)) if writer is Writer.GROVE else health.scheduler
-    return LivingGang(
+    return PresentGang(
         health.namespace,
         health.name,
         scheduler,
