@@ -19,6 +19,7 @@ from webhook.cli.reconcile import reconcile
 from webhook.cli.render import render
 from webhook.cli.rules import rules
 from webhook.cli.serve import serve
+from webhook.cli.upgrade_plan import upgrade_plan
 
 app = typer.Typer(
     name="rollcall",
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (check, doctor, explain, metrics, reconcile, render, rules, serve):
+for command in (check, doctor, explain, metrics, reconcile, render, rules, serve, upgrade_plan):
     app.command()(command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(config_app, name="config")

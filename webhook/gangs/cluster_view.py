@@ -192,13 +192,21 @@ class ClusterView:
 
     def health(self, key: GangKey) -> GangHealth | None:
         """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`."""
-        podgang, facts = self.gang(key), self.live.facts
-        if podgang is None or is_elsewhere(podgang, facts, self._settings):
+        podgang = self.gang(key)
+        if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
             return None
+        return judge(self._observed(key, podgang))
+
+    def observed(self, key: GangKey) -> Observed | None:
+        """What is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
+        podgang = self.gang(key)
+        return None if podgang is None else self._observed(key, podgang)
+
+    def _observed(self, key: GangKey, podgang: PodGang) -> Observed:
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
-        return judge(Observed(podgang, found, self._object, own, known, facts, self._settings))
+        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings)
 
     def unready(self) -> Iterator[str]:
         """Messages about what must still be read before a write."""

@@ -39,6 +39,7 @@ NOT_RUN = {
     "export PATH=": "the test has its own PATH",
     "rollcall doctor": "needs a cluster; tests/e2e/test_doctor.py runs it",
     "rollcall gangs": "needs a cluster; tests/e2e/test_gang_health.py runs it",
+    "rollcall upgrade-plan ": "needs a cluster; tests/e2e/test_upgrade_plan.py runs it",
     "rollcall explain podgang/": "needs a cluster; tests/e2e/test_gang_health.py runs it",
     "rollcall reconcile ": "needs a cluster; tests/e2e/test_reconciler.py runs it",
     "rollcall serve ": "needs a cluster; tests/e2e/rollcall_server.py starts it",

@@ -1,0 +1,148 @@
+"""What an upgrade plan reads of a gang: who writes its objects, who controls them, and in which version they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.gangs.judged_gangs import FACTS, in_step, podgang, whole
+from tests.unit.worlds import koordinator
+from webhook.errors import FactsUnavailable
+from webhook.gangs.health import Observed
+from webhook.gangs.key import GangKey
+from webhook.gangs.roster import Roster
+from webhook.model.keys import Record
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.workloads.podgang import PodGang
+from webhook.upgrades.present import PresentGang, Writer, present_gang, present_gangs
+
+POD_GROUP = "scheduling.sigs.k8s.io/v1alpha1"
+SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
+
+
+def observed(gang: Manifest | None = None, objects: Mapping[str, Manifest] | None = None, **changes: Any) -> Observed:
+    live = in_step(gang) if objects is None else objects
+    found = Observed(
+        PodGang(gang or podgang()),
+        Roster(tuple(whole(node="n1"))),
+        lambda desired: live.get(desired["metadata"]["name"]),
+        [],
+        None,
+        FACTS,
+        koordinator(standalone=False),
+    )
+    return found._replace(**changes)
+
+
+def living(*arguments: Any, **changes: Any) -> PresentGang:
+    found = present_gang(observed(*arguments, **changes))
+    assert found is not None
+    return found
+
+
+def controlled_by(owner: Mapping[str, Any] | None) -> dict[str, Manifest]:
+    owners = [] if owner is None else [dict(owner)]
+    return {
+        name: {**one, "metadata": {**one["metadata"], "ownerReferences": owners}} for name, one in in_step().items()
+    }
+
+
+def test_a_gang_of_rollcalls() -> None:
+    assert living() == PresentGang(
+        "default",
+        "demo-0",
+        "koord-scheduler",
+        pods=3,
+        owners=frozenset({"PodGang"}),
+        versions=frozenset({POD_GROUP}),
+        restarts=frozenset({"Always"}),
+    )
+
+
+def test_the_controllers_of_its_objects_are_read_from_the_objects() -> None:
+    assert living(None, controlled_by(SET)).owners == {"PodCliqueSet"}
+    assert living(None, controlled_by(None)).owners == {""}
+    one, other = in_step()
+    mixed = {one: controlled_by(SET)[one], other: in_step()[other]}
+    assert living(None, mixed).owners == {"PodCliqueSet", "PodGang"}
+
+
+def test_an_object_that_is_no_longer_wanted_counts_too() -> None:
+    kept = {**next(iter(in_step().values())), "apiVersion": "old.example/v1"}
+    assert living(None, None, own=[kept]).versions == {POD_GROUP, "old.example/v1"}
+
+
+def test_a_missing_object_is_noticed() -> None:
+    assert living(None, {}).missing
+
+    def unserved(_: Manifest) -> Manifest:
+        raise FactsUnavailable("the cluster does not serve it")
+
+    assert living(live=unserved).missing
+
+
+def test_pods_say_whether_they_can_finish() -> None:
+    batch = whole(node="n1", spec={"schedulerName": "koord-scheduler", "restartPolicy": "Never"})
+    assert living(roster=Roster(tuple(batch))).restarts == {"Never"}
+
+
+def test_a_migrated_podgang_has_an_epoch() -> None:
+    assert not living().migrated
+    assert living(podgang(labels={"grove.io/epoch": "1788533963425275530"})).migrated
+
+
+def test_a_gang_asks_for_a_placement() -> None:
+    placed = podgang()
+    placed["spec"]["topologyConstraint"] = {"packConstraint": {"preferred": "example.com/rack"}}
+    assert living(placed, {}).topology
+
+
+@pytest.mark.parametrize(
+    ("labels", "writer", "scheduler", "unknown"),
+    [
+        ({"grove.io/scheduler-name": "kai-scheduler"}, Writer.GROVE, "kai-scheduler", ""),
+        (
+            {"grove.io/external-workload-managed": "true"},
+            Writer.OTHER,
+            "koord-scheduler",
+            "another program writes its objects",
+        ),
+    ],
+)
+def test_other_writers(labels: dict[str, str], writer: Writer, scheduler: str, unknown: str) -> None:
+    found = living(podgang(labels=labels), {})
+    assert (found.writer, found.scheduler, found.unknown) == (writer, scheduler, unknown)
+
+
+@pytest.mark.parametrize(
+    ("record", "unknown"),
+    [
+        (Record(None), "Rollcall did not admit its workload, so it made no gang of it"),
+        (Record("volcano"), "its recorded scheduler is not a profile of the configuration"),
+        (None, "its objects cannot be made: the PodCliqueSet default/demo of the PodGang is not known"),
+    ],
+)
+def test_objects_that_are_not_known(record: Record | None, unknown: str) -> None:
+    known = {} if record is None else {("default", "demo"): record}
+    found = living(facts=replace(FACTS, pod_clique_sets=known))
+    assert (found.writer, found.unknown) == (Writer.OTHER, unknown)
+
+
+def test_a_gang_that_is_being_deleted_does_not_live() -> None:
+    assert present_gang(observed(podgang(deletionTimestamp="2026-01-01T00:00:00Z"), {})) is None
+
+
+def test_a_gang_that_cannot_be_read_is_not_left_out() -> None:
+    def seen(key: GangKey) -> Observed | None:
+        if key.name == "broken":
+            raise Malformed("nothing", "a list")
+        return observed() if key.name == "demo-0" else None
+
+    keys = [GangKey("default", "gone"), GangKey("default", "demo-0"), GangKey("default", "broken")]
+    broken, whole_gang = present_gangs(keys, seen)
+    assert whole_gang == living()
+    assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, Writer.OTHER)
+    assert broken.unknown == f"it cannot be read: {Malformed('nothing', 'a list')}"

@@ -1,0 +1,160 @@
+"""The plan of an upgrade for several gangs: the worst counts, the steps are in order, and what is not known is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook.upgrades.change import Outcome, gang
+from webhook.upgrades.plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
+from webhook.upgrades.present import PresentGang, Writer
+from webhook.upgrades.releases import Product, Release
+
+OLD = gang("old", owners=frozenset({"PodGang"}))
+NEW = gang("new", owners=frozenset({"PodCliqueSet"}))
+KUBE = gang(
+    "kube",
+    "default-scheduler",
+    owners=frozenset({"PodGang"}),
+    versions=frozenset({"scheduling.k8s.io/v1alpha2"}),
+)
+JOB = gang("job", kind="Job", workload="job", owners=frozenset({"Job"}))
+
+
+def planned(*gangs: PresentGang, moves: dict[str, str] | None = None, **to: str) -> UpgradePlan:
+    targets = {Product(name): Release(version) for name, version in to.items()}
+    return upgrade_plan(Upgrade(targets, moves or {}), gangs)
+
+
+def outcomes(found: UpgradePlan) -> dict[str, str]:
+    return {one.gang.name: one.outcome.value for one in found.verdicts}
+
+
+def test_each_gang_gets_its_own_verdict() -> None:
+    found = planned(OLD, NEW, JOB, grove="v0.1.0-alpha.13")
+    assert outcomes(found) == {"old": "would be stranded", "new": "continues", "job": "continues"}
+    assert found.strands
+    assert found.counts == {
+        Outcome.CONTINUES: 2,
+        Outcome.UNKNOWN: 0,
+        Outcome.RECREATE: 0,
+        Outcome.STRANDED: 1,
+    }
+
+
+def test_the_worst_of_several_facts_counts_and_comes_first() -> None:
+    found = planned(KUBE, grove="v0.1.0-alpha.13", kubernetes="1.37")
+    (one,) = found.verdicts
+    assert [effect.change for effect in one.effects] == ["grove/podgangs-deleted", "kubernetes/workload-v1alpha2"]
+    assert one.outcome is Outcome.STRANDED
+
+
+def test_rollcall_comes_before_grove_even_if_nothing_would_be_stranded() -> None:
+    assert [(one.product, one.do) for one in planned(NEW, grove="v0.1.0-alpha.13").steps] == [
+        (Product.ROLLCALL, "upgrade Rollcall before Grove, to 0.4.0 or newer"),
+        (Product.GROVE, "upgrade grove to v0.1.0-alpha.13"),
+    ]
+
+
+def test_the_steps_are_in_the_order_of_the_products() -> None:
+    found = planned(OLD, KUBE, grove="v0.1.0-alpha.13", kubernetes="1.37", kai="0.17.1", rollcall="0.4.0")
+    assert [(one.product, one.change, one.do.split()[0]) for one in found.steps] == [
+        (Product.ROLLCALL, "", "upgrade"),
+        (Product.KAI, "", "upgrade"),
+        (Product.KUBERNETES, "kubernetes/workload-v1alpha2", "delete"),
+        (Product.KUBERNETES, "", "upgrade"),
+        (Product.KUBERNETES, "kubernetes/workload-v1alpha2", "create"),
+        (Product.GROVE, "grove/podgangs-deleted", "wait"),
+        (Product.GROVE, "", "upgrade"),
+    ]
+
+
+def test_a_present_gang_keeps_its_scheduler() -> None:
+    found = planned(OLD, KUBE, moves={"koord-scheduler": "kai-scheduler"})
+    assert outcomes(found) == {"old": "continues", "kube": "continues"}
+    assert [one.effects[0].why for one in found.verdicts] == [
+        "the scheduler of a living workload is permanent, so it stays with koord-scheduler; new workloads get "
+        "kai-scheduler",
+        UNAFFECTED,
+    ]
+    assert [one.do for one in found.steps] == [
+        "enable the profile kai-scheduler and make it the default, or choose it for new workloads",
+        "keep koord-scheduler running and its profile enabled as long as one of its gangs lives",
+        "delete and create the workload again to move it to kai-scheduler; `rollcall explain --scheduler "
+        "kai-scheduler` says before whether it could run there",
+    ]
+
+
+def test_a_later_release_than_those_that_were_read_is_unknown() -> None:
+    beta = replace(KUBE, versions=frozenset({"scheduling.k8s.io/v1beta1"}))
+    assert outcomes(planned(OLD, beta, kubernetes="1.38")) == {"old": "continues", "kube": "unknown"}
+    assert outcomes(planned(NEW, JOB, grove="v0.1.0-alpha.14")) == {"new": "unknown", "job": "continues"}
+    (one,) = planned(NEW, grove="v0.2.0").verdicts
+    assert one.effects[0].why == (
+        "this release of Rollcall knows nothing about grove v0.2.0, which is newer than what it was made for"
+    )
+
+
+def test_a_gang_whose_objects_are_not_known_is_unknown_where_a_product_touches_it() -> None:
+    hidden = replace(OLD, writer=Writer.OTHER, unknown="another program writes its objects")
+    assert outcomes(planned(hidden, grove="v0.1.0-alpha.13")) == {"old": "unknown"}
+    assert outcomes(planned(hidden, koordinator="1.8")) == {"old": "unknown"}
+    assert outcomes(planned(hidden, kai="0.17.1")) == {"old": "continues"}
+
+
+def test_podgangs_of_one_name_in_two_namespaces_mix_in_an_old_kai() -> None:
+    one = gang(scheduler="kai-scheduler", writer=Writer.GROVE, restarts=frozenset({"Always"}))
+    twins = one, replace(one, namespace="other")
+    assert [found.effects[0].change for found in planned(*twins, kai="0.17.1").verdicts] == ["kai/podgroup-twins"] * 2
+    assert outcomes(planned(one, kai="0.17.1")) == {"demo-0": "continues"}
+
+
+def test_the_plan_as_json() -> None:
+    assert planned(OLD, grove="v0.1.0-alpha.13").as_json() == {
+        "to": {"grove": "v0.1.0-alpha.13"},
+        "scheduler": {},
+        "gangs": [
+            {
+                "namespace": "default",
+                "name": "old",
+                "kind": "PodGang",
+                "scheduler": "koord-scheduler",
+                "writer": "rollcall",
+                "state": "started",
+                "pods": 1,
+                "outcome": "would be stranded",
+                "effects": [
+                    {
+                        "change": "grove/podgangs-deleted",
+                        "product": "grove",
+                        "outcome": "would be stranded",
+                        "why": "Grove replaces the PodGang by one of another name; the gang objects are controlled by "
+                        "the old PodGang and deleted with it, so the first pod that is replaced waits for ever",
+                        "before": "wait until the reconciler of Rollcall 0.4.0 or newer has taken the gang objects "
+                        "over; this command then says that the gang continues",
+                        "after": None,
+                        "source": "https://github.com/ai-dynamo/grove/pull/778",
+                    }
+                ],
+            }
+        ],
+        "order": [
+            {
+                "product": "rollcall",
+                "change": None,
+                "do": "upgrade Rollcall before Grove, to 0.4.0 or newer",
+            },
+            {
+                "product": "grove",
+                "change": "grove/podgangs-deleted",
+                "do": "wait until the reconciler of Rollcall 0.4.0 or newer has taken the gang objects over; this "
+                "command then says that the gang continues",
+            },
+            {"product": "grove", "change": None, "do": "upgrade grove to v0.1.0-alpha.13"},
+        ],
+        "summary": {"gangs": 1, "continues": 0, "unknown": 0, "must be re-created": 0, "would be stranded": 1},
+    }
+
+
+def test_nothing_lives() -> None:
+    found = planned(grove="v0.1.0-alpha.13")
+    assert (found.verdicts, found.strands) == ((), False)

@@ -1,0 +1,154 @@
+"""What an upgrade plan needs to know of a gang that lives in the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.gangs.health import Observed, State, judge
+from webhook.gangs.key import POD_GANG, GangKey
+from webhook.gangs.plan import GROVE_SCHEDULER_LABEL, Plan, SkipReason, plan
+from webhook.model.projections import POD_CLIQUE_SETS
+from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.workloads.podgang import controller_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+POD_CLIQUE_SET = POD_CLIQUE_SETS.resource.api.kind
+# A pod with this policy never succeeds.
+ALWAYS = "Always"
+# On the PodGangs of Grove v0.1.0-alpha.12 and later. Source: ai-dynamo/grove, pull request 778.
+_EPOCH_LABEL = "grove.io/epoch"
+
+
+class Writer(StrEnum):
+    """Who writes the gang's objects."""
+
+    ROLLCALL = "rollcall"
+    # Grove's own backend for KAI or Volcano.
+    GROVE = "grove"
+    # The scheduler itself, such as KAI's podgrouper for Jobs.
+    SCHEDULER = "scheduler"
+    # No program, or one that Rollcall does not know.
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class PresentGang:
+    """A gang that has not ended and is not being deleted.
+
+    `pods` is how many it has. `owners` are the kinds of the controllers of its objects ("" for an object without one),
+    and `versions` the apiVersions of its objects. `missing` says whether an object that it should have is missing.
+    `restarts` are the restart policies of its pods. `topology` says whether it asks for a placement, `migrated` whether
+    Grove has named its PodGang by an epoch. `unknown` is why its objects are not known, if they are not.
+    """
+
+    namespace: str
+    name: str
+    scheduler: str | None
+    kind: str = POD_GANG
+    workload: str = ""
+    state: str = State.STARTED.value
+    pods: int = 1
+    writer: Writer = Writer.ROLLCALL
+    owners: frozenset[str] = frozenset()
+    versions: frozenset[str] = frozenset()
+    missing: bool = False
+    restarts: frozenset[str] = frozenset()
+    topology: bool = False
+    migrated: bool = False
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What concerns several gangs: the names that PodGangs of several namespaces have, and the changes of scheduler."""
+
+    twins: frozenset[str] = frozenset()
+    moves: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_SKIPPED = {
+    SkipReason.GROVE: (Writer.GROVE, ""),
+    SkipReason.SCHEDULER: (Writer.SCHEDULER, ""),
+    SkipReason.SUSPENDED: (Writer.ROLLCALL, ""),
+    SkipReason.UNRECORDED: (Writer.OTHER, "Rollcall did not admit its workload, so it made no gang of it"),
+    SkipReason.NO_PROFILE: (Writer.OTHER, "its recorded scheduler is not a profile of the configuration"),
+    SkipReason.EXTERNAL: (Writer.OTHER, "another program writes its objects"),
+    SkipReason.CLAIMED: (Writer.OTHER, "another program has claimed its pods"),
+}
+
+
+def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observed | None]) -> Iterator[PresentGang]:
+    """The living gangs among those with these keys; `observed` returns what is known of one."""
+    for key in sorted(keys):
+        try:
+            seen = observed(key)
+            if seen is not None and (found := present_gang(seen)) is not None:
+                yield found
+        except (Malformed, FactsUnavailable) as error:
+            yield PresentGang(
+                key.namespace,
+                key.name,
+                None,
+                key.kind,
+                key.workload,
+                "unknown",
+                writer=Writer.OTHER,
+                unknown=f"it cannot be read: {error}",
+            )
+
+
+def present_gang(seen: Observed) -> PresentGang | None:
+    """What is known of a gang; None if it has ended or is being deleted. Raises `Malformed`."""
+    health, podgang = judge(seen), seen.podgang
+    if health.state in {State.LEAVING, State.ENDED}:
+        return None
+    writer, unknown, wanted = _written(seen)
+    live = {_place(one): one for one in (*seen.own, *(found for found in wanted if found is not None))}.values()
+    controllers = [controller_in(one["metadata"]) for one in live]
+    scheduler = text(podgang.labels.get(GROVE_SCHEDULER_LABEL)) if writer is Writer.GROVE else health.scheduler
+    return PresentGang(
+        health.namespace,
+        health.name,
+        scheduler,
+        health.kind,
+        health.workload,
+        health.state.value,
+        len(seen.roster.members),
+        writer,
+        frozenset("" if one is None else one.kind for one in controllers),
+        frozenset(str(one["apiVersion"]) for one in live),
+        None in wanted,
+        frozenset(str(pod.spec.get("restartPolicy") or ALWAYS) for pod in seen.roster.members),
+        any(one.required or one.preferred for one in podgang.constraints),
+        _EPOCH_LABEL in podgang.labels,
+        unknown,
+    )
+
+
+def _written(seen: Observed) -> tuple[Writer, str, Sequence[Manifest | None]]:
+    """Who writes the gang's objects, why they are not known, and the live object for each that it should have."""
+    try:
+        planned = plan(seen.podgang, seen.facts, seen.settings)
+        if isinstance(planned, Plan):
+            return Writer.ROLLCALL, "", [_live(seen, desired) for desired in planned.objects]
+    except (FactsUnavailable, Inexpressible) as error:
+        return Writer.OTHER, f"its objects cannot be made: {error}", ()
+    return (*_SKIPPED.get(planned, (Writer.OTHER, "")), ())
+
+
+def _live(seen: Observed, desired: Manifest) -> Manifest | None:
+    try:
+        return seen.live(desired)
+    except FactsUnavailable:
+        # The cluster does not serve the kind, or not in this version.
+        return None
+
+
+def _place(one: Manifest) -> tuple[str, str, str]:
+    return str(one["apiVersion"]), str(one["kind"]), str(one["metadata"]["name"])
