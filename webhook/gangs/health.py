@@ -33,7 +33,7 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang, controller_in
 from webhook.validators.registry import Outcome
 from webhook.validators.selection import Choice
 
@@ -104,6 +104,8 @@ class GangHealth:
     workload: str = ""
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
+    # Whether the PodGang owns any of its objects, as in releases up to 0.3.0: they go with it if Grove renames it.
+    unmoved: bool = False
 
     @property
     def word(self) -> str:
@@ -136,6 +138,7 @@ class GangHealth:
             "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
+            **({"ownedByPodGang": True} if self.unmoved else {}),
             "members": [member._asdict() for member in self.members],
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
@@ -179,6 +182,7 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
+        any((controller := controller_in(live["metadata"])) and controller.kind == podgang.kind for live in seen.own),
     )
 
 
