@@ -35,6 +35,7 @@ from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
+from webhook.model.grove_generation import generation_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -155,7 +156,8 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
     choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
     broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
     views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
-    tree, uses = gang_tree(workload), capabilities_used(workload)
+    tree = gang_tree(workload, generation_of(facts, settings.grove))
+    uses = capabilities_used(workload)
     return Explanation(
         workload.namespace, workload.name, choice, broken, uses, views, tree, settings.forced is not None
     )
