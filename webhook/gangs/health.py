@@ -24,6 +24,7 @@ from webhook.gangs.plan import Plan, SkipReason, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
+from webhook.gangs.writers import Writer, writer_of
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
@@ -104,6 +105,8 @@ class GangHealth:
     workload: str = ""
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
+    # Who writes its objects.
+    writer: Writer = Writer.NOBODY
 
     @property
     def word(self) -> str:
@@ -133,6 +136,7 @@ class GangHealth:
             "kind": self.kind,
             **({"workload": self.workload} if self.workload else {}),
             "scheduler": self.scheduler,
+            "writer": self.writer.value,
             "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
@@ -179,6 +183,7 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
+        writer_of(podgang, seen.facts, seen.settings),
     )
 
 

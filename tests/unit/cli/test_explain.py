@@ -16,6 +16,7 @@ from tests.unit.cli.test_commands import CHECKOUT
 from webhook.cli.drawing import gangs_box
 from webhook.cli.mermaid import escaped, flowchart
 from webhook.explain.gang_tree import Level, Node, gang_tree
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 
@@ -299,7 +300,7 @@ def test_no_name_can_end_its_flowchart_label(name: str) -> None:
 
 
 def test_several_workloads_are_drawn_side_by_side() -> None:
-    tree = gangs_box(gang_tree(PodCliqueSet(pod_clique_set())))
+    tree = gangs_box(gang_tree(PodCliqueSet(pod_clique_set()), GroveGeneration.LEGACY))
     drawn = flowchart([tree, tree]).splitlines()
     assert drawn.count("flowchart TD") == 1
     boxes = [line.split("[")[0].split("(")[0].strip() for line in drawn[1:] if "-->" not in line]

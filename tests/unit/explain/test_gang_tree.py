@@ -9,6 +9,7 @@ from hypothesis import given
 from tests.strategies import pod_clique_sets
 from webhook.explain.gang_tree import Level, Node, gang_tree
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -20,7 +21,7 @@ FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyB
 
 
 def tree_of(manifest: Manifest) -> Node:
-    return gang_tree(PodCliqueSet(manifest))
+    return gang_tree(PodCliqueSet(manifest), GroveGeneration.LEGACY)
 
 
 def test_a_set_of_one_clique_is_one_gang() -> None:
@@ -93,8 +94,8 @@ def gangs(node: Node) -> Iterator[Node]:
 @given(pod_clique_sets())
 def test_the_tree_has_the_gangs_that_grove_will_create(manifest: Manifest) -> None:
     workload = PodCliqueSet(manifest)
-    tree = gang_tree(workload)
-    expected = list(expected_gangs(workload, FACTS))
+    tree = gang_tree(workload, GroveGeneration.LEGACY)
+    expected = list(expected_gangs(workload, FACTS, GroveGeneration.LEGACY))
     assert [gang.name for gang in gangs(tree)] == [gang.name for gang in expected]
     assert [gang.pods for gang in gangs(tree)] == [sum(one.pods for one in gang.members) for gang in expected]
     assert tree.pods == pods_of_set(workload)
