@@ -138,16 +138,15 @@ def ownership(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, pull request 778; Kubernetes' garbage collector (ownerReferences).
     """
-    number = sum(map(_is_of_a_pod_gang, _objects(snapshot)))
-    if number:
-        upgraded = _serves_maps(snapshot)
+    by_namespace = Counter(key_of(raw)[0] for raw in _objects(snapshot) if _is_of_a_pod_gang(raw))
+    for where, number in sorted(by_namespace.items()):
         yield Symptom(
-            "gang objects",
-            f"{number} of them {'is' if number == 1 else 'are'} still controlled by a PodGang",
+            f"Namespace {where}",
+            f"gang objects that are still controlled by a PodGang: {number}",
             "Grove deletes PodGangs when it migrates, and these objects with them: pods that are replaced would wait "
             "for ever",
             "stop Grove's operator until the reconciler has taken them over"
-            if upgraded
+            if _serves_maps(snapshot)
             else "do not upgrade Grove to v0.1.0-alpha.12 or later before the reconciler has taken them over; it does "
             "so within a minute, else read its log",
         )

@@ -298,7 +298,7 @@ def test_a_PodCliqueSet_is_drawn(rollcall: Run) -> None:
     ran = rollcall("explain", "-o", "svg", "-", stdin=json.dumps(manifest))
     assert ran.code == 0
     titles = [box.lines[0] for box in boxes_of(ran.out)]
-    assert titles[:2] == ["PodCliqueSet default/demo", "PodGang demo-0"]
+    assert titles[:2] == ["PodCliqueSet default/demo", "PodGang demo-0-<epoch>"]
     box = gangs_box(gang_tree(PodCliqueSet(manifest), GroveGeneration.LEGACY))
     assert len(titles) == sum(1 for _ in below(box))
 

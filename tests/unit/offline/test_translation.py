@@ -111,6 +111,24 @@ def test_a_scaled_gang_has_its_group_s_topology_without_unbound_levels() -> None
     assert scaled.constraint.required is None
 
 
+def test_since_podgangmaps_a_scaled_gang_has_the_set_s_topology_and_one_entry_for_its_group() -> None:
+    manifest = pod_clique_set(
+        clique("worker"),
+        groups=[scaling_group("decode", "worker", replicas=2, topologyConstraint=required("host"))],
+        topologyConstraint=required("rack"),
+    )
+    _, scaled = expected_gangs(PodCliqueSet(manifest), BINDING, GroveGeneration.POD_GANG_MAP)
+    assert scaled.name == "demo-0-1111111111111111111-decode-1"
+    assert scaled.raw["spec"]["topologyConstraint"] == {"packConstraint": {"required": "example.com/rack"}}
+    assert scaled.raw["spec"]["topologyConstraintGroupConfigs"] == [
+        {
+            "name": "demo-0-decode-1",
+            "podGroupNames": ["demo-0-decode-1-worker"],
+            "topologyConstraint": {"packConstraint": {"required": "kubernetes.io/hostname"}},
+        }
+    ]
+
+
 def test_a_base_gang_has_one_topology_entry_per_scaling_group_replica() -> None:
     manifest = pod_clique_set(
         clique("leader"),
