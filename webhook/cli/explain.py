@@ -96,6 +96,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     with gangs enabled. PodGroups, CompositePodGroups, Workloads and pods of all files are read together: each of their
     trees is shown with the minimum and the actual number at every level, and why it can never start.
 
+    The PodGangs of a PodCliqueSet are named as by Grove v0.1.0-alpha.12 and later, with `<epoch>` for the number that
+    Grove will choose, or by `--grove legacy` as by the releases before.
+
     Exit code 0: the chosen scheduler refuses nothing and the tree can start. 1: the scheduler refuses something or the
     tree cannot start. 2: something cannot be read. 3: more facts or pods are needed to decide. For KIND/NAME 0: the
     gang has started. 1: it is held. 2: it does not exist. 3: the cluster cannot be read.

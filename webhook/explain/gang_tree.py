@@ -96,6 +96,14 @@ def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> Node:
     )
 
 
+def gang_names(tree: Node) -> Iterator[str]:
+    """Yield the names of PodGangs that the tree of a PodCliqueSet shows."""
+    for gang in tree.below:
+        yield gang.name
+        if gang.last is not None:
+            yield gang.last
+
+
 def shown(count: int) -> range:
     """Return the indices of nodes that are shown: all of a few, the first of many."""
     return range(count if count <= _ONE_BY_ONE else 1)

@@ -12,12 +12,16 @@ from typing import NamedTuple
 
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.workloads.podcliqueset import ScalingGroup
 
 # In shown names: the number that Grove's operator chooses.
 EPOCH = "<epoch>"
+# Nanoseconds since 1970 have that many digits, until the year 2286.
+EPOCH_DIGITS = 19
+SHORTENED = f"Grove shortens PodGang names of more than {LABEL_VALUE_LIMIT} characters; they are shown in full"
 
 
 class GroveGeneration(StrEnum):
@@ -39,6 +43,11 @@ def generation_of(facts: ClusterFacts, chosen: GroveGeneration | None = None) ->
     kinds = {api.kind for api in facts.apis or () if api.group == grove.GROUP}
     older = POD_CLIQUE_SETS.resource.api.kind in kinds and POD_GANG_MAPS.resource.api.kind not in kinds
     return GroveGeneration.LEGACY if older else NEWEST
+
+
+def is_shortened(shown: str) -> bool:
+    """Whether Grove shortens the name of a PodGang that is shown with `EPOCH`."""
+    return EPOCH in shown and len(shown) - len(EPOCH) + EPOCH_DIGITS > LABEL_VALUE_LIMIT
 
 
 class PodGangNames(NamedTuple):

@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from webhook.model.grove_generation import EPOCH, GroveGeneration
+from webhook.model.grove_generation import EPOCH, EPOCH_DIGITS, GroveGeneration
 
-# Nanoseconds since 1970, until the year 2286.
-_DIGITS = 19
 _FIRST, _SECOND = "1", "2"
-STAND_INS = (_FIRST * _DIGITS, _SECOND * _DIGITS)
+STAND_INS = (_FIRST * EPOCH_DIGITS, _SECOND * EPOCH_DIGITS)
 # For a digest of a name with an epoch.
 DIGEST = "<digest>"
 _WORDS = re.compile(r"([0-9A-Za-z]+)")

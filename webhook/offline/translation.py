@@ -17,9 +17,16 @@ from webhook.model import grove
 from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.grove_generation import EPOCH, NEWEST, GroveGeneration, PodGangNames, generation_of
+from webhook.model.grove_generation import (
+    EPOCH,
+    NEWEST,
+    SHORTENED,
+    GroveGeneration,
+    PodGangNames,
+    generation_of,
+    is_shortened,
+)
 from webhook.model.keys import Record
-from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
 from webhook.model.workloads.facts import PROJECTIONS, known_workload
@@ -134,11 +141,11 @@ def _of_set(
 ) -> Iterator[Translated]:
     every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in stand_ins(generation))
     for same in zip(*every, strict=True):
-        full = same[0].podgang.name
+        name = hidden(same[0].podgang.name, same[-1].podgang.name)
         made = [_of_gang(gang, workload, profile, facts) for gang in same]
         for objects in zip(*made, strict=True):
             comment, manifest = hidden(objects[0], objects[-1])
-            yield Translated((*comment, *_placeholder_notes(full, manifest)), manifest)
+            yield Translated((*comment, *_placeholder_notes(name, manifest)), manifest)
 
 
 def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
@@ -149,13 +156,13 @@ def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
 
 
 def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
-    """Yield what the placeholders in an object mean. `podgang` is its PodGang's name with an epoch of real length."""
+    """Yield what the placeholders in an object mean. `podgang` is its PodGang's name as it is shown."""
     text = str(manifest)
     if EPOCH in text or DIGEST in text:
         digest = f", and {DIGEST} depends on it" if DIGEST in text else ""
         yield f"not to be applied: Grove's operator chooses {EPOCH}{digest}"
-        if len(podgang) > LABEL_VALUE_LIMIT:
-            yield f"Grove shortens this PodGang's name, which is longer than {LABEL_VALUE_LIMIT} characters"
+        if is_shortened(podgang):
+            yield SHORTENED
 
 
 def _of_opted_in(

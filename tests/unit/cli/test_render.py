@@ -96,8 +96,12 @@ def test_a_name_that_grove_will_shorten_is_shown_in_full(rollcall: Run) -> None:
     assert lines[:3] == [
         f"# PodGang {name}-0-<epoch>, volcano",
         "# not to be applied: Grove's operator chooses <epoch>, and <digest> depends on it",
-        "# Grove shortens this PodGang's name, which is longer than 63 characters",
+        "# Grove shortens PodGang names of more than 63 characters; they are shown in full",
     ]
+    explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=SET.replace("name: demo", f"name: {name}"))
+    assert "    Grove shortens PodGang names of more than 63 characters; they are shown in full\n" in explained.out
+    explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=SET)
+    assert "Grove shortens" not in explained.out
 
 
 CRDS = """apiVersion: apiextensions.k8s.io/v1
