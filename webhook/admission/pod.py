@@ -20,6 +20,7 @@ from webhook.model.claims import Claim, claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, SPEC
 from webhook.model.keys import Record
+from webhook.model.living_gang import gang_joined, map_key
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
@@ -111,7 +112,18 @@ def _of_grove(
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return _no_profile(record.scheduler)
-    return Membership(profile, profile.member(pod.namespace, podgang, podclique, record, facts))
+    return Membership(
+        profile, profile.member(pod.namespace, _gang(pod, podgang, podclique, facts), podclique, record, facts)
+    )
+
+
+def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> str:
+    """Return the name of the gang that a pod joins: the gang that its PodClique is in, or else its PodGang's name."""
+    if facts.gang_objects is None:
+        return podgang
+    key = map_key(pod.namespace, pod.template.labels)
+    known = None if key is None else (facts.pod_gang_maps or {}).get(key)
+    return gang_joined(podgang, facts.gang_objects.of_member(pod.namespace, podclique), known) or podgang
 
 
 def _validate_member(

@@ -21,6 +21,7 @@ from webhook.model.disruption import Disruption
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
+from webhook.model.living_gang import living_gangs
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
@@ -199,7 +200,15 @@ class Backend(ABC, Generic[S]):
         judges gang objects of other authors.
         """
         judging = objects and bool(self.judged_kinds)
-        return tuple(found for found in self.projections if judging or not found.for_objects)
+        read = tuple(found for found in self.projections if judging or not found.for_objects)
+        return (*read, *(living_gangs(resource) for resource in self.gang_heads)) if objects else read
+
+    @property
+    def gang_heads(self) -> tuple[Resource, ...]:
+        """The kinds of those gang objects that together contain every member of a gang, in each version that a cluster
+        may serve. A server follows them, to find the gang of a pod whose PodGang was renamed.
+        """
+        return ()
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:

@@ -83,6 +83,8 @@ class LiveFacts:
         self.lookup = Lookup(client, self.projections, self._discovery, self._schemas)
         self.watches: dict[Projection, Watch] = {}
         self._tasks: dict[Projection, asyncio.Task[None]] = {}
+        # The entries of the parts that several projections fill.
+        self._shared: dict[str, dict[Any, Any]] = {}
 
     async def run(self) -> None:
         """Watch the cluster until cancelled."""
@@ -159,8 +161,9 @@ class LiveFacts:
             elif projection in self._tasks:
                 self._awaited.discard(projection)
                 self._tasks.pop(projection).cancel()
-                del self.watches[projection]
-                gone[projection.part] = None
+                self._drop(self.watches.pop(projection))
+                if not projection.shared:
+                    gone[projection.part] = None
         if gone or served != self.facts.apis:
             self._set(apis=served, **gone)
 
@@ -181,10 +184,17 @@ class LiveFacts:
 
     def _watch(self, projection: Projection) -> Watch:
         touched = None if self._touched is None else partial(self._touched, projection)
+        entries = self._shared.setdefault(projection.part, projection.entries()) if projection.shared else None
         watch = self.watches[projection] = Watch(
-            self._client, projection, partial(self._filled, projection), touched, projection.selector
+            self._client, projection, partial(self._filled, projection), touched, projection.selector, entries=entries
         )
         return watch
+
+    @staticmethod
+    def _drop(watch: Watch) -> None:
+        """Take what a watch has read out of a part that others fill too."""
+        if watch.index.projection.shared:
+            watch.index.keep_only(set())
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:
         while True:
@@ -194,7 +204,9 @@ class LiveFacts:
                 # This is a bug, so it is logged as an error. The kind is unknown from now on, rather than out of date.
                 log.exception("watch failed", kind=projection.resource.api.kind)
                 watch.trouble = "an internal error; see the log"
-                self._set(**{projection.part: None})
+                self._drop(watch)
+                if not projection.shared:
+                    self._set(**{projection.part: None})
                 await asyncio.sleep(FAULT_SECONDS)
                 watch = self._watch(projection)
 

@@ -55,11 +55,18 @@ def rest_after(seconds: float) -> float:
 class Index:
     """The projections of one kind's objects. Decisions read `entries`, which is updated object by object."""
 
-    def __init__(self, projection: Projection, changed: Callable[[Any], None] | None = None) -> None:
-        """`changed` is called with the key of each entry that is added, removed or changed."""
+    def __init__(
+        self,
+        projection: Projection,
+        changed: Callable[[Any], None] | None = None,
+        entries: dict[Any, Any] | None = None,
+    ) -> None:
+        """`changed` is called with the key of each entry that is added, removed or changed. `entries` are those of a
+        part that other kinds fill too.
+        """
         self.projection = projection
         self._changed = changed
-        self.entries: dict[Any, Any] = projection.entries()
+        self.entries: dict[Any, Any] = projection.entries() if entries is None else entries
         # Every known object, with its key and value.
         self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
         # Two objects may have the same key, as ElasticQuotas of two namespaces. For each key the objects that have it,
@@ -142,7 +149,7 @@ class Index:
 class Watch:
     """The task that keeps an `Index` up to date. It ends only when it is cancelled."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it watches, and whom it tells
         self,
         client: Client,
         projection: Projection,
@@ -150,13 +157,16 @@ class Watch:
         changed: Callable[[Any], None] | None = None,
         selector: Mapping[str, str] | None = None,
         namespace: str | None = None,
+        *,
+        entries: dict[Any, Any] | None = None,
     ) -> None:
         """`filled` is called once, after the first complete list; `changed` with the key of each entry that changes.
-        `selector` (labelSelector, fieldSelector) and `namespace` limit which objects are watched.
+        `selector` (labelSelector, fieldSelector) and `namespace` limit which objects are watched. `entries` as for
+        `Index`.
         """
         self._selector = selector
         self._namespace = namespace
-        self.index = Index(projection, changed)
+        self.index = Index(projection, changed, entries)
         self.filled = False
         self._say_filled = filled
         # The last failure, until the next success.

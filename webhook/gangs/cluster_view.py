@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
 
+from webhook.backends.base import PodChanges
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
-from webhook.config.settings import Settings
+from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
-from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang
-from webhook.gangs.plan import is_elsewhere
+from webhook.gangs.identity import Known, gang_of
+from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.plan import is_elsewhere, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
@@ -30,16 +33,17 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey, Record
 from webhook.model.kubernetes_kinds import PODS
+from webhook.model.living_gang import living_gang
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN, POD_CLIQUES
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
 from webhook.telemetry.logs import log
 
 # The parts of the facts that the translation of a gang reads, besides the gang and its workload.
@@ -77,7 +81,7 @@ class ClusterView:
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
         )
-        self.stores = Stores(self.client, self._stored, gang_of_object)
+        self.stores = Stores(self.client, self._stored, gang_of_object, whose_object)
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods = GangPods(self.client, pods_changed)
         self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
@@ -102,7 +106,51 @@ class ClusterView:
             return self.opted_in.gang(key)
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
         found = None if store is None else store.objects.get((key.namespace, key.name))
-        return None if found is None else PodGang(found)
+        return None if found is None else self._named(PodGang(found))
+
+    def _named(self, podgang: PodGang) -> PodGang:
+        """The PodGang with the name of its gang. Raises `FactsUnavailable`."""
+        facts, record = self.live.facts, recorded(podgang, self.live.facts)
+        profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
+        key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
+        known = Known(
+            self.stores.holding(podgang.namespace, (member.name for member in podgang.members)),
+            lambda: self._living(podgang),
+            None if record is None or profile is None else partial(_prepared, profile, record, facts),
+            facts,
+            lambda: None if (found := self._workloads.get(key)) is None else PodCliqueSet(found),
+        )
+        return gang_of(podgang.raw, known)
+
+    def _living(self, podgang: PodGang) -> Sequence[GangPod]:
+        """The pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
+        found = self.roster_of(podgang)
+        if found is None:
+            raise FactsUnavailable("the pods of the gangs are not read yet")
+        return [*found.members, *found.unnamed]
+
+    def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
+        """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
+        is in no other gang. Grove may just be renaming it. Raises `FactsUnavailable`.
+        """
+        if not self._pods.filled:
+            raise FactsUnavailable("the pods of the gangs are not read yet")
+        return bool(self._pods.of(key)) or any(
+            self._is_left(member, key, owner)
+            for live in objects
+            if (owner := controller_in(live["metadata"])) is not None and (gang := living_gang(live)) is not None
+            for member in gang.members
+        )
+
+    def _is_left(self, podclique: str, key: GangKey, owner: OwnerReference) -> bool:
+        """Whether a PodClique of the set `owner` exists, and only objects of the missing PodGang contain it."""
+        replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
+        known = (self.live.facts.pod_gang_maps or {}).get((key.namespace, f"{owner.name}-{replica}"))
+        return (
+            self._pods.controllers.is_below(POD_CLIQUES, (key.namespace, podclique), owner.uid or "")
+            and (known is None or known.covers(podclique))
+            and all(one.podgang == key.name for one in self.stores.holding(key.namespace, [podclique]))
+        )
 
     def workload_uid(self, key: GangKey) -> str | None:
         """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
@@ -148,7 +196,7 @@ class ClusterView:
         if podgang is None or is_elsewhere(podgang, facts, self._settings):
             return None
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
-        own = self.stores.owned_by(podgang.uid or "", key)
+        own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
         return judge(Observed(podgang, found, self._object, own, known, facts, self._settings))
 
@@ -264,11 +312,16 @@ class ClusterView:
 
     def look_at_all(self) -> None:
         """Queue every gang, and the gangs that no longer exist but still have objects."""
-        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.workload}
+        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.kind}
         for key in left.union(self.gangs):
             self._gang_changed(key)
         self._held_changed()
         self._all_changed()
+
+
+def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
+    """What preparation would write on a pod of a PodGang if its gang had that name. Raises `FactsUnavailable`."""
+    return profile.backend.prepare_pod(profile.member(pod.namespace, gang, pod.podclique, record, facts))
 
 
 def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:

@@ -109,6 +109,11 @@ class Controllers:
             controller = None if known is None or known.uid != controller.uid else known.controller
         return found
 
+    def is_below(self, resource: Resource, key: ObjectKey, uid: str) -> bool:
+        """Whether an object of this kind exists and something with that uid is above it."""
+        known = self._known((resource.api.group, resource.api.kind, *key))
+        return known is not None and any(found.uid == uid for found in self.above(key[0], known.controller))
+
     def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
         """The kind of the last object of the chain `above` if that object is not known: it may be too new."""
         if not above or len(above) == LONGEST:

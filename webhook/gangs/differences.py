@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Container
 from typing import Any
 
 from webhook.model.findings import shown
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.reading import Manifest
-from webhook.model.workloads.podgang import OwnerReference, controller_in
+from webhook.model.workloads.podgang import PodGang, controller_in
 
 FIELD_MANAGER = MANAGED_BY_ROLLCALL
 # Digest of what was applied to a gang object: shows that a field is no longer wanted.
@@ -71,31 +72,38 @@ def _differs(wanted: Any, live: Any, path: str) -> str | None:
     return None if holds(wanted, live) else f"{path} is {shown(live)}, and should be {shown(wanted)}"
 
 
-def is_ours(live: Manifest, uid: str) -> bool:
-    """Whether Rollcall manages the object and the PodGang or workload with that uid controls it."""
+def is_ours(live: Manifest, owners: Container[str]) -> bool:
+    """Whether Rollcall manages the object and something with one of these uids controls it."""
     controller = controller_in(live["metadata"])
-    managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
-    return managed and controller is not None and controller.uid == uid
+    return _is_managed(live) and controller is not None and controller.uid in owners
 
 
-def left_behind(live: Manifest, owner: OwnerReference) -> bool:
-    """Whether the object belongs to an earlier PodGang or workload with the name of `owner`; the garbage collector
-    deletes it.
+def left_behind(live: Manifest, podgang: PodGang) -> bool:
+    """Whether the object belongs to an earlier PodGang or workload of the same name; the garbage collector deletes
+    it.
     """
     controller = controller_in(live["metadata"])
-    return (
-        controller is not None
-        and (controller.kind, controller.name) == (owner.kind, owner.name)
-        and controller.group == owner.group
-        and controller.uid != owner.uid
-    )
+    if controller is None or controller.uid in podgang.owners or orphaned(live, podgang):
+        return False
+    names = {podgang.owner[:3], podgang.reference[:3], podgang.reference._replace(name=podgang.gang)[:3]}
+    return controller[:3] in names
 
 
-def stranger(live: Manifest, uid: str) -> str | None:
-    """The owner of the object if it is not the one with that uid; None if the object is ours or has no owner."""
+def orphaned(live: Manifest, podgang: PodGang) -> bool:
+    """Whether the object belongs to a PodGang that Grove has renamed to `podgang`, and pods on nodes need it. The
+    garbage collector deletes it unless it gets another owner.
+    """
+    controller = controller_in(live["metadata"])
+    renamed = podgang.settled and podgang.gang != podgang.name
+    former = podgang.reference._replace(name=podgang.gang)
+    return renamed and _is_managed(live) and controller is not None and controller[:3] == former[:3]
+
+
+def stranger(live: Manifest, owners: Container[str]) -> str | None:
+    """The owner of the object if its uid is not one of these; None if the object is ours or has no owner."""
     controller = controller_in(live["metadata"])
     if controller is not None:
-        return None if controller.uid == uid else f"{controller.kind} {controller.name}"
+        return None if controller.uid in owners else f"{controller.kind} {controller.name}"
     # No controller: Rollcall made it and its ownerReference was removed, or it existed before.
     manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
     return (
@@ -103,3 +111,7 @@ def stranger(live: Manifest, uid: str) -> str | None:
         if manager == MANAGED_BY_ROLLCALL
         else f"another manager ({manager or 'it has no label ' + LABEL_MANAGED_BY})"
     )
+
+
+def _is_managed(live: Manifest) -> bool:
+    return bool((live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL)

@@ -97,6 +97,6 @@ def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
 def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:
     """The gang and member names that the pod was prepared from; its labels may hold them shortened."""
     if not isinstance(podgang, OptedInGang):
-        return pod.podgang, pod.podclique
+        return podgang.gang, pod.podclique
     of = (member.name for member in podgang.members if label_value(member.name) == pod.podclique)
     return podgang.name, next(of, pod.podclique)

@@ -17,7 +17,7 @@ from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.backends.base import Stage
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.differences import first_difference, in_step, left_behind, stranger, to_apply
+from webhook.gangs.differences import first_difference, in_step, left_behind, orphaned, stranger, to_apply
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
 from webhook.gangs.plan import Plan, SkipReason, plan, recorded
@@ -324,14 +324,14 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason |
         return HoldReason(
             Reason.OBJECT_MISSING, f"{name} is missing", "check that rollcall reconcile is running, and read its log"
         )
-    if left_behind(live, seen.podgang.owner):
+    if left_behind(live, seen.podgang):
         why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
         return HoldReason(
             Reason.OBJECT_LEAVING,
             why,
             "the garbage collector deletes it; if it stays, check that the garbage collector is running",
         )
-    if (owner := stranger(live, seen.podgang.uid or "")) is not None:
+    if not orphaned(live, seen.podgang) and (owner := stranger(live, seen.podgang.owners)) is not None:
         return HoldReason(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     if live["metadata"].get("deletionTimestamp") is not None:
         return HoldReason(Reason.OBJECT_LEAVING, f"{name} is being deleted", "check which finalizer keeps it")

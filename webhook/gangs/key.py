@@ -15,7 +15,7 @@ from webhook.model.reading import Manifest
 from webhook.model.workloads.gang import GANG_LABEL, OptedInGang
 from webhook.model.workloads.kinds import GANG_KINDS
 from webhook.model.workloads.place import label_value
-from webhook.model.workloads.podgang import PodGang, controller_in
+from webhook.model.workloads.podgang import PodGang, controller_in, is_pod_clique_set
 
 # The opted-in workload kinds that Rollcall makes gangs of, by kind.
 GANG_WORKLOADS: dict[str, Resource] = {found.api.kind: found for found in GANG_KINDS}
@@ -48,13 +48,13 @@ def key_of_gang(podgang: PodGang) -> GangKey:
 def gang_of_object(live: Manifest) -> GangKey | None:
     """The gang that a gang object belongs to; None if another owner controls it or it names no gang.
 
-    The controller decides. Without a controller the labels do; for an opted-in workload they do not show its kind, so
-    `kind` is "".
+    The controller decides. Without a controller, and for a PodCliqueSet's, the labels do; for an opted-in workload they
+    do not show its kind, so `kind` is "".
     """
     metadata = live["metadata"]
     namespace, labels = metadata.get("namespace") or "default", metadata.get("labels") or {}
     controller = controller_in(metadata)
-    if controller is None:
+    if controller is None or is_pod_clique_set(controller):
         if (podgang := labels.get(grove.LABEL_PODGANG)) is not None:
             return GangKey(namespace, podgang)
         return GangKey(namespace, labels[GANG_LABEL], "") if GANG_LABEL in labels else None
@@ -64,3 +64,17 @@ def gang_of_object(live: Manifest) -> GangKey | None:
     if resource is None or controller.group != resource.api.group:
         return None
     return GangKey(namespace, str(labels.get(GANG_LABEL) or ""), controller.kind, controller.name)
+
+
+def objects_of(podgang: PodGang) -> GangKey:
+    """The key of a gang's objects: for a PodGang that was renamed, its first name counts."""
+    return key_of_gang(podgang)._replace(name=podgang.gang) if podgang.gang != podgang.name else key_of_gang(podgang)
+
+
+def whose_object(live: Manifest) -> GangKey | None:
+    """The key of the gang's objects that a gang object is one of: `gang_of_object` with the gang's first name."""
+    found = gang_of_object(live)
+    if found is None or found.kind != POD_GANG:
+        return found
+    first = (live["metadata"].get("labels") or {}).get(GANG_LABEL)
+    return found._replace(name=first) if isinstance(first, str) else found

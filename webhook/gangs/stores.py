@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.cluster.client import Client
@@ -22,10 +22,10 @@ from webhook.model.bounds import (
     weight,
 )
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.living_gang import GangObjects, LivingGang, living_gang
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import OWN_LABELS
-from webhook.model.workloads.podgang import controller_in
 
 # The metadata that affects decisions. Status and resourceVersion do not.
 METADATA = (
@@ -52,13 +52,19 @@ class Store:
     and after.
     """
 
-    def __init__(self, client: Client, resource: Resource, changed: Changed, whose: Whose) -> None:
+    def __init__(
+        self, client: Client, resource: Resource, changed: Changed, whose: Whose, part_of: Whose | None = None
+    ) -> None:
+        """`part_of` returns what an object is a part of, if that is not what it concerns."""
         self.resource = resource
-        # Objects by controller uid and by what they concern: one workload may have thousands of gangs.
-        self._of: Grouping[ObjectKey, tuple[str, Any]] = Grouping()
-        self._concerned: dict[ObjectKey, Any] = {}
+        # Objects by what they are a part of: one workload may have thousands of gangs.
+        self._of: Grouping[ObjectKey, Any] = Grouping()
+        self._concerned: Grouping[ObjectKey, Any] = Grouping()
+        # The gangs that the objects say they are for, by their members.
+        self.gangs = GangObjects()
         self._changed = changed
         self._whose = whose
+        self._part_of = part_of or whose
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
         projection = Projection("", resource, self._read, most=self._most)
@@ -80,14 +86,21 @@ class Store:
         """The watch on this kind."""
         return self._watch
 
-    def owned_by(self, uid: str, whose: Any) -> list[Manifest]:
-        """Our objects that this uid controls and that concern `whose`, without those being deleted."""
-        found = (self.objects[key] for key in sorted(self._of.members((uid, whose))))
-        return [live for live in found if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None]
+    def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
+        """Our objects that one of these uids controls and that are a part of `whole`, without those being deleted."""
+        return [live for live in self._living(self._of.members(whole)) if is_ours(live, owners)]
+
+    def concerning(self, whose: Any) -> list[Manifest]:
+        """The objects that concern `whose`, without those being deleted."""
+        return self._living(self._concerned.members(whose))
 
     def concerned(self) -> set[Any]:
         """Everything that the objects of this store concern."""
-        return set(self._concerned.values())
+        return set(self._concerned.groups())
+
+    def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
+        found = (self.objects[key] for key in sorted(keys))
+        return [live for live in found if live["metadata"].get("deletionTimestamp") is None]
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -114,17 +127,16 @@ class Store:
         self._first.set()
 
     def _noticed(self, key: ObjectKey) -> None:
-        concerned = set()
-        if (before := self._concerned.pop(key, None)) is not None:
-            concerned.add(before)
-        found = self.objects.get(key)
-        controller = None if found is None else controller_in(found["metadata"])
+        before, found = self._concerned.group(key), self.objects.get(key)
         whose = None if found is None else self._whose(found)
-        if whose is not None:
-            self._concerned[key] = whose
-            concerned.add(whose)
-        self._of.move(key, None if controller is None else (controller.uid or "", whose))
-        self._changed(key, concerned)
+        self._concerned.move(key, whose)
+        self._of.move(key, None if found is None else self._part_of(found))
+        where = (self.resource.api, *key)
+        if found is not None and (gang := living_gang(found)) is not None:
+            self.gangs[where] = gang
+        else:
+            self.gangs.pop(where, None)
+        self._changed(key, {one for one in (before, whose) if one is not None})
 
 
 class _Unpacked(Mapping[ObjectKey, Manifest]):
@@ -159,11 +171,18 @@ def _outlined(found: Manifest) -> Manifest:
 class Stores:
     """One store for each kind that is wanted and served."""
 
-    def __init__(self, client: Client, changed: Callable[[Api, ObjectKey, set[Any]], None], whose: Whose) -> None:
+    def __init__(
+        self,
+        client: Client,
+        changed: Callable[[Api, ObjectKey, set[Any]], None],
+        whose: Whose,
+        part_of: Whose | None = None,
+    ) -> None:
         self.by_kind: dict[Api, Store] = {}
         self._client = client
         self._changed = changed
         self._whose = whose
+        self._part_of = part_of
         self._tasks: dict[Api, asyncio.Task[None]] = {}
 
     def follow(self, resources: Iterable[Resource]) -> None:
@@ -174,7 +193,7 @@ class Stores:
             del self.by_kind[api]
         for api, resource in wanted.items():
             if api not in self._tasks:
-                store = self.by_kind[api] = Store(self._client, resource, self._of(api), self._whose)
+                store = self.by_kind[api] = Store(self._client, resource, self._of(api), self._whose, self._part_of)
                 self._tasks[api] = asyncio.create_task(store.run())
 
     def of(self, manifest: Manifest) -> Store:
@@ -192,9 +211,18 @@ class Stores:
         """The watches of all stores."""
         return (store.watch for store in self.by_kind.values())
 
-    def owned_by(self, uid: str, whose: Any) -> list[Manifest]:
+    def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
         """The results of `Store.owned_by` for every kind."""
-        return [live for store in self.by_kind.values() for live in store.owned_by(uid, whose)]
+        return [live for store in self.by_kind.values() for live in store.owned_by(owners, whole)]
+
+    def concerning(self, whose: Any) -> list[Manifest]:
+        """The results of `Store.concerning` for every kind."""
+        return [live for store in self.by_kind.values() for live in store.concerning(whose)]
+
+    def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
+        """The gangs that contain one of these members: once for each object and member."""
+        stores = list(self.by_kind.values())
+        return [gang for one in members for store in stores for gang in store.gangs.of_member(namespace, one)]
 
     def unready(self) -> Iterator[str]:
         """Messages about the kinds that are not read yet."""

@@ -20,7 +20,7 @@ from webhook.installation.names import (
 )
 from webhook.model import grove
 from webhook.model.general import GENERAL, general_to_reconciler
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import GANG_KINDS
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
@@ -61,7 +61,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
-    owners = [POD_GANGS.resource]
+    owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
     if settings.makes_opted_in_gangs:
         owners += GANG_KINDS
         rules += [

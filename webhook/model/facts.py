@@ -28,6 +28,7 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
+from webhook.model.living_gang import GangObjects
 from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
@@ -41,6 +42,8 @@ class ClusterFacts:
     pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
     # By the namespace and name of the replica of a PodCliqueSet. None for a Grove that has no PodGangMaps.
     pod_gang_maps: Mapping[ObjectKey, PodGangMap] | None = None
+    # Rollcall's gang objects of PodGangs, of every enabled scheduler. Only known in a cluster.
+    gang_objects: GangObjects | None = None
     # The PodGangs that have a pod on a node. In a cluster this is read on demand: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.

@@ -1,4 +1,9 @@
-"""What all gang objects that Rollcall writes have in common: their labels and their owner."""
+"""What all gang objects that Rollcall writes have in common: their labels, their owner, and how they are found again.
+
+The labels name the PodGang of today and the gang, which is the PodGang's name when the objects were first made. An
+object that stands for several members lists them. By these the gang of a pod is found after Grove has renamed its
+PodGang: PodCliques keep their names.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,11 @@ from typing import Any
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 from webhook.model.reading import EMPTY, Manifest
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.gang import GANG_LABEL
+from webhook.model.workloads.podgang import OwnerReference, PodGang
 
+# On a gang object of a PodGang that stands for several members: their names, separated by commas.
+MEMBERS_ANNOTATION = "rollcall.dev/members"
 # The value of app.kubernetes.io/managed-by: apply and prune touch only objects with this label.
 MANAGED_BY_ROLLCALL = "rollcall"
 
@@ -21,7 +29,9 @@ def gang_metadata(
 
     A name may be longer than a label's value. In a label it is cut, as it is in a name.
     """
-    said = {podgang.gang_label: podgang.name, **labels}
+    said = {podgang.gang_label: podgang.name, GANG_LABEL: podgang.gang, **labels}
+    if podgang.gang_label != GANG_LABEL and podgang.member_label not in labels:
+        annotations = {**annotations, MEMBERS_ANNOTATION: ",".join(member.name for member in podgang.members)}
     metadata: Manifest = {
         "name": name,
         "namespace": podgang.namespace,
@@ -32,14 +42,13 @@ def gang_metadata(
     }
     if annotations:
         metadata["annotations"] = dict(annotations)
-    if podgang.uid is not None:
-        metadata["ownerReferences"] = [owner_reference(podgang)]
+    if podgang.owner.uid is not None:
+        metadata["ownerReferences"] = [owner_reference(podgang.owner)]
     return metadata
 
 
-def owner_reference(podgang: PodGang) -> dict[str, Any]:
-    """The reference by which the garbage collector deletes the object with its PodGang, or with its workload."""
-    owner = podgang.owner
+def owner_reference(owner: OwnerReference) -> dict[str, Any]:
+    """The reference by which the garbage collector deletes an object with its owner."""
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,

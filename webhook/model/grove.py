@@ -11,6 +11,7 @@ MANAGED_BY_GROVE = "grove-operator"
 LABEL_PART_OF = "app.kubernetes.io/part-of"
 LABEL_PODGANG = "grove.io/podgang"
 LABEL_PODCLIQUE = "grove.io/podclique"
+LABEL_REPLICA = "grove.io/podcliqueset-replica-index"
 
 # On a PodGang: the scheduler that Grove prepares its pods for.
 LABEL_SCHEDULER = "grove.io/scheduler-name"

@@ -71,6 +71,7 @@ _PARTS = {
     "pod_clique_sets": "PodCliqueSet",
     "pod_gangs": "PodGang",
     "pod_gang_maps": "PodGangMap",
+    "gang_objects": "gang object",
     "bound_gangs": "bound pods of PodCliqueSet",
     "elastic_quotas": "ElasticQuota",
     "topology_bindings": "ClusterTopologyBinding",

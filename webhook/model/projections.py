@@ -60,6 +60,8 @@ class Projection(NamedTuple):
     awaited: bool = True
     # The largest size in bytes of one kept object. A larger object is not kept.
     most: int = KEPT_BYTES
+    # Whether other projections fill the same part, each with other objects.
+    shared: bool = False
 
     @property
     def selector(self) -> Mapping[str, str]:

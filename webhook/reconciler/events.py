@@ -170,7 +170,7 @@ class _Identity(NamedTuple):
 def _identity(regarded: Regarded) -> _Identity:
     """The identity of the object; for a gang of an opted-in workload, that of the workload."""
     if isinstance(regarded, PodGang):
-        owner = regarded.owner
+        owner = regarded.reference
         return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, "WriteGangObjects")
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
@@ -187,6 +187,6 @@ def _about(regarded: Regarded, reason: Why) -> _About:
 
 def _named(regarded: Regarded, note: str) -> str:
     """`note`, prefixed with the gang's name if the object has another name."""
-    if isinstance(regarded, PodGang) and regarded.name != regarded.owner.name:
+    if isinstance(regarded, PodGang) and regarded.name != regarded.reference.name:
         return f"gang {regarded.name}: {note}"
     return note

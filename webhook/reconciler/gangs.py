@@ -15,13 +15,14 @@ from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import holds, in_step, left_behind, stranger, to_apply
+from webhook.gangs.differences import holds, in_step, left_behind, orphaned, stranger, to_apply
 from webhook.gangs.hold_reasons import Reason
-from webhook.gangs.key import GangKey, key_of_gang
+from webhook.gangs.key import GangKey, key_of_gang, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.living_gang import living_gang
 from webhook.model.projections import POD_GANGS, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
@@ -63,6 +64,9 @@ class Known(Protocol):
         """The uid of the opted-in workload that a gang is or was of; None if it is missing or its existing gang objects
         are to be left alone.
         """
+
+    def is_needed(self, key: GangKey, objects: Sequence[Manifest]) -> bool:
+        """Whether objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """The pods of a gang, None if they are not read yet."""
@@ -127,7 +131,7 @@ class GangReconciler:
             )
             return "inexpressible", None
         if podgang is None:
-            return await self._gone(key)
+            return await (self._gone(key) if key.workload else self._missing(key))
         try:
             planned = plan(podgang, self._live.facts, self._settings)
         except Inexpressible as refusal:
@@ -157,10 +161,25 @@ class GangReconciler:
         uid, pruned = self._known.workload_uid(key), 0
         if uid is not None:
             for store in reversed(self._kinds(())):
-                for live in store.owned_by(uid, key):
+                for live in store.owned_by({uid}, key):
                     await self._writer.delete(store.resource, live)
                     pruned += 1
         return ("written" if pruned else "gone"), None
+
+    async def _missing(self, key: GangKey) -> tuple[str, float | None]:
+        """Delete the objects of a PodGang that is missing and has no successor: it was scaled in."""
+        kinds = self._kinds(())
+        objects = [live for store in kinds for live in store.concerning(key) if _is_moved(live)]
+        if not objects:
+            # A PodGang owned them, and the garbage collector deletes them with it.
+            return "gone", None
+        if self._known.is_needed(key, objects):
+            return "waiting", LOOK_AGAIN_SECONDS
+        for store in reversed(kinds):
+            for live in store.concerning(key):
+                if _is_moved(live):
+                    await self._writer.delete(store.resource, live)
+        return "written", None
 
     async def _open(self, podgang: PodGang) -> None:
         """Remove the gate from the pods of a gang if nothing else holds them.
@@ -179,14 +198,13 @@ class GangReconciler:
                     raise error
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
-        uid = podgang.uid or ""
         wanted = self._wanted(planned)
         for one in wanted:
             if one.live is None:
                 continue
-            if left_behind(one.live, podgang.owner):
+            if left_behind(one.live, podgang):
                 return "waiting", LOOK_AGAIN_SECONDS
-            if (owner := stranger(one.live, uid)) is not None:
+            if not orphaned(one.live, podgang) and (owner := stranger(one.live, podgang.owners)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
                 note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
                 await self._events.warn(podgang, Reason.CONFLICT, note)
@@ -194,7 +212,7 @@ class GangReconciler:
             if one.live["metadata"].get("deletionTimestamp") is not None:
                 return "waiting", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
-        own = [live for store in kinds for live in store.owned_by(uid, key_of_gang(podgang))]
+        own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
         frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
         if frozen is not None and (done := await self._reshape(podgang, kinds, frozen)) is not None:
             return done
@@ -237,7 +255,7 @@ class GangReconciler:
             return None
         going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.recreated}
         for store in reversed(kinds):
-            for live in store.owned_by(podgang.uid or "", key_of_gang(podgang)):
+            for live in store.owned_by(podgang.owners, objects_of(podgang)):
                 if (live["kind"], live["metadata"]["uid"]) in going:
                     await self._writer.delete(store.resource, live)
         # The watch reports when they are gone.
@@ -269,7 +287,10 @@ class GangReconciler:
             kept.setdefault(one.store, set()).add(one.key)
         pruned = 0
         for store in reversed(kinds):
-            for live in store.owned_by(podgang.uid or "", key_of_gang(podgang)):
+            made = store.owned_by(podgang.owners, objects_of(podgang))
+            # Up to 0.3.0 Rollcall made second objects for a PodGang that Grove had renamed.
+            again = [] if podgang.gang == podgang.name else store.owned_by(podgang.owners, key_of_gang(podgang))
+            for live in (*made, *again):
                 if key_of(live) not in kept.get(store, set()):
                     await self._writer.delete(store.resource, live)
                     pruned += 1
@@ -279,3 +300,9 @@ class GangReconciler:
         """The stores of all kinds of gang objects, `own` first: a gang may have moved from one scheduler to another."""
         others = [api for api in self._stores.by_kind if api not in own and api != POD_GANGS.resource.api]
         return [self._stores.by_kind[api] for api in (*own, *others) if api in self._stores.by_kind]
+
+
+def _is_moved(live: Manifest) -> bool:
+    """Whether Rollcall made the object and a PodCliqueSet owns it."""
+    found = living_gang(live)
+    return found is not None and found.moved

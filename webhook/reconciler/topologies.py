@@ -215,7 +215,7 @@ class Topologies:
         """Delete an object whose immutable fields must change, then create it. After a crash in between, the next
         leader finds it missing and creates it.
         """
-        if not is_ours(live, one.binding.uid or ""):
+        if not is_ours(live, {one.binding.uid or ""}):
             return Done(
                 _drift(one.backend, one.binding, live, "no ClusterTopologyBinding controls it, so it is not changed")
             )
@@ -267,13 +267,13 @@ def _drift(
 
 def _owner(live: Manifest, uid: str) -> str | None:
     """The owner of the object if Rollcall may not write it; None if the object is ours or was."""
-    if is_ours(live, uid):
+    if is_ours(live, {uid}):
         return None
     controller = controller_in(live["metadata"])
     if controller is not None and controller.uid == uid:
         # The binding controls it, but it does not have our label.
         return "Grove's operator"
-    return stranger(live, uid)
+    return stranger(live, {uid})
 
 
 def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:

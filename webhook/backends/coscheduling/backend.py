@@ -12,6 +12,7 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
@@ -44,6 +45,10 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def carries_priority(self) -> bool:
         return True
+
+    @property
+    def gang_heads(self) -> tuple[Resource, ...]:
+        return (Resource(POD_GROUP, "podgroups"),)
 
     @property
     def capabilities(self) -> CapabilityTable:

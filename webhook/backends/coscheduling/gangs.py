@@ -31,7 +31,7 @@ def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manif
         {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
-            "metadata": gang_metadata(podgang, keys.pod_group(podgang.name)),
+            "metadata": gang_metadata(podgang, keys.pod_group(podgang.gang)),
             "spec": {
                 "minMember": -sum(max(minimum, 1) for minimum in minimums) if released else sum(minimums),
                 "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds,

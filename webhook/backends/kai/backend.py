@@ -24,6 +24,7 @@ from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import SpecField
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
@@ -61,6 +62,10 @@ class KaiBackend(Backend[KaiSettings]):
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         drifts = (f"{self.name}: {drift.message}" for drift in topology.known_drifts(facts))
         return (*super().init(facts), *drifts)
+
+    @property
+    def gang_heads(self) -> tuple[Resource, ...]:
+        return (Resource(POD_GROUP, "podgroups"),)
 
     @property
     def capabilities(self) -> CapabilityTable:

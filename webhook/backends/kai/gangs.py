@@ -49,7 +49,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
     labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
-    metadata = gang_metadata(podgang, keys.pod_group(podgang.namespace, podgang.name), labels)
+    metadata = gang_metadata(podgang, keys.pod_group(podgang.namespace, podgang.gang), labels)
     api = keys.POD_GROUP
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 

@@ -25,6 +25,7 @@ from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
@@ -81,6 +82,10 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         reason = unavailable(self.settings, self.scheduler_version, facts)
         degraded = () if reason is None else (f"{self.name}: topology is refused: {reason}",)
         return (*super().init(facts), *degraded)
+
+    @property
+    def gang_heads(self) -> tuple[Resource, ...]:
+        return (Resource(POD_GROUP, "podgroups"),)
 
     @property
     def capabilities(self) -> CapabilityTable:

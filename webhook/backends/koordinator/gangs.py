@@ -97,7 +97,7 @@ def _listed(manifest: Manifest) -> object:
 
 
 def _name(podgang: PodGang, member: Member) -> str:
-    return pod_group_name(podgang.name, member.name)
+    return pod_group_name(podgang.gang, member.name)
 
 
 def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings) -> Manifest:

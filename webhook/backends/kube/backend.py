@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
-from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES
+from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.keys import CONTROLLERS
 from webhook.backends.kube.rules import RULES
@@ -17,6 +17,7 @@ from webhook.model.claims import Mark
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.workloads.podgang import PodGang
@@ -70,6 +71,10 @@ class KubeBackend(Backend[KubeSettings]):
         if not self.settings.gangScheduling or not known(facts.apis) or self.dialect(facts) is not None:
             return ()
         return (f"{self.name}: the cluster does not serve {missing(self.settings)}; its workloads are refused",)
+
+    @property
+    def gang_heads(self) -> tuple[Resource, ...]:
+        return WORKLOADS_OF_GANGS if self.settings.gangScheduling else ()
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -151,11 +151,12 @@ GROUP_PODS = Projection(
     # server) still has the other facts.
     awaited=False,
 )
+# In each generation a gang has one Workload.
+WORKLOADS_OF_GANGS = tuple(
+    Resource(Api(GROUP, version, WORKLOADS.kind), WORKLOADS.plural) for version in ("v1beta1", "v1alpha2", "v1alpha1")
+)
 PROJECTIONS = (
-    *(
-        Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), read_workload, for_objects=True)
-        for version in ("v1beta1", "v1alpha2", "v1alpha1")
-    ),
+    *(Projection("workloads", resource, read_workload, for_objects=True) for resource in WORKLOADS_OF_GANGS),
     *(
         Projection(
             "pod_groups",

@@ -128,7 +128,7 @@ def _flat(podgang: PodGang, shared: Manifest, spoken: Generation, *, merged: boo
         minimums = [(keys.MERGED, "", _sum(podgang.members))]
     else:
         minimums = [(keys.template(one.name), one.name, one.min_replicas) for one in podgang.members]
-    name = keys.workload(podgang.name)
+    name = keys.workload(podgang.gang)
     head = {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
@@ -159,7 +159,7 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
 
 
 def _pod_group(podgang: PodGang, clique: str, spoken: Generation, spec: Manifest) -> Manifest:
-    name = keys.pod_group(podgang.name, clique, spoken, merged=not clique)
+    name = keys.pod_group(podgang.gang, clique, spoken, merged=not clique)
     labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
     return {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
@@ -186,8 +186,8 @@ def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
     taken = {keys.template(member.name) for member in podgang.members}
-    workload = keys.workload(podgang.name)
-    top = keys.root(podgang.name, by_name)
+    workload = keys.workload(podgang.gang)
+    top = keys.root(podgang.gang, by_name)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
         return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
@@ -218,7 +218,7 @@ def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
     for group in groups:
         _limit(group.members, group.path)
         # A replica of a scaling group may have the same name as a clique, but names in a Workload must be unique.
-        part, name = keys.template(group.name, "group", taken), keys.composite(podgang.name, group.name)
+        part, name = keys.template(group.name, "group", taken), keys.composite(podgang.gang, group.name)
         own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
         own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
         root.setdefault("compositePodGroupTemplates", []).append(own)

@@ -21,6 +21,7 @@ from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
@@ -60,6 +61,10 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         without = self.settings.topology == "hypernode" and facts.hyper_nodes is not None and not facts.hyper_nodes
         degraded = (f"{self.name}: topology is refused: the cluster has no HyperNode",) if without else ()
         return (*super().init(facts), *degraded)
+
+    @property
+    def gang_heads(self) -> tuple[Resource, ...]:
+        return (Resource(POD_GROUP, "podgroups"),)
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -52,7 +52,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
         _subgroup(podgang.member_label, member.name, member.min_replicas, parts.get(member.name))
         for member in podgang.members
     ]
-    api, metadata = keys.POD_GROUP, gang_metadata(podgang, podgang.name)
+    api, metadata = keys.POD_GROUP, gang_metadata(podgang, podgang.gang)
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
 

@@ -51,6 +51,11 @@ class OptedInGang(PodGang):
         return self.workload.reference
 
     @property
+    def reference(self) -> OwnerReference:
+        """The workload."""
+        return self.workload.reference
+
+    @property
     def workload_kind(self) -> str:
         """The kind of the workload."""
         return self.workload.kind

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from webhook.model import grove
 from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 
@@ -40,6 +41,11 @@ def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
                 text(found.get("uid")),
             )
     return None
+
+
+def is_pod_clique_set(reference: OwnerReference) -> bool:
+    """Whether a reference names a PodCliqueSet."""
+    return (reference.kind, reference.group) == ("PodCliqueSet", grove.GROUP)
 
 
 class PackConstraint(NamedTuple):
@@ -72,18 +78,24 @@ class GroupConfig(NamedTuple):
 class PodGang:
     """A PodGang (scheduler.grove.io/v1alpha1)."""
 
-    __slots__ = ("annotations", "constraint", "labels", "members", "name", "namespace", "raw", "uid")
+    __slots__ = ("annotations", "constraint", "gang", "labels", "members", "name", "namespace", "raw", "settled", "uid")
 
     kind = "PodGang"
     # On its pods and on its gang objects: the labels that name the gang and the member.
     gang_label: ClassVar[str] = grove.LABEL_PODGANG
     member_label: ClassVar[str] = grove.LABEL_PODCLIQUE
 
-    def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
+    def __init__(
+        self, raw: Manifest, namespace: str | None = None, gang: str | None = None, *, settled: bool = False
+    ) -> None:
+        """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
+        that a pod on a node was prepared for this name.
+        """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or ""
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
+        self.gang, self.settled = gang or self.name, settled
         self.uid = text(metadata.get("uid"))
         self.labels = mapping(metadata.get("labels"))
         self.annotations = mapping(metadata.get("annotations"))
@@ -93,8 +105,24 @@ class PodGang:
 
     @property
     def owner(self) -> OwnerReference:
-        """The owner of its gang objects: the PodGang itself."""
-        return OwnerReference("scheduler.grove.io/v1alpha1", "PodGang", self.name, self.uid)
+        """The owner of its gang objects: its PodCliqueSet, because Grove renames PodGangs while their pods run. It
+        deletes the old one before it creates the new one. A PodGang that no PodCliqueSet controls owns them itself, as
+        does one whose name is too long for a label: its objects could not be found again.
+        """
+        workload = controller_in(mapping(self.raw.get("metadata")))
+        if workload is not None and is_pod_clique_set(workload) and len(self.name) <= LABEL_VALUE_LIMIT:
+            return workload
+        return self.reference
+
+    @property
+    def reference(self) -> OwnerReference:
+        """The reference to the PodGang."""
+        return OwnerReference(f"{grove.SCHEDULER_GROUP}/v1alpha1", "PodGang", self.name, self.uid)
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """The uids that its gang objects may be controlled by: up to 0.3.0 Rollcall made the PodGang their owner."""
+        return frozenset(uid for uid in (self.uid, self.owner.uid) if uid)
 
     @property
     def workload_kind(self) -> str:

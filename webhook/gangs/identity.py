@@ -1,0 +1,113 @@
+"""The gang of a PodGang: the name under which its gang objects are made (no I/O).
+
+It is the PodGang's name when its objects were first made. After Grove has renamed the PodGang, the pods that live
+decide, then the objects that live, and last the PodGang's own name. The webhook decides for a pod in the same way,
+without the other pods: `webhook.model.living_gang.gang_joined`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webhook.backends.base import PodChanges
+from webhook.errors import FactsUnavailable
+from webhook.gangs.pod import GangPod
+from webhook.model.facts import ClusterFacts
+from webhook.model.living_gang import LivingGang, gang_joined, map_key
+from webhook.model.pod_gang_map import PodGangMap
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+
+# On the pods of a scaling group: the group's full name, and the index of the replica.
+_GROUP, _INDEX = "grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index"
+
+
+class Named(NamedTuple):
+    """The name of a gang. `settled` means that a pod on a node has it, so its objects have to stay."""
+
+    gang: str
+    settled: bool = False
+
+
+class Known(NamedTuple):
+    """What the name of a gang is decided from.
+
+    `holders` are the gangs that contain one of its members. `pods` returns its pods, and is only called if the objects
+    leave a doubt. It raises `FactsUnavailable` if the pods are not read. `prepared` returns
+    what preparation would write on a pod in a gang of that name, None if its scheduler is not known. `workload` returns
+    its PodCliqueSet.
+    """
+
+    holders: Sequence[LivingGang]
+    pods: Callable[[], Sequence[GangPod]]
+    prepared: Callable[[GangPod, str], PodChanges] | None
+    facts: ClusterFacts
+    workload: Callable[[], PodCliqueSet | None]
+
+
+def gang_of(raw: Manifest, known: Known) -> PodGang:
+    """The PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods` does."""
+    podgang = PodGang(raw)
+    named = _named(podgang, known)
+    return PodGang(raw, gang=named.gang, settled=named.settled)
+
+
+def map_of(podgang: PodGang, facts: ClusterFacts) -> PodGangMap | None:
+    """The PodGangMap of a PodGang's replica; None if it is not known."""
+    key = map_key(podgang.namespace, podgang.labels)
+    return None if key is None else (facts.pod_gang_maps or {}).get(key)
+
+
+def _named(podgang: PodGang, known: Known) -> Named:
+    gangs = {one.gang for one in known.holders}
+    if len(gangs) == 1 and all(one.podgang == podgang.name and one.moved for one in known.holders):
+        return Named(gangs.pop())
+    joined = gang_joined(podgang.name, known.holders, map_of(podgang, known.facts))
+    if known.prepared is None:
+        return Named(joined or podgang.name)
+    pods = sorted(
+        (pod for pod in known.pods() if pod.counts), key=lambda pod: (pod.node is None, pod.created, pod.name)
+    )
+    for pod in pods:
+        candidates = dict.fromkeys(
+            (*([] if joined is None else [joined]), podgang.name, *_earlier(pod, known.workload()))
+        )
+        found = next((gang for gang in candidates if _is_in(pod, gang, known.prepared)), None)
+        if found is not None:
+            return Named(found, settled=pod.node is not None)
+    return Named(joined or podgang.name)
+
+
+def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
+    """The names that Grove up to v0.1.0-alpha.11 gave the PodGang of a pod."""
+    base = map_key(pod.namespace, pod.labels)
+    if base is None:
+        return
+    group, index = str(pod.labels.get(_GROUP) or ""), str(pod.labels.get(_INDEX) or "")
+    least = {} if workload is None else {f"{base[1]}-{one.name}": one.min_available for one in workload.scaling_groups}
+    above = int(index) - least[group] if group in least and index.isdecimal() else -1
+    yield base[1] if above < 0 else f"{group}-{above}"
+
+
+def _is_in(pod: GangPod, gang: str, prepared: Callable[[GangPod, str], PodChanges]) -> bool:
+    """Whether a pod was prepared as a member of a gang: it has everything that would differ in another gang."""
+    try:
+        mine, other = (prepared(pod, name) for name in (gang, f"{gang}-other"))
+    except FactsUnavailable:
+        return False
+    return all(
+        holder.get(key) == value
+        for holder, ours, theirs in _parts(pod, mine, other)
+        for key, value in ours.items()
+        if theirs.get(key) != value
+    )
+
+
+def _parts(
+    pod: GangPod, mine: PodChanges, other: PodChanges
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]]:
+    yield pod.labels, mine.labels, other.labels
+    yield pod.annotations, mine.annotations, other.annotations
+    yield pod.spec, mine.default_fields, other.default_fields

@@ -1,0 +1,108 @@
+"""The gang that a pod joins: found by its PodClique in the gang objects that exist, and not computed from a name.
+
+Grove names PodGangs anew while their pods run (v0.1.0-alpha.12 and later), and only PodCliques keep their names. The
+name of a gang's objects is in the pods already, where it mostly cannot be changed. So the objects keep their names, and
+whoever asks for the gang of a PodClique looks for objects that contain this PodClique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from webhook.model import grove
+from webhook.model.bounds import POD_GANG_BYTES, name_text
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
+from webhook.model.indexed import Indexed
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.pod_gang_map import PodGangMap
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping, text
+from webhook.model.workloads.gang import GANG_LABEL
+from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
+
+PART = "gang_objects"
+
+
+class LivingGang(NamedTuple):
+    """What a gang object says of its gang: the gang's name, the PodGang that it is for, and the members in it. `moved`
+    means that its PodCliqueSet owns it: up to 0.3.0 the PodGang did.
+    """
+
+    gang: str
+    podgang: str
+    members: tuple[str, ...]
+    moved: bool
+
+
+# The kind of a gang object with its namespace and name: a cluster may serve a kind in several versions.
+GangObjectKey = tuple[Api, str, str]
+
+
+class GangObjects(Indexed[GangObjectKey, LivingGang]):
+    """The gang objects of PodGangs, indexed by their members."""
+
+    @staticmethod
+    def terms(key: GangObjectKey, value: LivingGang) -> Iterable[Hashable]:
+        """The namespace and name of each member."""
+        return ((key[1], member) for member in value.members)
+
+    def of_member(self, namespace: str, podclique: str) -> list[LivingGang]:
+        """The gangs that contain a PodClique."""
+        return [self[key] for key in self.having((namespace, podclique))]
+
+
+def living_gang(manifest: Manifest) -> LivingGang | None:
+    """What a gang object says; None for an object that Rollcall did not make for a PodGang, or that is being deleted.
+    Raises `Malformed`.
+    """
+    metadata = mapping(manifest.get("metadata"))
+    labels = mapping(metadata.get("labels"))
+    podgang = name_text(labels.get(grove.LABEL_PODGANG))
+    managed = labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+    if not managed or podgang is None or metadata.get("deletionTimestamp") is not None:
+        return None
+    controller = controller_in(metadata)
+    moved = controller is not None and is_pod_clique_set(controller)
+    if controller is not None and not moved:
+        podgang = controller.name
+    own = name_text(labels.get(grove.LABEL_PODCLIQUE))
+    listed = text(mapping(metadata.get("annotations")).get(MEMBERS_ANNOTATION)) or ""
+    members = (own,) if own is not None else tuple(member for member in listed.split(",") if member)
+    return LivingGang(name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved)
+
+
+def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap | None) -> str | None:
+    """The gang that a pod of `podgang` joins, whose PodClique is in the gangs `holders`; None if it joins none of them.
+
+    A gang of another PodGang is joined only if that PodGang is gone: `known`, the replica's PodGangMap, still has the
+    PodGangs that share a PodClique with this one. Without a map no two PodGangs share one.
+    """
+    found = list(holders)
+    own = {one.gang: None for one in found if one.podgang == podgang}
+    if own:
+        # Up to 0.3.0 Rollcall made second objects, under the new name.
+        return next((gang for gang in own if gang != podgang), podgang)
+    renamed = (one.gang for one in found if known is None or known.entry_of(one.podgang) is None)
+    return next(renamed, None)
+
+
+def map_key(namespace: str, labels: Mapping[str, object]) -> ObjectKey | None:
+    """The namespace and name of the PodGangMap of an object with Grove's labels."""
+    workload, replica = labels.get(grove.LABEL_PART_OF), labels.get(grove.LABEL_REPLICA)
+    return (namespace, f"{workload}-{replica}") if isinstance(workload, str) and isinstance(replica, str) else None
+
+
+@cache
+def living_gangs(resource: Resource) -> Projection:
+    """The projection of one kind of gang objects."""
+
+    def read(raw: Manifest) -> tuple[GangObjectKey, LivingGang] | None:
+        found = living_gang(raw)
+        return None if found is None else ((resource.api, *key_of(raw)), found)
+
+    selector = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL},{grove.LABEL_PODGANG}"
+    return Projection(
+        PART, resource, read, GangObjects, for_objects=True, label_selector=selector, most=POD_GANG_BYTES, shared=True
+    )
