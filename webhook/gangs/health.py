@@ -24,6 +24,7 @@ from webhook.gangs.plan import Plan, SkipReason, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
+from webhook.gangs.writers import Writer, writer_of
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
@@ -106,6 +107,8 @@ class GangHealth:
     disruption_mode: Disruption | None = None
     # Whether the PodGang owns any of its objects, as in releases up to 0.3.0: they go with it if Grove renames it.
     unmoved: bool = False
+    # Who writes its objects.
+    writer: Writer = Writer.NOBODY
 
     @property
     def word(self) -> str:
@@ -135,6 +138,7 @@ class GangHealth:
             "kind": self.kind,
             **({"workload": self.workload} if self.workload else {}),
             "scheduler": self.scheduler,
+            "writer": self.writer.value,
             "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
@@ -182,8 +186,16 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
-        any((controller := controller_in(live["metadata"])) and controller.kind == podgang.kind for live in seen.own),
+        _is_unmoved(podgang, seen.own),
+        writer_of(podgang, seen.facts, seen.settings),
     )
+
+
+def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
+    """Whether the PodGang owns any of these objects, although a PodCliqueSet could."""
+    workload = controller_in(mapping(podgang.raw.get("metadata")))
+    owners = (controller_in(live["metadata"]) for live in own)
+    return workload is not None and any(owner is not None and owner[:3] == podgang.reference[:3] for owner in owners)
 
 
 def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:

@@ -72,7 +72,9 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     annotations = mapping(metadata.get("annotations"))
     listed = text(annotations.get(MEMBERS_ANNOTATION)) or ""
     members = (own,) if own is not None else tuple(member for member in listed.split(",") if member)
-    return LivingGang(name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved, GIVEN_BACK_ANNOTATION in annotations)
+    return LivingGang(
+        name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved, GIVEN_BACK_ANNOTATION in annotations
+    )
 
 
 def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap | None) -> str | None:

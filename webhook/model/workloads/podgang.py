@@ -78,7 +78,19 @@ class GroupConfig(NamedTuple):
 class PodGang:
     """A PodGang (scheduler.grove.io/v1alpha1)."""
 
-    __slots__ = ("annotations", "constraint", "gang", "labels", "members", "name", "namespace", "owns", "raw", "settled", "uid")
+    __slots__ = (
+        "annotations",
+        "constraint",
+        "gang",
+        "labels",
+        "members",
+        "name",
+        "namespace",
+        "owns",
+        "raw",
+        "settled",
+        "uid",
+    )
 
     kind = "PodGang"
     # On its pods and on its gang objects: the labels that name the gang and the member.
