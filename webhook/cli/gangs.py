@@ -165,8 +165,8 @@ def give_back(
     renamed = reconciler.following.renamed()
     for podgang in renamed:
         typer.echo(
-            f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its PodCliqueSet "
-            f"{podgang.owner.name} once the earlier release runs"
+            f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its "
+            f"PodCliqueSet {podgang.owner.name} once the earlier release runs"
         )
     if renamed:
         raise typer.Exit(REFUSED)

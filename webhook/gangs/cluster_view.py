@@ -23,7 +23,7 @@ from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
 from webhook.gangs.plan import is_elsewhere, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods

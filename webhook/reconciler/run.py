@@ -57,7 +57,7 @@ FINISH_SECONDS = 1
 class Reconciler:
     """All parts of one process. `run` works until cancelled; `once` until nothing is left to do."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
         settings: Settings,
         access: Access,

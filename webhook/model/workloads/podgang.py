@@ -107,8 +107,8 @@ class PodGang:
         owns: bool = False,
     ) -> None:
         """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
-        that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as releases
-        up to 0.3.0 expect; a renamed one cannot.
+        that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as
+        releases up to 0.3.0 expect; a renamed one cannot.
         """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
