@@ -193,9 +193,8 @@ def judge(seen: Observed) -> GangHealth:
 
 def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
     """Whether the PodGang owns any of these objects, although a PodCliqueSet could."""
-    workload = controller_in(mapping(podgang.raw.get("metadata")))
     owners = (controller_in(live["metadata"]) for live in own)
-    return workload is not None and any(owner is not None and owner[:3] == podgang.reference[:3] for owner in owners)
+    return podgang.pod_clique_set is not None and any(owner is not None and owner[:3] == podgang.reference[:3] for owner in owners)
 
 
 def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:

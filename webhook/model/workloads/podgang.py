@@ -129,10 +129,10 @@ class PodGang:
         deletes the old one before it creates the new one. A PodGang that no PodCliqueSet controls owns them itself, as
         does one whose name is too long for a label: its objects could not be found again.
         """
-        workload = None if self.owns else controller_in(mapping(self.raw.get("metadata")))
-        if workload is not None and is_pod_clique_set(workload) and len(self.name) <= LABEL_VALUE_LIMIT:
-            return workload
-        return self.reference
+        workload = self.pod_clique_set
+        if workload is None or self.owns or len(self.name) > LABEL_VALUE_LIMIT:
+            return self.reference
+        return workload
 
     @property
     def reference(self) -> OwnerReference:
@@ -142,7 +142,14 @@ class PodGang:
     @property
     def owners(self) -> frozenset[str]:
         """The uids that its gang objects may be controlled by: up to 0.3.0 Rollcall made the PodGang their owner."""
-        return frozenset(uid for uid in (self.uid, self.owner.uid) if uid)
+        workload = self.pod_clique_set
+        return frozenset(uid for uid in (self.uid, self.owner.uid, workload and workload.uid) if uid)
+
+    @property
+    def pod_clique_set(self) -> OwnerReference | None:
+        """The PodCliqueSet that controls it; None for a PodGang that someone else made."""
+        found = controller_in(mapping(self.raw.get("metadata")))
+        return found if found is not None and is_pod_clique_set(found) else None
 
     @property
     def workload_kind(self) -> str:
