@@ -19,6 +19,7 @@ from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
+from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
@@ -190,15 +191,17 @@ class ClusterView:
         pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
         return pods.any_gated(key)
 
-    def health(self, key: GangKey) -> GangHealth | None:
-        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`."""
+    def health(self, key: GangKey, anchors: Anchors | None = None) -> GangHealth | None:
+        """The health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its anchors.
+        Raises `Malformed`, and `FactsUnavailable` as `gang` does.
+        """
         podgang, facts = self.gang(key), self.live.facts
         if podgang is None or is_elsewhere(podgang, facts, self._settings):
             return None
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
-        return judge(Observed(podgang, found, self._object, own, known, facts, self._settings))
+        return judge(Observed(podgang, found, self._object, own, known, facts, self._settings, anchors))
 
     def unready(self) -> Iterator[str]:
         """Messages about what must still be read before a write."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from webhook.model.bounds import KEPT_BYTES, weight
@@ -13,7 +15,7 @@ TAIL = {"role": "Tail", "epoch": "101", "pcsgReplicaIndices": {"decode": [1]}, "
 SCALE_OUT = {"role": "ScaleOut", "epoch": "102", "pcsgReplicaIndices": {"decode": [2, 3]}, "dependsOn": ["100"]}
 
 
-def read(*entries: dict[str, object], name: str = "demo-0") -> PodGangMap:
+def read(*entries: Mapping[str, object], name: str = "demo-0") -> PodGangMap:
     raw = {"metadata": {"namespace": "team-a", "name": name}, "spec": {"entries": list(entries)}}
     found = POD_GANG_MAPS.read(raw)
     assert found is not None
