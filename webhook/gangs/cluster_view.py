@@ -19,6 +19,7 @@ from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
+from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
@@ -190,23 +191,25 @@ class ClusterView:
         pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
         return pods.any_gated(key)
 
-    def health(self, key: GangKey) -> GangHealth | None:
-        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`."""
+    def health(self, key: GangKey, anchors: Anchors | None = None) -> GangHealth | None:
+        """The health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its anchors.
+        Raises `Malformed`, and `FactsUnavailable` as `gang` does.
+        """
         podgang = self.gang(key)
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
             return None
-        return judge(self._observed(key, podgang))
+        return judge(self._observed(key, podgang, anchors))
 
     def observed(self, key: GangKey) -> Observed | None:
         """What is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
         podgang = self.gang(key)
         return None if podgang is None else self._observed(key, podgang)
 
-    def _observed(self, key: GangKey, podgang: PodGang) -> Observed:
+    def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
-        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings)
+        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings, anchors)
 
     def unready(self) -> Iterator[str]:
         """Messages about what must still be read before a write."""

@@ -16,6 +16,10 @@ LABEL_REPLICA = "grove.io/podcliqueset-replica-index"
 # On a PodGang with topology: the ClusterTopologyBinding of its domains.
 TOPOLOGY_NAME = "grove.io/topology-name"
 
+# A condition of a PodCliqueSet, True while the operator of v0.1.0-alpha.12 and later replaces the PodGangs of the
+# versions before it. Source: pull request 778.
+MIGRATING = "PodGangMigrationInProgress"
+
 GATE = "grove.io/podgang-pending-creation"
 
 MNNVL_GROUP = "grove.io/mnnvl-group"

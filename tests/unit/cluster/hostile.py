@@ -177,6 +177,20 @@ SAMPLES: dict[str, Manifest] = {
             "priorityClassName": "high",
         },
     },
+    "pod_gang_maps": {
+        "metadata": {},
+        "spec": {
+            "entries": [
+                {
+                    "role": "Anchor",
+                    "epoch": "1795344276589742021",
+                    "podCliques": {"router": 2},
+                    "pcsgReplicaIndices": {"decode": [0]},
+                    "dependsOn": ["1795344276589742020"],
+                }
+            ],
+        },
+    },
     "topology_bindings": {
         "metadata": {},
         "spec": {
