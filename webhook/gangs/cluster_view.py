@@ -105,8 +105,7 @@ class ClusterView:
         """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
         if key.kind in GANG_WORKLOADS:
             return self.opted_in.gang(key)
-        store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        found = None if store is None else store.objects.get((key.namespace, key.name))
+        found = self._podgang(key.namespace, key.name)
         return None if found is None else self._named(PodGang(found))
 
     def _named(self, podgang: PodGang) -> PodGang:
@@ -144,14 +143,23 @@ class ClusterView:
         )
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists and is in no other gang."""
+        """Whether a PodClique of the set `owner` exists and is in no other gang. A gang whose PodGang is missing too is
+        no other gang: Grove may be renaming both.
+        """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
         known = (self.live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
         return (
             self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or "")
             and (known is None or known.covers(podclique))
-            and all(one.gang == gang for one in self.stores.holding(namespace, [podclique]))
+            and not any(
+                one.gang != gang and self._podgang(namespace, one.podgang) is not None
+                for one in self.stores.holding(namespace, [podclique])
+            )
         )
+
+    def _podgang(self, namespace: str, name: str) -> Manifest | None:
+        store = self.stores.by_kind.get(POD_GANGS.resource.api)
+        return None if store is None else store.objects.get((namespace, name))
 
     def workload_uid(self, key: GangKey) -> str | None:
         """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
