@@ -108,8 +108,7 @@ class ClusterView:
         """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
         if key.kind in GANG_WORKLOADS:
             return self.opted_in.gang(key)
-        store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        found = None if store is None else store.objects.get((key.namespace, key.name))
+        found = self._podgang(key.namespace, key.name)
         return None if found is None else self._named(PodGang(found))
 
     def _named(self, podgang: PodGang) -> PodGang:
@@ -153,14 +152,23 @@ class ClusterView:
         )
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists and is in no other gang."""
+        """Whether a PodClique of the set `owner` exists and is in no other gang. A gang whose PodGang is missing too is
+        no other gang: Grove may be renaming both.
+        """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
         known = (self.live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
         return (
             self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or "")
             and (known is None or known.covers(podclique))
-            and all(one.gang == gang for one in self.stores.holding(namespace, [podclique]))
+            and not any(
+                one.gang != gang and self._podgang(namespace, one.podgang) is not None
+                for one in self.stores.holding(namespace, [podclique])
+            )
         )
+
+    def _podgang(self, namespace: str, name: str) -> Manifest | None:
+        store = self.stores.by_kind.get(POD_GANGS.resource.api)
+        return None if store is None else store.objects.get((namespace, name))
 
     def workload_uid(self, key: GangKey) -> str | None:
         """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
@@ -207,18 +215,18 @@ class ClusterView:
         podgang = self.gang(key)
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
             return None
-        return judge(self._observed(key, podgang)._replace(anchors=anchors))
+        return judge(self._observed(key, podgang, anchors))
 
     def observed(self, key: GangKey) -> Observed | None:
         """What is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
         podgang = self.gang(key)
         return None if podgang is None else self._observed(key, podgang)
 
-    def _observed(self, key: GangKey, podgang: PodGang) -> Observed:
+    def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
-        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings)
+        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings, anchors)
 
     def unready(self) -> Iterator[str]:
         """Messages about what must still be read before a write."""

@@ -201,7 +201,9 @@ def judge(seen: Observed) -> GangHealth:
 def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
     """Whether the PodGang owns any of these objects, although a PodCliqueSet could."""
     owners = (controller_in(live["metadata"]) for live in own)
-    return podgang.pod_clique_set is not None and any(owner is not None and owner[:3] == podgang.reference[:3] for owner in owners)
+    return podgang.pod_clique_set is not None and any(
+        owner is not None and owner[:3] == podgang.reference[:3] for owner in owners
+    )
 
 
 def _wait(seen: Observed, counted: Sequence[Tally]) -> Wait | None:

@@ -23,6 +23,9 @@ from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
 
 PART = "gang_objects"
+# The members that are read of one object. A tenant may write an object with tens of thousands, and the index keeps
+# half a kilobyte for each.
+MOST_MEMBERS = 1000
 
 
 class LivingGang(NamedTuple):
@@ -34,7 +37,7 @@ class LivingGang(NamedTuple):
     podgang: str
     members: tuple[str, ...]
     moved: bool
-    given_back: bool
+    given_back: bool = False
 
 
 # The kind of a gang object with its namespace and name: a cluster may serve a kind in several versions.
@@ -55,8 +58,8 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
 
 
 def living_gang(manifest: Manifest) -> LivingGang | None:
-    """What a gang object says; None for an object that Rollcall did not make for a PodGang, or that is being deleted.
-    Raises `Malformed`.
+    """What a gang object says; None for an object that Rollcall did not make for a PodGang, that is being deleted, or
+    that lists more than `MOST_MEMBERS`. Raises `Malformed`.
     """
     metadata = mapping(manifest.get("metadata"))
     labels = mapping(metadata.get("labels"))
@@ -71,7 +74,10 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     own = name_text(labels.get(grove.LABEL_PODCLIQUE))
     annotations = mapping(metadata.get("annotations"))
     listed = text(annotations.get(MEMBERS_ANNOTATION)) or ""
-    members = (own,) if own is not None else tuple(member for member in listed.split(",") if member)
+    if own is None and listed.count(",") >= MOST_MEMBERS:
+        return None
+    # A tenant may write a member twice, and the index has each once.
+    members = (own,) if own is not None else tuple(dict.fromkeys(member for member in listed.split(",") if member))
     return LivingGang(
         name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved, GIVEN_BACK_ANNOTATION in annotations
     )

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.backends.pod_gangs import OWNER
-from webhook.gangs.differences import holds, in_step, is_ours, stranger, to_apply
+from webhook.gangs.differences import holds, in_step, is_ours, left_behind, orphaned, stranger, to_apply
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 
 DESIRED: Manifest = {
     "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -114,5 +115,78 @@ WHOSE = {
 
 @pytest.mark.parametrize(("found", "whose", "ours"), WHOSE.values(), ids=WHOSE)
 def test_the_owner_of_an_object_is_found(found: Manifest, whose: str | None, ours: bool) -> None:
-    assert stranger(found, "5f1d") == whose
-    assert is_ours(found, "5f1d") is ours
+    assert stranger(found, {"5f1d"}) == whose
+    assert is_ours(found, {"5f1d"}) is ours
+
+
+# PodGang demo-0 of the PodCliqueSet demo, and the same after Grove renamed it. Pods on nodes need its first name if it
+# is settled.
+SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
+NEW = "demo-0-1795344276589742021"
+
+
+def gang(name: str = "demo-0", **identity: Any) -> PodGang:
+    metadata = {"name": name, "namespace": "team-a", "uid": "5f1d", "ownerReferences": [SET]}
+    return PodGang({"metadata": metadata, "spec": {}}, **identity)
+
+
+def of_podgang(name: str, uid: str) -> Manifest:
+    return owned({**OWNER, "name": name, "uid": uid})
+
+
+RENAMED = gang(NEW, gang="demo-0", settled=True)
+# The PodGang, an object, whether the object is left behind, and whether it must get another owner to stay.
+STAYING: dict[str, tuple[PodGang, Manifest, bool, bool]] = {
+    "its PodCliqueSet's": (gang(), owned(SET), False, False),
+    "its own, of a release up to 0.3.0": (gang(), of_podgang("demo-0", "5f1d"), False, False),
+    "an earlier PodGang's of its name": (gang(), of_podgang("demo-0", "old"), True, False),
+    "an earlier PodCliqueSet's of its name": (gang(), owned({**SET, "uid": "old"}), True, False),
+    "another PodCliqueSet's": (gang(), owned({**SET, "name": "other", "uid": "o"}), False, False),
+    "another PodGang's": (gang(), of_podgang("demo-1", "o"), False, False),
+    "another kind's of its name": (gang(), owned({**OTHER, "name": "demo-0"}), False, False),
+    "without a controller": (gang(), owned(), False, False),
+    "renamed: its PodCliqueSet's": (RENAMED, owned(SET), False, False),
+    "renamed: the first PodGang's, and pods on nodes need it": (RENAMED, of_podgang("demo-0", "old"), False, True),
+    "renamed: the first PodGang's, and no pod on a node needs it": (
+        gang(NEW, gang="demo-0"),
+        of_podgang("demo-0", "old"),
+        True,
+        False,
+    ),
+    "renamed: the first PodGang's, of another manager": (
+        RENAMED,
+        owned({**OWNER, "uid": "old"}, manager="grove-operator"),
+        True,
+        False,
+    ),
+    "renamed: its own, which 0.3.0 made again": (RENAMED, of_podgang(NEW, "5f1d"), False, False),
+    "renamed: an earlier PodGang's of its new name": (RENAMED, of_podgang(NEW, "old"), True, False),
+    "renamed: another PodGang's": (RENAMED, of_podgang("demo-1", "o"), False, False),
+    "renamed: another kind's of the first name": (
+        RENAMED,
+        owned({**OWNER, "apiVersion": "example.com/v1", "uid": "o"}),
+        False,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("podgang", "found", "left", "orphan"), STAYING.values(), ids=STAYING)
+def test_an_object_of_an_earlier_owner_goes_unless_pods_on_nodes_need_it(
+    podgang: PodGang, found: Manifest, left: bool, orphan: bool
+) -> None:
+    assert left_behind(found, podgang) is left
+    assert orphaned(found, podgang) is orphan
+
+
+def test_a_podgang_that_no_podcliqueset_controls_owns_its_objects() -> None:
+    alone = PodGang({"metadata": {"name": "demo-0", "namespace": "team-a", "uid": "5f1d"}, "spec": {}})
+    assert alone.owner == ("scheduler.grove.io/v1alpha1", "PodGang", "demo-0", "5f1d")
+    assert alone.owners == {"5f1d"}
+    assert gang().owner == ("grove.io/v1alpha1", "PodCliqueSet", "demo", "s")
+    assert gang().owners == {"s", "5f1d"}
+
+
+def test_a_podgang_whose_name_no_label_can_hold_owns_its_objects() -> None:
+    assert gang("g" * 63).owner.kind == "PodCliqueSet"
+    assert gang("g" * 64).owner.kind == "PodGang"
