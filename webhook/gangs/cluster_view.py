@@ -24,7 +24,7 @@ from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
 from webhook.gangs.plan import is_elsewhere, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
@@ -71,9 +71,12 @@ class ClusterView:
         facts_changed: Callable[[], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
+        give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """With `give_back` PodGangs are to own their gang objects again."""
         self.client = Client(access, transport)
+        self._give_back = give_back
         self._settings = settings
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
@@ -119,6 +122,7 @@ class ClusterView:
             None if record is None or profile is None else partial(_prepared, profile, record, facts),
             facts,
             lambda: None if (found := self._workloads.get(key)) is None else PodCliqueSet(found),
+            self._give_back,
         )
         return gang_of(podgang.raw, known)
 
@@ -128,6 +132,11 @@ class ClusterView:
         if found is None:
             raise FactsUnavailable("the pods of the gangs are not read yet")
         return [*found.members, *found.unnamed]
+
+    def renamed(self) -> list[PodGang]:
+        """The PodGangs whose objects have another name. Raises as `gang` does."""
+        known = (self.gang(key) for key in sorted(self.gangs) if key.kind == POD_GANG)
+        return [podgang for podgang in known if podgang is not None and podgang.gang != podgang.name]
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it

@@ -24,6 +24,7 @@ from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.rule_reasons import rule_reasons
 from webhook.gangs.waits import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
+from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
@@ -32,7 +33,7 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang, controller_in
 
 
 class State(StrEnum):
@@ -103,6 +104,10 @@ class GangHealth:
     workload: str = ""
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
+    # Whether the PodGang owns any of its objects, as in releases up to 0.3.0: they go with it if Grove renames it.
+    unmoved: bool = False
+    # Who writes its objects.
+    writer: Writer = Writer.NOBODY
     # The PodGang that it waits for.
     anchor: str | None = None
 
@@ -134,9 +139,11 @@ class GangHealth:
             "kind": self.kind,
             **({"workload": self.workload} if self.workload else {}),
             "scheduler": self.scheduler,
+            "writer": self.writer.value,
             "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
+            **({"ownedByPodGang": True} if self.unmoved else {}),
             "members": [member._asdict() for member in self.members],
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
@@ -185,7 +192,17 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
-        anchor=None if wait is None else wait.anchor,
+        _is_unmoved(podgang, seen.own),
+        writer_of(podgang, seen.facts, seen.settings),
+        None if wait is None else wait.anchor,
+    )
+
+
+def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
+    """Whether the PodGang owns any of these objects, although a PodCliqueSet could."""
+    owners = (controller_in(live["metadata"]) for live in own)
+    return podgang.pod_clique_set is not None and any(
+        owner is not None and owner[:3] == podgang.reference[:3] for owner in owners
     )
 
 

@@ -137,6 +137,7 @@ class HealthWatch:
     def _count(self, health: GangHealth, by: int) -> None:
         scheduler = self._metrics.scheduler(health.scheduler)
         self._metrics.gangs.labels(scheduler, health.word).inc(by)
+        self._metrics.unmoved.inc(by if health.unmoved else 0)
         for one in health.escaped:
             self._metrics.escaped.labels(scheduler, one.escape.value).inc(by)
 

@@ -15,6 +15,7 @@ from webhook import admission
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.record import record_of
@@ -125,7 +126,7 @@ def test_a_scaled_replica_is_a_separate_gang_and_topology_gives_base_replicas_a_
     workload, profile = PodCliqueSet(manifest), settings_of("kai-scheduler").profiles["kai-scheduler"]
     found = [
         desired
-        for gang in expected_gangs(workload, KNOWN)
+        for gang in expected_gangs(workload, KNOWN, GroveGeneration.LEGACY)
         for desired in gang_objects(gang, record_of(workload, "kai-scheduler"), profile, KNOWN)
     ]
     rack = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "example.com/rack"}}
@@ -154,7 +155,7 @@ def test_a_scaled_replica_is_a_separate_gang_and_topology_gives_base_replicas_a_
 def test_a_set_s_pods_name_the_leaf_that_their_pod_group_has() -> None:
     workload = PodCliqueSet(pod_clique_set(clique("worker"), labels={"kai.scheduler/queue": "team-a"}))
     profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     (group,) = gang_objects(expected.podgang, record_of(workload, "kai-scheduler"), profile, NOTHING_KNOWN)
     assert pod["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]

@@ -13,6 +13,7 @@ from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -60,7 +61,7 @@ def test_scaling_group_replicas_up_to_the_minimum_join_the_base_gang_and_others_
     record = record_of(workload, "volcano")
     found = [
         desired
-        for gang in expected_gangs(workload, NOTHING_KNOWN)
+        for gang in expected_gangs(workload, NOTHING_KNOWN, GroveGeneration.LEGACY)
         for desired in gang_objects(gang, record, profile, NOTHING_KNOWN)
     ]
     shared = {"queue": "team-a", "priorityClassName": "high"}
@@ -105,7 +106,7 @@ def test_a_pod_names_its_gang_s_group_by_both_annotations() -> None:
 
 def test_a_gang_s_pod_and_its_group_use_the_same_name() -> None:
     workload, profile = PodCliqueSet(pod_clique_set()), settings_of("volcano").profiles["volcano"]
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
     (group,) = gang_objects(expected.podgang, RECORD, profile, NOTHING_KNOWN)
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["spec"]["schedulerName"] == "volcano"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from webhook.model.keys import Api
 from webhook.model.living_gang import GangObjects, LivingGang, gang_joined, living_gang, living_gangs, map_key
 from webhook.model.pod_gang_map import Entry, PodGangMap
 from webhook.model.projections import Resource
-from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 OLD, NEW, TAIL = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742999"

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.backends.pod_gangs import OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler import grove
-from tests.unit.reconciler.cluster import PODS, POD_GROUPS, SERVED, WritableWorld
+from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from webhook.gangs.key import POD_GANG
+from webhook.gangs.writers import Writer
 from webhook.upgrades.change import Change, Example, Outcome, gang
-from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang, Writer
+from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang
 from webhook.upgrades.releases import Product
 
 # The first release whose reconciler has the gang objects controlled by the PodCliqueSet.
