@@ -59,7 +59,12 @@ def test_a_gang_of_one_clique_is_one_pod_group_with_one_leaf_and_a_cluster_wide_
         "metadata": {
             "name": "demo-0-71f2c73e",
             "namespace": "team-a",
-            "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+            "labels": {
+                "app.kubernetes.io/managed-by": "rollcall",
+                "grove.io/podgang": "demo-0",
+                "rollcall.dev/gang": "demo-0",
+            },
+            "annotations": {"rollcall.dev/members": "demo-0-worker"},
             "ownerReferences": [OWNER],
         },
         "spec": {"queue": "team-a", "subGroups": [{"name": "demo-0-worker", "minMember": 2}]},
@@ -239,6 +244,7 @@ def test_the_node_pool_and_the_preemptibility_of_a_set_reach_its_pod_group() -> 
     assert found["metadata"]["labels"] == {
         "app.kubernetes.io/managed-by": "rollcall",
         "grove.io/podgang": "demo-0",
+        "rollcall.dev/gang": "demo-0",
         "kai.scheduler/node-pool": "h100",
     }
     assert found["spec"]["preemptibility"] == "non-preemptible"

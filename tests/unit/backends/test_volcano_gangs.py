@@ -30,7 +30,12 @@ def test_a_gang_of_one_clique_is_one_pod_group_with_one_subgroup() -> None:
         "metadata": {
             "name": "demo-0",
             "namespace": "team-a",
-            "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+            "labels": {
+                "app.kubernetes.io/managed-by": "rollcall",
+                "grove.io/podgang": "demo-0",
+                "rollcall.dev/gang": "demo-0",
+            },
+            "annotations": {"rollcall.dev/members": "demo-0-worker"},
             "ownerReferences": [OWNER],
         },
         "spec": {
@@ -150,9 +155,9 @@ def test_a_gang_gets_the_expected_queue(manifest: Any, config: dict[str, Any], q
     assert translated(podgang(member("demo-0-worker", 1)), config, record=record)["spec"].get("queue") == queue
 
 
-def test_objects_of_a_pod_gang_without_a_uid_have_no_owner_reference() -> None:
+def test_objects_of_a_pod_gang_without_an_owner_and_a_uid_have_no_owner_reference() -> None:
     gang = podgang(member("demo-0-worker", 1))
-    del gang.raw["metadata"]["uid"]
+    del gang.raw["metadata"]["uid"], gang.raw["metadata"]["ownerReferences"]
     assert "ownerReferences" not in translated(PodGang(gang.raw))["metadata"]
 
 

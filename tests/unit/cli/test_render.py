@@ -28,7 +28,11 @@ spec:
 GANG = """\
 apiVersion: scheduler.grove.io/v1alpha1
 kind: PodGang
-metadata: {name: demo-0, namespace: team-a, uid: 5f1d}
+metadata:
+  name: demo-0
+  namespace: team-a
+  uid: 5f1d
+  ownerReferences: [{apiVersion: grove.io/v1alpha1, kind: PodCliqueSet, name: demo, uid: 9c0e, controller: true}]
 spec:
   podgroups:
   - name: demo-0-worker
@@ -46,6 +50,7 @@ metadata:
   labels:
     app.kubernetes.io/managed-by: rollcall
     grove.io/podgang: demo-0
+    rollcall.dev/gang: demo-0
     grove.io/podclique: demo-0-worker
   annotations:
     gang.scheduling.koordinator.sh/groups: '["team-a/demo-0-worker"]'
@@ -53,10 +58,10 @@ metadata:
     gang.scheduling.koordinator.sh/match-policy: waiting-and-running
     gang.scheduling.koordinator.sh/total-number: '2'
   ownerReferences:
-  - apiVersion: scheduler.grove.io/v1alpha1
-    kind: PodGang
-    name: demo-0
-    uid: 5f1d
+  - apiVersion: grove.io/v1alpha1
+    kind: PodCliqueSet
+    name: demo
+    uid: 9c0e
     controller: true
     blockOwnerDeletion: true
 spec:
@@ -260,7 +265,7 @@ def test_each_item_of_a_kubectl_list_is_rendered(rollcall: Run) -> None:
     refused = listed + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
     ran = rollcall("render", *KOORD, "-", stdin=refused.replace("  topology", "    topology"))
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith("rollcall: <stdin>:12:")
+    assert ran.err.startswith("rollcall: <stdin>:16:")
 
 
 def test_words_that_kubectl_would_misread_are_quoted(rollcall: Run) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.backends.pod_gangs import OWNER
+from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
@@ -72,7 +72,7 @@ def object_of(clique: str, gang: str = "demo-0", **metadata: Any) -> dict[str, A
         "grove.io/podclique": clique,
         **metadata.pop("labels", {}),
     }
-    owner = {**OWNER, "name": gang, "uid": "gang-team-a"}
+    owner = {**EARLIER_OWNER, "name": gang, "uid": "gang-team-a"}
     own = {"namespace": "team-a", "uid": f"group-{clique}", "labels": labels, "ownerReferences": [owner]}
     return {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
@@ -149,7 +149,7 @@ async def test_objects_that_0_3_0_made_under_the_new_name_are_deleted_if_the_fir
     cluster = with_maps(map_of("a", "b"))
     async with running(cluster) as found:
         await lost(cluster, found)
-    owner = {**OWNER, "name": NEW, "uid": "renamed"}
+    owner = {**EARLIER_OWNER, "name": NEW, "uid": "renamed"}
     second = object_of("demo-0-a", NEW, name=f"{NEW}-demo-0-a", uid="second", ownerReferences=[owner])
     cluster.put(GROUPS, second)
     cluster.put(GANGS, renamed())
