@@ -35,9 +35,9 @@ class Known(NamedTuple):
     """What the name of a gang is decided from.
 
     `holders` are the gangs that contain one of its members. `pods` returns its pods, and is only called if the objects
-    leave a doubt. It raises `FactsUnavailable` if the pods are not read. `prepared` returns
-    what preparation would write on a pod in a gang of that name, None if its scheduler is not known. `workload` returns
-    its PodCliqueSet. With `give_back` the PodGang becomes the owner of its objects again.
+    leave a doubt. It raises `FactsUnavailable` if the pods are not read. `prepared` returns what preparation would
+    write on a pod in a gang of that name, None if its scheduler is not known. `workload` returns its PodCliqueSet. With
+    `give_back` the PodGang becomes the owner of its objects again.
     """
 
     holders: Sequence[LivingGang]
@@ -72,10 +72,9 @@ def _named(podgang: PodGang, known: Known) -> Named:
     pods = sorted(
         (pod for pod in known.pods() if pod.counts), key=lambda pod: (pod.node is None, pod.created, pod.name)
     )
+    workload = known.workload() if pods else None
     for pod in pods:
-        candidates = dict.fromkeys(
-            (*([] if joined is None else [joined]), podgang.name, *_earlier(pod, known.workload()))
-        )
+        candidates = dict.fromkeys((joined or podgang.name, podgang.name, *_earlier(pod, workload)))
         found = next((gang for gang in candidates if _is_in(pod, gang, known.prepared)), None)
         if found is not None:
             return Named(found, settled=pod.node is not None)
