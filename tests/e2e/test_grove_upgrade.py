@@ -184,7 +184,7 @@ def upgrades_without_the_webhook(found: Upgrade, play_next: PlayNext) -> None:
 
 
 def test_the_reconciler_may_crash_in_the_upgrade(upgrade: Callable[..., Upgrade], play_next: PlayNext) -> None:
-    upgrades_with_crashes(upgrade("kube"), play_next, 2)
+    upgrades_with_crashes(upgrade("kube"), play_next, 1)
 
 
 def upgrades_with_crashes(found: Upgrade, play_next: PlayNext, crashes: int) -> None:
