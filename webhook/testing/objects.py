@@ -181,8 +181,8 @@ class ObjectChecks(Suite):
         missing = [one["name"] for one in gang["spec"]["podgroups"] if one["name"] not in found]
         require(
             not objects or not missing,
-            f"no object of the kinds in gang_heads says that {', '.join(missing)} is in the gang, so after Grove renamed "
-            "the PodGang a new pod would join another gang than its siblings",
+            f"no object of the kinds in gang_heads says that {', '.join(missing)} is in the gang, so after Grove "
+            "renamed the PodGang a new pod would join another gang than its siblings",
             "list in gang_heads the kinds that together contain every member, and make their metadata with "
             "webhook.model.gang_object.gang_metadata",
         )

@@ -80,7 +80,9 @@ class Installed:
         admission.mutate(request, known, self.settings)
         return admission.validate(request, known, self.settings)
 
-    def objects(self, podgang: Manifest, record: Record | None = None, gang: str | None = None) -> list[Manifest] | None:
+    def objects(
+        self, podgang: Manifest, record: Record | None = None, gang: str | None = None
+    ) -> list[Manifest] | None:
         """Return the gang objects of a PodGang, or None if the backend reports that it cannot express it. `gang` is the
         name of its gang if Grove has renamed the PodGang.
         """

@@ -46,9 +46,7 @@ def of(live: LiveFacts, podclique: str) -> list[str]:
 
 
 @asynccontextmanager
-async def followed(
-    world: World, touched: Callable[[Projection, Any], None] | None = None
-) -> AsyncIterator[LiveFacts]:
+async def followed(world: World, touched: Callable[[Projection, Any], None] | None = None) -> AsyncIterator[LiveFacts]:
     live = LiveFacts(client(world), map(living_gangs, KINDS), lambda _: None, touched=touched)
     task = asyncio.create_task(live.run())
     try:
