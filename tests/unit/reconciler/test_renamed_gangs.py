@@ -1,5 +1,5 @@
-"""Grove renames the PodGang of living pods: it deletes the old PodGang before it creates the new one. The objects of the
-gang stay as long as a PodClique or a pod needs them.
+"""Grove renames the PodGang of living pods: it deletes the old PodGang before it creates the new one. The gang's
+objects stay as long as a PodClique or a pod needs them.
 """
 
 from __future__ import annotations
