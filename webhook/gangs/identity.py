@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 from webhook.backends.base import PodChanges
 from webhook.errors import FactsUnavailable
 from webhook.gangs.pod import GangPod
+from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.living_gang import LivingGang, gang_joined, map_key
 from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-
-# On the pods of a scaling group: the group's full name, and the index of the replica.
-_GROUP, _INDEX = "grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index"
 
 
 class Named(NamedTuple):
@@ -86,7 +84,9 @@ def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
     base = map_key(pod.namespace, pod.labels)
     if base is None:
         return
-    group, index = str(pod.labels.get(_GROUP) or ""), str(pod.labels.get(_INDEX) or "")
+    group, index = (
+        str(pod.labels.get(label) or "") for label in (grove.LABEL_SCALING_GROUP, grove.LABEL_SCALING_GROUP_REPLICA)
+    )
     least = {} if workload is None else {f"{base[1]}-{one.name}": one.min_available for one in workload.scaling_groups}
     above = int(index) - least[group] if group in least and index.isdecimal() else -1
     yield base[1] if above < 0 else f"{group}-{above}"

@@ -28,7 +28,7 @@ MANAGED_BY_ROLLCALL = "rollcall"
 def gang_metadata(
     podgang: PodGang, name: str, labels: Mapping[str, str] = EMPTY, annotations: Mapping[str, str] = EMPTY
 ) -> Manifest:
-    """The metadata of an object of `podgang`: its name, its labels, and the reference that deletes it with the PodGang.
+    """The metadata of an object of `podgang`: its name, its labels, and the reference that deletes it with its owner.
 
     A name may be longer than a label's value. In a label it is cut, as it is in a name.
     """

@@ -12,14 +12,15 @@ LABEL_PART_OF = "app.kubernetes.io/part-of"
 LABEL_PODGANG = "grove.io/podgang"
 LABEL_PODCLIQUE = "grove.io/podclique"
 LABEL_REPLICA = "grove.io/podcliqueset-replica-index"
+# On the pods of a scaling group: the group's full name, and the index of the replica.
+LABEL_SCALING_GROUP = "grove.io/podcliquescalinggroup"
+LABEL_SCALING_GROUP_REPLICA = "grove.io/podcliquescalinggroup-replica-index"
 
 # On a PodGang: the scheduler that Grove prepares its pods for.
 LABEL_SCHEDULER = "grove.io/scheduler-name"
 # For these schedulers Grove's own backend prepares the pods and writes the PodGroups. They have the kind and the
 # controller that Rollcall's would have.
 WRITERS = frozenset({"volcano", "kai-scheduler"})
-# The type of a PodCliqueSet's condition that is true while Grove gives its PodGangs the names of a new generation.
-MIGRATING = "PodGangMigrationInProgress"
 
 # On a PodGang with topology: the ClusterTopologyBinding of its domains.
 TOPOLOGY_NAME = "grove.io/topology-name"

@@ -21,7 +21,13 @@ def member(name: str, minimum: int, pods: int) -> Manifest:
 
 
 def podgang(*members: Manifest) -> PodGang:
-    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "u-1", "controller": True}
+    owner = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "name": "demo",
+        "uid": "u-1",
+        "controller": True,
+    }
     metadata = {"name": "demo-0", "namespace": "ml", "uid": "u-2", "ownerReferences": [owner]}
     return PodGang({"kind": "PodGang", "metadata": metadata, "spec": {"podgroups": list(members)}})
 

@@ -1,4 +1,4 @@
-"""PodGang to Volcano's PodGroup: one PodGroup with the PodGang's name, with a subgroup for each member.
+"""PodGang to Volcano's PodGroup: one PodGroup with the gang's name, with a subgroup for each member.
 
 A subgroup without matchLabelKeys never gets a pod, and one without minSubGroups requires nothing (both seen). So
 each member's minimum holds, and minMember is their sum. Surplus pods of a member are elastic.
