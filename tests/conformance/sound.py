@@ -77,7 +77,9 @@ class SoundBackend(Backend[SoundSettings]):
         gang = cut_name(podgang.gang, 253)
         objects = [_object(GANG, gang_metadata(podgang, gang), {"queue": self.settings.queue})]
         for member in podgang.members:
-            metadata = gang_metadata(podgang, pod_group_name(podgang.gang, member.name), {podgang.member_label: member.name})
+            metadata = gang_metadata(
+                podgang, pod_group_name(podgang.gang, member.name), {podgang.member_label: member.name}
+            )
             objects.append(_object(PART, metadata, {"gangName": gang, "minMember": member.min_replicas}))
         return objects
 
