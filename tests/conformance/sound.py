@@ -59,6 +59,7 @@ class SoundBackend(Backend[SoundSettings]):
     settings_model = SoundSettings
     rules = (topology,)
     required_apis = (GANG, PART)
+    gang_heads = (Resource(PART, "parts"),)
 
     @property
     def capabilities(self) -> CapabilityTable:
@@ -73,10 +74,12 @@ class SoundBackend(Backend[SoundSettings]):
         for constraint in (*constraints, *(member.constraint for member in podgang.members)):
             if found := constraint.required or constraint.preferred:
                 raise Inexpressible((Finding(constraint.path, found, WHY, REMEDY, rule="sound/topology"),))
-        gang = cut_name(podgang.name, 253)
+        gang = cut_name(podgang.gang, 253)
         objects = [_object(GANG, gang_metadata(podgang, gang), {"queue": self.settings.queue})]
         for member in podgang.members:
-            metadata = gang_metadata(podgang, pod_group_name(podgang.name, member.name))
+            metadata = gang_metadata(
+                podgang, pod_group_name(podgang.gang, member.name), {podgang.member_label: member.name}
+            )
             objects.append(_object(PART, metadata, {"gangName": gang, "minMember": member.min_replicas}))
         return objects
 

@@ -211,6 +211,30 @@ BROKEN: dict[str, list[Case]] = {
     "test_a_pod_names_an_object_that_is_written_for_it": [
         Case(preparing(lambda _, made: replace(made, labels={f"{GROUP}/part": "other"})), "with the same function")
     ],
+    "test_a_renamed_podgang_keeps_its_objects": [
+        Case(
+            translating(lambda gang, made: named(made, lambda at, _: f"{gang.name}-{at}")),
+            "and not from podgang.name",
+        ),
+        Case(
+            translating(lambda gang, made: [{**one, "spec": {"gangName": gang.name}} for one in made]),
+            "refer to objects by podgang.gang",
+        ),
+        Case(
+            translating(
+                lambda gang, made: [
+                    with_metadata(one, labels={**one["metadata"]["labels"], "rollcall.dev/gang": gang.name})
+                    for one in made
+                ]
+            ),
+            "does not name both",
+        ),
+    ],
+    "test_the_gang_of_each_member_is_found_in_the_gang_heads": [
+        Case(broken(gang_heads=()), "list in gang_heads"),
+        Case(broken(gang_heads=(Resource(MAP, "maps"),)), "would join another gang than its siblings"),
+        Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "with webhook.model"),
+    ],
     "test_an_object_comes_after_those_that_it_refers_to": [
         Case(translating(lambda _, made: made[::-1]), "spec.gangName to an object that comes after it"),
         Case(translating(lambda _, made: referring(made)[::-1]), "spec.gangRef.name to an object that comes after it"),

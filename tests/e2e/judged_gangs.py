@@ -15,6 +15,7 @@ from tests.unit.worlds import validate
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
 from webhook.model.known_objects import HyperNode, TopologyBinding, TopologyLayer
 from webhook.model.record import record_of
@@ -81,7 +82,7 @@ def write_samples(plane: ControlPlane, namespace: str, settings: Settings) -> Sa
         if denied:
             refused[name] = denied
         workload = PodCliqueSet(manifest)
-        for expected in expected_gangs(workload, facts):
+        for expected in expected_gangs(workload, facts, GroveGeneration.LEGACY):
             try:
                 writer.write(expected.raw, record_of(workload, settings.default))
             except Inexpressible as error:

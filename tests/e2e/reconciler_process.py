@@ -18,6 +18,7 @@ from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
 FINALIZERS = {
     (f"{resource}/finalizers", "update")
     for resource in (
+        "grove.io/podcliquesets",
         "scheduler.grove.io/podgangs",
         "batch/jobs",
         "jobset.x-k8s.io/jobsets",

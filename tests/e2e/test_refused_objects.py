@@ -23,6 +23,7 @@ from tests.unit.worlds import rules, settings_of, validate
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, PriorityClass
 from webhook.model.record import record_of
@@ -108,7 +109,7 @@ def is_refused(plane: ControlPlane, before: list[Manifest], after: list[Manifest
 def base_objects(writer: GangWriter, manifest: Manifest) -> list[Manifest]:
     """What is written for the base gang of a set; nothing for one that cannot be written."""
     workload = PodCliqueSet(manifest)
-    base = next(iter(expected_gangs(workload, writer.facts)))
+    base = next(iter(expected_gangs(workload, writer.facts, GroveGeneration.LEGACY)))
     backend = writer.profile.backend
     try:
         desired = backend.gang_objects(writer.stored(base.raw), record_of(workload, writer.profile.name), writer.facts)

@@ -159,6 +159,9 @@ class Backend(ABC, Generic[S]):
     when_held: ClassVar[str] = ""
     # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
+    # Whether its gang objects have immutable fields that releases up to 0.3.0 do not send: the API server would refuse
+    # their writes. Before such a release takes them over, a second field manager keeps these fields.
+    has_new_frozen_fields: ClassVar[bool] = False
     # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
     groups_opted_in: ClassVar[bool] = False
     # The users of the scheduler and its own controllers, if its charts are installed with their defaults. Gang objects

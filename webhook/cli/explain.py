@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -18,21 +17,24 @@ from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
     Facts,
+    Grove,
     Kubeconfig,
     KubeContext,
     Scheduler,
     console,
     facts_of,
     inputs_of,
+    judging_files,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.cli.svg import drawing
-from webhook.config.file import choosing_settings, force_scheduler
+from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
+from webhook.model.grove_generation import GroveGeneration
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
 
@@ -75,6 +77,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     scheduler: Scheduler = None,
     facts: Facts = None,
     config: Configuration = None,
+    grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
     namespace: Annotated[
         str | None,
@@ -93,6 +96,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     with gangs enabled. PodGroups, CompositePodGroups, Workloads and pods of all files are read together: each of their
     trees is shown with the minimum and the actual number at every level, and why it can never start.
 
+    The PodGangs of a PodCliqueSet are named as by Grove v0.1.0-alpha.12 and later, with `<epoch>` for the number that
+    Grove will choose, or by `--grove legacy` as by the releases before.
+
     Exit code 0: the chosen scheduler refuses nothing and the tree can start. 1: the scheduler refuses something or the
     tree cannot start. 2: something cannot be read. 3: more facts or pods are needed to decide. For KIND/NAME 0: the
     gang has started. 1: it is held. 2: it does not exist. 3: the cluster cannot be read.
@@ -107,13 +113,14 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     - `rollcall explain jobset/train lws/serve -n team-a --config rollcall.yaml`
     """
     if (named := gangs_named(paths)) is not None:
-        if scheduler is not None or facts or output in {Picture.MERMAID, Picture.SVG}:
-            raise typer.BadParameter("--scheduler, --facts and -o mermaid or svg are for manifests, not for KIND/NAME")
+        if scheduler is not None or facts or grove is not None or output in {Picture.MERMAID, Picture.SVG}:
+            refused = "--scheduler, --facts, --grove and -o mermaid or svg are for manifests, not for KIND/NAME"
+            raise typer.BadParameter(refused)
         as_json = output is Picture.JSON
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None or kubeconfig is not None or context is not None:
         raise typer.BadParameter("--namespace, --kubeconfig and --context are for KIND/NAME, not for manifests")
-    settings, known = _settings(config, scheduler), facts_of(facts)
+    settings, known = _settings(config, scheduler, grove), facts_of(facts)
     documents = [
         document
         for path in inputs_of(paths)
@@ -157,13 +164,10 @@ def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed:
             out.print(note, style="dim")
 
 
-def _settings(config: Path | None, scheduler: str | None) -> Settings:
+def _settings(config: Path | None, scheduler: str | None, grove: GroveGeneration | None) -> Settings:
     if config is not None:
-        return settings_of(config, scheduler)
-    settings = choosing_settings()
-    if scheduler is not None:
-        settings = force_scheduler(settings, scheduler)
-    return replace(settings, standalone=True)
+        return settings_of(config, scheduler, grove)
+    return judging_files(choosing_settings(), scheduler, grove)
 
 
 def _json(found: list[Found], trees: list[FoundTree], assumed: list[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webhook.gangs.health import GangHealth
     from webhook.gangs.pod import GangPod
 
-_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "DISRUPTION", "WHY")
+_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "DISRUPTION", "WRITER", "WHY")
 _STYLES = {
     "started": "green",
     "held": "yellow",
@@ -71,6 +71,7 @@ def _row(one: GangHealth) -> tuple[str, ...]:
         _age(one.created),
         one.word,
         one.disruption_mode or "-",
+        one.writer.value,
         printable(" ".join(why.split())),
     )
 
@@ -93,6 +94,7 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     out.print(Text(printable(title), "bold"))
     scheduler = "no recorded scheduler" if one.scheduler is None else f"scheduler {one.scheduler}"
     say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
+    say(out, 1, one.writer.meaning)
     if one.disruption_mode is not None:
         say(out, 1, f"disruption mode {one.disruption_mode}: {one.disruption_mode.meaning}")
     out.print()

@@ -9,7 +9,7 @@ import typer
 
 from webhook.cli.gang_text import GangTable
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured, console
-from webhook.cli.output import NOT_EVALUATED, as_json_text, tell
+from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
@@ -126,6 +126,50 @@ def ungate(
     space = namespace if every else namespace or "default"
     if asyncio.run(_ungate(find(kubeconfig, context), space, names, dry_run=dry_run)):
         raise typer.Exit(NOT_EVALUATED)
+
+
+@gangs_app.command(name="give-back")
+def give_back(
+    *,
+    config: Configuration = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Send each write as a dry run, and change nothing.")
+    ] = False,
+) -> None:
+    """Prepare the way back to a release up to 0.3.0: make each PodGang the owner of its gang objects again.
+
+    From 0.4.0 on the PodCliqueSet owns them, and an earlier release leaves alone what it does not own. Gangs go on
+    running, and no pod is changed. Run it just before the earlier release is installed: a gang that starts later
+    belongs to its PodCliqueSet. Rollcall takes the objects over again when the annotation `rollcall.dev/given-back` is
+    removed from them, which the earlier release does.
+
+    A gang whose PodGang Grove has renamed cannot go back, because the earlier release would make objects under the new
+    name. It is listed, and has to be recreated.
+
+    Exit code 1 if a gang cannot go back, 3 if a gang could not be reconciled or the cluster could not be read.
+
+    **Examples**
+
+    - `rollcall gangs give-back --config rollcall.yaml --dry-run`
+    """
+    settings = configured(config)
+    from webhook.cluster.access import find
+    from webhook.reconciler.run import Reconciler
+    from webhook.telemetry.logs import configure
+
+    configure()
+    reconciler = Reconciler(settings, find(kubeconfig, context), dry_run=dry_run, give_back=True)
+    asyncio.run(reconciler.once())
+    renamed = reconciler.following.renamed()
+    for podgang in renamed:
+        typer.echo(
+            f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its "
+            f"PodCliqueSet {podgang.owner.name} once the earlier release runs"
+        )
+    if renamed:
+        raise typer.Exit(REFUSED)
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:

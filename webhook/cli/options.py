@@ -19,6 +19,7 @@ from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.sources.configuration import load_settings
 from webhook.sources.facts import load_facts
 from webhook.sources.manifests import files_of
@@ -44,6 +45,14 @@ Configuration = Annotated[
     Path | None,
     typer.Option(
         "--config", metavar="FILE", help="A RollcallConfiguration.", show_default="every backend, with its defaults"
+    ),
+]
+
+Grove = Annotated[
+    GroveGeneration | None,
+    typer.Option(
+        help="Whose PodGangs are shown: `podgangmap` is Grove v0.1.0-alpha.12 and later, `legacy` is what came before.",
+        show_default="grove.generation of the configuration, else what --facts knows to be served, else podgangmap",
     ),
 ]
 
@@ -95,12 +104,20 @@ def configured(configuration: Path | None) -> Settings:
     return default_settings() if configuration is None else load_settings(configuration)
 
 
-def settings_of(configuration: Path | None, scheduler: str | None = None) -> Settings:
-    """Return the settings for judging files. The workload of a pod cannot be read, so each object gets a scheduler."""
-    settings = configured(configuration)
+def settings_of(
+    configuration: Path | None, scheduler: str | None = None, generation: GroveGeneration | None = None
+) -> Settings:
+    """Return the settings for judging files."""
+    return judging_files(configured(configuration), scheduler, generation)
+
+
+def judging_files(settings: Settings, scheduler: str | None, generation: GroveGeneration | None = None) -> Settings:
+    """Return `settings` for judging files, with these choices of the caller. The workload of a pod cannot be read, so
+    each object gets a scheduler.
+    """
     if scheduler is not None:
         settings = force_scheduler(settings, scheduler)
-    return replace(settings, standalone=True)
+    return replace(settings, standalone=True, grove=generation or settings.grove)
 
 
 def facts_of(paths: Sequence[Path] | None) -> ClusterFacts:

@@ -10,16 +10,17 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook import admission
-from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
+from webhook.cli.options import Configuration, Facts, Grove, Inputs, Scheduler, facts_of, inputs_of, settings_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, printable, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
-from webhook.model import fields, grove
+from webhook.model import fields
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.grove import GROUP, SCHEDULER_GROUP
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.facts import VIEWS
@@ -77,6 +78,7 @@ def render(
     scheduler: Scheduler = None,
     facts: Facts = None,
     config: Configuration = None,
+    grove: Grove = None,
     output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
 ) -> None:
     """Print what a workload would get: its gang objects and one stamped pod for each gang.
@@ -89,6 +91,9 @@ def render(
     for each of its parts. For a LeaderWorkerSet these are those of its first group. For a TrainJob these are those of
     its JobSet, and its runtime must be among the files.
 
+    Since v0.1.0-alpha.12 Grove's operator puts a number into the names of PodGangs, which is shown as `<epoch>`. What
+    contains it cannot be applied; render the PodGang of a cluster for that.
+
     Exit code 1 if the scheduler cannot express a gang: then nothing of that gang is printed.
 
     **Examples**
@@ -96,7 +101,7 @@ def render(
     - `rollcall render --scheduler koord-scheduler set.yaml`
     - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
     """
-    settings, known = settings_of(config, scheduler), facts_of(facts)
+    settings, known = settings_of(config, scheduler, grove), facts_of(facts)
     documents = [
         document
         for path in inputs_of(paths)
@@ -146,15 +151,15 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
     """Yield what an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
-    if (group, kind) == (grove.GROUP, "PodCliqueSet") or (group, kind) in VIEWS:
+    if (group, kind) == (GROUP, "PodCliqueSet") or (group, kind) in VIEWS:
         yield from _workload(item, facts, settings)
-    elif (group, kind) == (grove.SCHEDULER_GROUP, "PodGang"):
+    elif (group, kind) == (SCHEDULER_GROUP, "PodGang"):
         podgang = PodGang(manifest)
         profile = profile_of(podgang, settings)
         if profile is not None:
             for desired in gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts):
                 yield Rendered(f"PodGang {podgang.name}, {profile.name}", desired)
-    elif (group, kind) == (grove.GROUP, "ClusterTopologyBinding"):
+    elif (group, kind) == (GROUP, "ClusterTopologyBinding"):
         binding = ClusterTopologyBinding(manifest)
         for name in settings.profiles if settings.forced is None else [settings.forced]:
             for desired in settings.profiles[name].backend.topology_objects(binding):

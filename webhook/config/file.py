@@ -20,6 +20,7 @@ from webhook.config.sections import (
     CertificatesSection,
     EnforcementSection,
     EscapesSection,
+    GroveSection,
     NamespaceSection,
     ProfileSection,
     RegistrationSection,
@@ -44,6 +45,7 @@ from webhook.config.settings import (
 )
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -85,6 +87,7 @@ def settings_from(document: object, source: str) -> Settings:
     certificates = _certificates(configuration.certificates, problems)
     tracing = read_section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
     tenancy = _tenancy(configuration.tenancy, problems)
+    grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -97,6 +100,7 @@ def settings_from(document: object, source: str) -> Settings:
         certificates,
         Tracing(tracing.endpoint, tracing.sampleRatio),
         tenancy,
+        grove=None if grove.generation == "auto" else GroveGeneration(grove.generation),
     )
 
 

@@ -21,6 +21,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "certificates": sections.CertificatesSection,
     "tracing": sections.TracingSection,
     "tenancy": sections.TenancySection,
+    "grove": sections.GroveSection,
 }
 # Keys of a model that do not refuse anything.
 _TOLD = ("title", "description", "default")

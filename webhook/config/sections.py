@@ -143,6 +143,14 @@ class TenancySection(_Section):
     groveOperators: Users = Field(default_factory=lambda: list(GROVE_OPERATORS))
 
 
+class GroveSection(_Section):
+    """The generation of Grove whose PodGangs `rollcall render` and `rollcall explain` show. In a cluster it is found
+    out, and this is not read.
+    """
+
+    generation: Literal["auto", "podgangmap", "legacy"] = "auto"
+
+
 class EscapesSection(_Section):
     """What the reconciler does about pods that lack what their gang needs: it deletes those of the named kinds while
     they are on no node, and Grove recreates them.
@@ -165,6 +173,7 @@ class RollcallConfiguration(_Section):
     certificates: dict[str, Any] = Field(default_factory=dict)
     tracing: dict[str, Any] = Field(default_factory=dict)
     tenancy: dict[str, Any] = Field(default_factory=dict)
+    grove: dict[str, Any] = Field(default_factory=dict)
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -15,6 +15,7 @@ from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -242,6 +243,8 @@ class Settings:
     tracing: Tracing = Tracing()
     tenancy: Tenancy = Tenancy()
     standalone: bool = False
+    # The generation of Grove that is shown where no cluster is known; None: the newest.
+    grove: GroveGeneration | None = None
     forced: str | None = None
     available: tuple[str, ...] = ()
     proceed: Proceed = go_on

@@ -15,15 +15,11 @@ from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBH
 from webhook.doctor.snapshot import Snapshot, known
 from webhook.installation.names import RECONCILER
 from webhook.model import grove
-from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, name_of
 from webhook.model.reading import Manifest, flag, mapping, sequence, text
 from webhook.model.users import service_account
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-POD_GANG_MAP = Api(grove.GROUP, "v1alpha1", "PodGangMap")
-# Grove's backends that write gang objects themselves, with the same names as ours.
-_WRITERS = ("volcano", "kai-scheduler")
 _WHERE = "Grove's OperatorConfiguration"
 # The name of the Deployment and of its container in Grove's chart.
 _OPERATOR = "grove-operator"
@@ -49,24 +45,6 @@ def _scheduling(default: str, *profiles: str) -> Manifest:
     return _operator(scheduler={"defaultProfileName": default, "profiles": [{"name": name} for name in profiles]})
 
 
-@check("grove/podgangmaps", passes=installed, fails=lambda: installed(apis=served(POD_GANG_MAP)))
-def pod_gang_maps(snapshot: Snapshot) -> Symptoms:
-    """Grove is not of the generation that serves PodGangMaps (v0.1.0-alpha.12). That generation rewrites the label
-    grove.io/podgang of running pods and deletes PodGangs, which Rollcall does not support yet.
-
-    Source: ai-dynamo/grove, pull request 778.
-    """
-    found = sorted(api for api in snapshot.served() if (api.group, api.kind) == (grove.GROUP, POD_GANG_MAP.kind))
-    if found:
-        yield Symptom(
-            "Grove",
-            f"the cluster serves {found[0]}",
-            "this Grove rewrites grove.io/podgang on running pods and replaces PodGangs: their gang objects "
-            "are deleted, and the stamps of pods become invalid",
-            "use Grove v0.1.0-alpha.11 or older; delete the CRD podgangmaps.grove.io if it was left behind",
-        )
-
-
 @check(
     "grove/schedulers",
     passes=lambda: installed(operator=_scheduling(DEFAULT_SCHEDULER, DEFAULT_SCHEDULER)),
@@ -75,14 +53,15 @@ def pod_gang_maps(snapshot: Snapshot) -> Symptoms:
 def schedulers(snapshot: Snapshot) -> Symptoms:
     """Grove's own backends leave the gangs to Rollcall. If Grove's default is volcano or kai-scheduler, Grove itself
     writes the PodGroups of every set that names no scheduler, and Rollcall does not. If Grove only enables one of them,
-    this holds for sets whose pod templates name it, and the finding is a note.
+    this holds for sets whose pod templates name it, and the finding is a note. Grove v0.1.0-alpha.13 enables
+    kai-scheduler without being asked.
 
     Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai}.
     """
     settings = mapping(_configuration(snapshot).get("scheduler"))
     default = text(settings.get("defaultProfileName")) or DEFAULT_SCHEDULER
     names = [text(mapping(one).get("name")) for one in sequence(settings.get("profiles"))]
-    if default in _WRITERS:
+    if default in grove.WRITERS:
         yield Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
             default,
@@ -93,14 +72,19 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             None if set(snapshot.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
         )
     for name in names:
-        if name in _WRITERS and name != default:
+        if name in grove.WRITERS and name != default:
             yield Symptom(
                 f"{_WHERE}, scheduler.profiles",
                 f"{name} is one of them",
-                f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not",
+                _written_by_grove(name, ours=name in snapshot.settings.profiles),
                 f"remove it if Rollcall should write them; keep it if {name} should get those that Grove writes",
                 Level.NOTE,
             )
+
+
+def _written_by_grove(name: str, *, ours: bool) -> str:
+    said = f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not"
+    return f"{said}; the profile {name} of Rollcall is for the other sets" if ours else said
 
 
 def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from webhook.config.settings import Settings
 from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, TLS_SECRET
 from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Api
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
+from webhook.model.projections import POD_GANGS as GANGS_READ
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
@@ -85,6 +88,7 @@ LEASE = Part(kubernetes_kinds.LEASES, own=True, name=LEASE_NAME)
 SCHEDULER_LEASE = Part(kubernetes_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
 
 POD_CLIQUE_SETS = Part(SETS_READ.resource)
+POD_GANGS = Part(GANGS_READ.resource)
 GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
 OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
 # Opted-in workloads with a recorded scheduler.
@@ -112,11 +116,23 @@ PARTS = (
     LEASE,
     SCHEDULER_LEASE,
     POD_CLIQUE_SETS,
+    POD_GANGS,
     GANG_PODS,
     OWNED_PODS,
     *RECORDED,
     COLOCATION_PROFILES,
 )
+
+
+# Of PodGangs and of the built-in backends' gang objects the checks use nothing else.
+_ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload"})
+_BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
+
+
+def gang_objects(settings: Settings) -> tuple[Part, ...]:
+    """The gang objects that Rollcall wrote for the enabled schedulers."""
+    every = dict.fromkeys(api for one in settings.profiles.values() for api in one.backend.writable_kinds)
+    return tuple(Part(Resource(api, f"{api.kind.lower()}s"), labels=(_BY_ROLLCALL,)) for api in every)
 
 
 def trimmed(raw: Manifest) -> Manifest:
@@ -126,6 +142,9 @@ def trimmed(raw: Manifest) -> Manifest:
     if raw.get("kind") == "Pod":
         kept = {"schedulerName", "schedulingGates", "nodeName"}
         found["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
+        found.pop("status", None)
+    if raw.get("kind") in _ONLY_METADATA:
+        found.pop("spec", None)
         found.pop("status", None)
     if raw.get("kind") == "Secret":
         found["data"] = {key: value for key, value in mapping(raw.get("data")).items() if key.endswith(".crt")}

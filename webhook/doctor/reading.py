@@ -33,6 +33,7 @@ from webhook.doctor.parts import (
     SECRET,
     SERVICE,
     Part,
+    gang_objects,
     trimmed,
 )
 from webhook.doctor.snapshot import Clock, Snapshot, Tried, Unread, serves_next
@@ -77,7 +78,10 @@ class _Reader:
         snapshot = Snapshot(
             self._settings, datetime.now(UTC), self._namespace, apis=apis, version=version, clocks=clocks
         )
-        wanted = [part for part in PARTS if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))]
+        every_part = (*PARTS, *gang_objects(self._settings))
+        wanted = [
+            part for part in every_part if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))
+        ]
         every = await asyncio.gather(*(self._part(part) for part in wanted))
         snapshot = replace(snapshot, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
         operator, asked, grouped, accounts = await asyncio.gather(

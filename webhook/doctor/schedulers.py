@@ -50,12 +50,17 @@ class Process(NamedTuple):
 
 def _processes(snapshot: Snapshot, scheduler: str) -> Iterator[Process]:
     for raw in snapshot.all(DEPLOYMENTS):
-        pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
-        for container in map(mapping, sequence(pod.get("containers"))):
-            image, tag = _split(text(container.get("image")) or "")
+        for image, tag in images(raw):
             if _IMAGES[scheduler].search(image):
                 available = integer(mapping(raw.get("status")).get("availableReplicas")) or 0
                 yield Process(f"Deployment {'/'.join(key_of(raw))}", tag, available)
+
+
+def images(deployment: Manifest) -> Iterator[tuple[str, str]]:
+    """The images of a Deployment's containers, each as its name and its tag."""
+    pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
+    for container in map(mapping, sequence(pod.get("containers"))):
+        yield _split(text(container.get("image")) or "")
 
 
 def _split(image: str) -> tuple[str, str]:

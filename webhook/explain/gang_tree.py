@@ -1,8 +1,8 @@
 """Draw the gangs that a PodCliqueSet will have as a tree, without I/O: set, PodGangs, scaling-group replicas, cliques.
 
 A set of ten thousand replicas has ten thousand trees that differ only in their names, so equal nodes are counted and
-not listed. Names and members follow `webhook.offline.translation`. Topology is shown as the set has it, so no facts are
-needed.
+not listed. Names and members follow `webhook.offline.pod_clique_set_gangs`. Topology is shown as the set has it, so no
+facts are needed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 
 # Up to this many equal nodes are shown one by one; of more, only the first.
@@ -72,18 +73,19 @@ class Node:
         return found
 
 
-def gang_tree(workload: PodCliqueSet) -> Node:
-    """Return the tree of `workload`."""
-    one = tuple(_gangs_of_replica(workload, f"{workload.name}-0"))
+def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> Node:
+    """Return the tree of `workload` as Grove of that generation makes it."""
+    names = PodGangNames(generation)
+    one = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
     pods = sum(gang.pods * (1 + gang.more) for gang in one)
     minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
     count = max(workload.replicas, 0)
     gangs: list[Node] = []
     for index in shown(count):
-        base, *scaled = _gangs_of_replica(workload, f"{workload.name}-{index}")
+        found = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
         more = left(count)
-        last = f"{workload.name}-{count - 1}" if more else None
-        gangs += [replace(base, more=more, last=last), *scaled]
+        last = names.first(f"{workload.name}-{count - 1}") if more else None
+        gangs += [*(replace(first, more=more, last=last) for first in found[:1]), *found[1:]]
     return Node(
         Level.SET,
         f"{workload.namespace}/{workload.name}",
@@ -92,6 +94,14 @@ def gang_tree(workload: PodCliqueSet) -> Node:
         *_domains(workload.topology),
         below=tuple(gangs),
     )
+
+
+def gang_names(tree: Node) -> Iterator[str]:
+    """Yield the names of PodGangs that the tree of a PodCliqueSet shows."""
+    for gang in tree.below:
+        yield gang.name
+        if gang.last is not None:
+            yield gang.last
 
 
 def shown(count: int) -> range:
@@ -104,8 +114,8 @@ def left(count: int) -> int:
     return 0 if count <= _ONE_BY_ONE else count - 1
 
 
-def _gangs_of_replica(workload: PodCliqueSet, base: str) -> Iterator[Node]:
-    """Yield the base gang of one replica of the set, then the gangs that its scaling groups add."""
+def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[Node]:
+    """Yield the first gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
     groups = [(group, _cliques_of(workload, group)) for group in workload.scaling_groups]
     groups = [(group, cliques) for group, cliques in groups if cliques]
@@ -115,15 +125,27 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str) -> Iterator[Node]:
             more = left(first)
             name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
             members.append(_node(Level.GROUP, name, cliques, group.topology, more=more, last=last if more else None))
-    yield _node(Level.GANG, base, members, workload.topology)
+    if members or names.generation is GroveGeneration.LEGACY:
+        yield _node(Level.GANG, names.first(base), members, workload.topology)
     for group, cliques in groups:
         extra = group.replicas - group.min_available
         for index in shown(extra):
             more = left(extra)
-            name, last = f"{base}-{group.name}-{index}", f"{base}-{group.name}-{extra - 1}"
-            topology = group.topology or workload.topology
-            found = _node(Level.GANG, name, cliques, topology, more=more, last=last if more else None)
-            yield replace(found, waits_for=base)
+            found = _further_gang(workload, group, cliques, index + group.min_available, base, names)
+            end = names.further(base, group, group.replicas - 1) if more else None
+            yield replace(found, waits_for=names.first(base), more=more, last=end)
+
+
+def _further_gang(
+    workload: PodCliqueSet, group: ScalingGroup, cliques: list[Node], index: int, base: str, names: PodGangNames
+) -> Node:
+    """Return the gang of one scaling-group replica above the minimum."""
+    name = names.further(base, group, index)
+    if names.generation is GroveGeneration.LEGACY:
+        return _node(Level.GANG, name, cliques, group.topology or workload.topology)
+    if group.topology is not None:
+        cliques = [_node(Level.GROUP, f"{group.name}-{index}", cliques, group.topology)]
+    return _node(Level.GANG, name, cliques, workload.topology)
 
 
 def _cliques_of(workload: PodCliqueSet, group: ScalingGroup) -> list[Node]:

@@ -25,7 +25,7 @@ from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
 from webhook.explain.edits import Change, applied, smallest_edit
-from webhook.explain.gang_tree import Node, gang_tree
+from webhook.explain.gang_tree import Node, gang_names, gang_tree
 from webhook.explain.workload_tree import workload_tree
 from webhook.model import grove
 from webhook.model.admission_request import Request
@@ -35,6 +35,7 @@ from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
+from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -155,10 +156,10 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
     choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
     broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
     views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
-    tree, uses = gang_tree(workload), capabilities_used(workload)
-    return Explanation(
-        workload.namespace, workload.name, choice, broken, uses, views, tree, settings.forced is not None
-    )
+    tree = gang_tree(workload, generation_of(facts, settings.grove))
+    uses = capabilities_used(workload)
+    forced, notes = settings.forced is not None, (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
+    return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, forced, notes=notes)
 
 
 def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:

@@ -19,11 +19,12 @@ from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
+from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
 from webhook.gangs.plan import is_elsewhere, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
@@ -70,9 +71,12 @@ class ClusterView:
         facts_changed: Callable[[], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
+        give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """With `give_back` PodGangs are to own their gang objects again."""
         self.client = Client(access, transport)
+        self._give_back = give_back
         self._settings = settings
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
@@ -104,8 +108,7 @@ class ClusterView:
         """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
         if key.kind in GANG_WORKLOADS:
             return self.opted_in.gang(key)
-        store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        found = None if store is None else store.objects.get((key.namespace, key.name))
+        found = self._podgang(key.namespace, key.name)
         return None if found is None else self._named(PodGang(found))
 
     def _named(self, podgang: PodGang) -> PodGang:
@@ -119,6 +122,7 @@ class ClusterView:
             None if record is None or profile is None else partial(_prepared, profile, record, facts),
             facts,
             lambda: None if (found := self._workloads.get(key)) is None else PodCliqueSet(found),
+            self._give_back,
         )
         return gang_of(podgang.raw, known)
 
@@ -128,6 +132,11 @@ class ClusterView:
         if found is None:
             raise FactsUnavailable("the pods of the gangs are not read yet")
         return [*found.members, *found.unnamed]
+
+    def renamed(self) -> list[PodGang]:
+        """The PodGangs whose objects have another name. Raises as `gang` does."""
+        known = (self.gang(key) for key in sorted(self.gangs) if key.kind == POD_GANG)
+        return [podgang for podgang in known if podgang is not None and podgang.gang != podgang.name]
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
@@ -143,14 +152,23 @@ class ClusterView:
         )
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists and is in no other gang."""
+        """Whether a PodClique of the set `owner` exists and is in no other gang. A gang whose PodGang is missing too is
+        no other gang: Grove may be renaming both.
+        """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
         known = (self.live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
         return (
             self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or "")
             and (known is None or known.covers(podclique))
-            and all(one.gang == gang for one in self.stores.holding(namespace, [podclique]))
+            and not any(
+                one.gang != gang and self._podgang(namespace, one.podgang) is not None
+                for one in self.stores.holding(namespace, [podclique])
+            )
         )
+
+    def _podgang(self, namespace: str, name: str) -> Manifest | None:
+        store = self.stores.by_kind.get(POD_GANGS.resource.api)
+        return None if store is None else store.objects.get((namespace, name))
 
     def workload_uid(self, key: GangKey) -> str | None:
         """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
@@ -190,23 +208,25 @@ class ClusterView:
         pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
         return pods.any_gated(key)
 
-    def health(self, key: GangKey) -> GangHealth | None:
-        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`."""
+    def health(self, key: GangKey, anchors: Anchors | None = None) -> GangHealth | None:
+        """The health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its anchors.
+        Raises `Malformed`, and `FactsUnavailable` as `gang` does.
+        """
         podgang = self.gang(key)
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
             return None
-        return judge(self._observed(key, podgang))
+        return judge(self._observed(key, podgang, anchors))
 
     def observed(self, key: GangKey) -> Observed | None:
         """What is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
         podgang = self.gang(key)
         return None if podgang is None else self._observed(key, podgang)
 
-    def _observed(self, key: GangKey, podgang: PodGang) -> Observed:
+    def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
-        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings)
+        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings, anchors)
 
     def unready(self) -> Iterator[str]:
         """Messages about what must still be read before a write."""

@@ -11,6 +11,7 @@ import httpx
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
+from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import POD_GANG, GangKey
@@ -38,10 +39,12 @@ class GangView:
             facts_changed=lambda: self._changed.update(self._held),
             transport=transport,
         )
+        self._judging = AnchoredHealth(self.following.health)
 
     def gangs(self, namespace: str | None = None) -> list[GangHealth]:
         """The health of all gangs, of one namespace or all; gangs that cannot be read are left out."""
         self._changed.clear()
+        self._judging.forget()
         keys = sorted(key for key in self.following.gangs if namespace is None or key[0] == namespace)
         return [found for key in keys if (found := self._health(key)) is not None]
 
@@ -49,8 +52,9 @@ class GangView:
         """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
         keys = [GangKey(namespace, name)] if kind == POD_GANG else known.opted_in.named(kind, namespace, name)
+        self._judging.forget()
         for key in keys:
-            podgang, health = known.gang(key), known.health(key)
+            podgang, health = known.gang(key), self._judging.health(key)
             if podgang is not None and health is not None:
                 yield health, (known.roster_of(podgang) or Roster()).pods
 
@@ -58,7 +62,7 @@ class GangView:
         """Yield each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            changed = sorted(self._changed)
+            changed = sorted(self._judging.with_waiting(self._changed))
             self._changed.clear()
             for key in changed:
                 if (namespace is None or key[0] == namespace) and (found := self._health(key)) is not None:
@@ -67,7 +71,7 @@ class GangView:
     def _health(self, key: GangKey) -> GangHealth | None:
         self._held.discard(key)
         try:
-            found = self.following.health(key)
+            found = self._judging.health(key)
         except (Malformed, FactsUnavailable):
             # A kind that was installed a moment ago is not read yet.
             return None

@@ -12,30 +12,28 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from webhook.admission.decision import WORKLOADS
-from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.backends.base import Stage
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.gangs.anchors import Anchors, Wait, anchors_of, wait_of
 from webhook.gangs.differences import first_difference, in_step, left_behind, orphaned, stranger, to_apply
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
 from webhook.gangs.plan import Plan, SkipReason, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
-from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
+from webhook.gangs.rule_reasons import rule_reasons
+from webhook.gangs.waits import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
+from webhook.gangs.writers import Writer, writer_of
+from webhook.model import grove
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS
-from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import Outcome
-from webhook.validators.selection import Choice
+from webhook.model.workloads.podgang import PodGang, controller_in
 
 
 class State(StrEnum):
@@ -60,7 +58,8 @@ class Observed(NamedTuple):
     """What is known of one gang.
 
     `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
-    workload holds its workload itself.
+    workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
+    judged.
     """
 
     podgang: PodGang
@@ -71,6 +70,7 @@ class Observed(NamedTuple):
     workload: PodCliqueSet | None
     facts: ClusterFacts
     settings: Settings
+    anchors: Anchors | None = None
 
 
 class MemberHealth(NamedTuple):
@@ -104,6 +104,12 @@ class GangHealth:
     workload: str = ""
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
+    # Whether the PodGang owns any of its objects, as in releases up to 0.3.0: they go with it if Grove renames it.
+    unmoved: bool = False
+    # Who writes its objects.
+    writer: Writer = Writer.NOBODY
+    # The PodGang that it waits for.
+    anchor: str | None = None
 
     @property
     def word(self) -> str:
@@ -133,9 +139,11 @@ class GangHealth:
             "kind": self.kind,
             **({"workload": self.workload} if self.workload else {}),
             "scheduler": self.scheduler,
+            "writer": self.writer.value,
             "disruptionMode": self.disruption_mode,
             "state": self.state.value,
             "createdAt": self.created,
+            **({"ownedByPodGang": True} if self.unmoved else {}),
             "members": [member._asdict() for member in self.members],
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
@@ -153,19 +161,24 @@ def judge(seen: Observed) -> GangHealth:
     strays = _strays(seen, profile, record)
     state = _state(podgang, counted)
     obstacles: list[HoldReason] = []
+    wait: Wait | None = None
     if state in {State.HELD, State.IN_PART}:
+        wait = _wait(seen, counted)
         obstacles += _of_objects(seen)
         if not _is_hindered(podgang):
             # For a hindered gang the hindrance is the whole reason.
-            obstacles += [] if profile is None else _of_rules(seen, profile)
+            if profile is not None:
+                obstacles += rule_reasons(podgang, seen.workload, profile, seen.facts, seen.settings)
             obstacles += too_few(podgang, counted, seen.roster.unnamed)
-        obstacles += gated(counted)
+        obstacles += gated(counted, None if wait is None else wait.reason)
         obstacles += astray(strays, podgang)
         if not obstacles:
             scheduler = _scheduler_of(seen.roster.members, profile)
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
         if state is State.IN_PART:
             obstacles.append(_in_part(counted))
+        if seen.workload is not None:
+            obstacles += migration(seen.workload)
         # Last: any user who may create pods can cause this reason, so it must not hide another one.
         obstacles += unowned(seen.roster, podgang)
     return GangHealth(
@@ -179,7 +192,26 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
+        _is_unmoved(podgang, seen.own),
+        writer_of(podgang, seen.facts, seen.settings),
+        None if wait is None else wait.anchor,
     )
+
+
+def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
+    """Whether the PodGang owns any of these objects, although a PodCliqueSet could."""
+    owners = (controller_in(live["metadata"]) for live in own)
+    return podgang.pod_clique_set is not None and any(
+        owner is not None and owner[:3] == podgang.reference[:3] for owner in owners
+    )
+
+
+def _wait(seen: Observed, counted: Sequence[Tally]) -> Wait | None:
+    """The anchor that the gang waits for: Grove's gate is on its pods until the anchor has started."""
+    pods = [pod for tally in counted for pod in tally.pods]
+    if not any(grove.GATE in pod.gates for pod in pods):
+        return None
+    return wait_of(seen.podgang, anchors_of(seen.podgang, pods, seen.facts), seen.anchors)
 
 
 def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
@@ -338,50 +370,3 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason |
         return None
     why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
     return HoldReason(Reason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
-
-
-# The rules, checked again
-
-
-def _of_rules(seen: Observed, profile: Profile) -> Iterator[HoldReason]:
-    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD."""
-    choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, seen.settings.available)
-    try:
-        outcome = _judged(seen, profile, choice)
-    except Malformed:
-        return
-    for finding in outcome.findings:
-        if finding.action is Action.DENY or finding.absent is not None:
-            why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
-            yield HoldReason(_reason_of(finding), why, finding.remedy)
-
-
-def _judged(seen: Observed, profile: Profile, choice: Choice) -> Outcome:
-    """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
-    well.
-    """
-    if isinstance(seen.podgang, OptedInGang):
-        workload = seen.podgang.workload
-        api = workload.resource.api
-        return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, workload, None, choice, seen.facts)
-    if seen.workload is None:
-        return Outcome([], [])
-    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, seen.workload, None, choice, seen.facts)
-
-
-_BY_PART = {
-    "apis": Reason.API_MISSING,
-    "spec_fields": Reason.API_MISSING,
-    "elastic_quotas": Reason.QUOTA_UNKNOWN,
-    "kai_queues": Reason.QUEUE_UNKNOWN,
-    "kai_shards": Reason.QUEUE_UNKNOWN,
-    "volcano_queues": Reason.QUEUE_UNKNOWN,
-    "hyper_nodes": Reason.TOPOLOGY_UNKNOWN,
-    "kai_topologies": Reason.TOPOLOGY_UNKNOWN,
-    "network_topologies": Reason.TOPOLOGY_UNKNOWN,
-    "topology_bindings": Reason.TOPOLOGY_UNKNOWN,
-}
-
-
-def _reason_of(finding: Finding) -> Reason:
-    return Reason.UNHONOURED if finding.absent is None else _BY_PART.get(finding.absent.part, Reason.UNHONOURED)

@@ -13,6 +13,10 @@ class Reason(StrEnum):
 
     # Fewer of its pods are on nodes than it needs: the scheduler started it in part, or a node was lost.
     IN_PART = "GangInPart"
+    # Grove gives the PodGangs of its set other names, and does nothing else for the set until that is done.
+    MIGRATING = "GangMigrating"
+    # Grove starts another gang of its set first, and that gang has not started.
+    ANCHOR = "GangWaitsForAnchor"
     UNRECORDED = "GangUnrecorded"
     NO_PROFILE = "GangNoProfile"
     # The cluster does not serve the API that its scheduler reads, or drops a field of it.

@@ -37,7 +37,7 @@ class Known(NamedTuple):
     `holders` are the gangs that contain one of its members. `pods` returns its pods, and is only called if the objects
     leave a doubt. It raises `FactsUnavailable` if the pods are not read. `prepared` returns
     what preparation would write on a pod in a gang of that name, None if its scheduler is not known. `workload` returns
-    its PodCliqueSet.
+    its PodCliqueSet. With `give_back` the PodGang becomes the owner of its objects again.
     """
 
     holders: Sequence[LivingGang]
@@ -45,13 +45,15 @@ class Known(NamedTuple):
     prepared: Callable[[GangPod, str], PodChanges] | None
     facts: ClusterFacts
     workload: Callable[[], PodCliqueSet | None]
+    give_back: bool = False
 
 
 def gang_of(raw: Manifest, known: Known) -> PodGang:
     """The PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods` does."""
     podgang = PodGang(raw)
     named = _named(podgang, known)
-    return PodGang(raw, gang=named.gang, settled=named.settled)
+    owns = known.give_back or any(one.given_back for one in known.holders)
+    return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns)
 
 
 def map_of(podgang: PodGang, facts: ClusterFacts) -> PodGangMap | None:

@@ -18,10 +18,6 @@ from webhook.model.workloads.facts import known_workload
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.podgang import PodGang
 
-# On a PodGang: the scheduler that Grove prepares it for.
-GROVE_SCHEDULER_LABEL = "grove.io/scheduler-name"
-# For these schedulers Grove's own backend writes an object of the same kind with the same controller.
-GROVE_WRITES = frozenset({"volcano", "kai-scheduler"})
 EXTERNAL_LABEL = "grove.io/external-workload-managed"
 
 
@@ -59,45 +55,56 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | Sk
 
     Raises `FactsUnavailable` if its workload is not known, `Inexpressible` if its scheduler cannot express it.
     """
+    profile = decided(podgang, facts, settings)
+    if isinstance(profile, SkipReason):
+        return profile
+    if isinstance(podgang, OptedInGang):
+        if not profile.backend.makes_opted_in_gangs:
+            return Plan(profile, [])
+        if (barred := no_gang(podgang.workload)) is not None and (found := barred.hindrance) is not None:
+            raise inexpressible(found.rule, found.at, found.found, found.why, remedy=found.remedy)
+    return Plan(profile, profile.backend.gang_objects(podgang, _known_record(podgang, facts), facts))
+
+
+def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Profile | SkipReason:
+    """The profile that makes the objects of `podgang`, or why it is skipped. No object is made.
+
+    Raises `FactsUnavailable` if its workload is not known.
+    """
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return SkipReason.LEAVING
-    if isinstance(podgang, OptedInGang):
-        return _of_workload(podgang, facts, settings)
-    if podgang.labels.get(EXTERNAL_LABEL) == "true":
-        return SkipReason.EXTERNAL
-    if podgang.labels.get(GROVE_SCHEDULER_LABEL) in GROVE_WRITES:
-        return SkipReason.GROVE
+    if not isinstance(podgang, OptedInGang):
+        if podgang.labels.get(EXTERNAL_LABEL) == "true":
+            return SkipReason.EXTERNAL
+        if podgang.labels.get(grove.LABEL_SCHEDULER) in grove.WRITERS:
+            return SkipReason.GROVE
+    record = _known_record(podgang, facts)
+    if record.scheduler is None:
+        return SkipReason.UNRECORDED
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return SkipReason.NO_PROFILE
+    skipped = _of_workload(podgang, profile) if isinstance(podgang, OptedInGang) else None
+    return skipped or profile
+
+
+def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:
     record = recorded(podgang, facts)
     if record is None:
         workload = f"{podgang.namespace}/{podgang.labels.get(grove.LABEL_PART_OF)}"
         raise FactsUnavailable(f"the PodCliqueSet {workload} of the PodGang is not known")
-    if record.scheduler is None:
-        return SkipReason.UNRECORDED
-    profile = settings.profiles.get(record.scheduler)
-    if profile is None:
-        return SkipReason.NO_PROFILE
-    return Plan(profile, profile.backend.gang_objects(podgang, record, facts))
+    return record
 
 
-def _of_workload(gang: OptedInGang, facts: ClusterFacts, settings: Settings) -> Plan | SkipReason:
-    record = record_with_train_job(known_workload(gang.workload), facts)
-    if record.scheduler is None:
-        return SkipReason.UNRECORDED
-    profile = settings.profiles.get(record.scheduler)
-    if profile is None:
-        return SkipReason.NO_PROFILE
+def _of_workload(gang: OptedInGang, profile: Profile) -> SkipReason | None:
     if profile.backend.groups_opted_in:
         return SkipReason.SCHEDULER
     if not profile.backend.makes_opted_in_gangs:
-        return Plan(profile, [])
+        return None
     if gang.workload.suspended:
         return SkipReason.SUSPENDED
     barred = no_gang(gang.workload)
-    if barred is None:
-        return Plan(profile, profile.backend.gang_objects(gang, record, facts))
-    if (found := barred.hindrance) is None:
-        return SkipReason.CLAIMED
-    raise inexpressible(found.rule, found.at, found.found, found.why, remedy=found.remedy)
+    return SkipReason.CLAIMED if barred is not None and barred.hindrance is None else None
 
 
 def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> bool:

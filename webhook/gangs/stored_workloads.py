@@ -8,6 +8,7 @@ from typing import Any
 from webhook.cluster.client import Client
 from webhook.cluster.served_watch import ServedWatch
 from webhook.gangs.stores import METADATA
+from webhook.model import grove
 from webhook.model.bounds import STORED_BYTES, Packed
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
@@ -16,6 +17,7 @@ from webhook.model.workloads.workload import TERMINAL
 
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
+_CONDITIONS = TERMINAL | {grove.MIGRATING}
 
 
 class StoredWorkloads(ServedWatch):
@@ -50,10 +52,9 @@ class StoredWorkloads(ServedWatch):
             "metadata": kept,
             "spec": raw.get("spec"),
         }
-        # Only the terminal conditions of the status are kept. The rest does not affect decisions and changes all the
-        # time.
-        if ended := [one for one in map(mapping, _conditions(raw)) if one.get("type") in TERMINAL]:
-            found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in ended]}
+        # Only these conditions of the status are kept. The rest does not affect decisions and changes all the time.
+        if told := [one for one in map(mapping, _conditions(raw)) if one.get("type") in _CONDITIONS]:
+            found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in told]}
         return key_of(raw), Packed.of(found)
 
 

@@ -13,6 +13,7 @@ from webhook.model import grove
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.kinds import JOB_SETS, JOBS
 from webhook.model.workloads.place import label_value
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import Member, PodGang
 from webhook.mutators.prepare_pod import GATE
 
@@ -84,14 +85,19 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
             yield HoldReason(Reason.TOO_FEW_PODS, has, remedy)
 
 
-def gated(counted: Sequence[Tally]) -> Iterator[HoldReason]:
-    """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it."""
+def gated(counted: Sequence[Tally], waits: HoldReason | None = None) -> Iterator[HoldReason]:
+    """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it. `waits` says for which
+    anchor Grove's gate is on.
+    """
     by_gate: dict[str, list[GangPod]] = {}
     for tally in counted:
         for pod in tally.pods:
             for gate in pod.gates:
                 by_gate.setdefault(gate, []).append(pod)
     for gate, pods in by_gate.items():
+        if gate == grove.GATE and waits is not None:
+            yield waits
+            continue
         has = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'has' if len(pods) == 1 else 'have'}"
         yield HoldReason(Reason.GATED, f"{has} the gate {gate}", _who_lifts(gate, pods[0]))
 
@@ -104,9 +110,17 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
         )
     if gate != grove.GATE:
         return "the system that added it must remove it"
-    if pod.base is not None:
-        return f"Grove removes it when the base gang runs: rollcall explain podgang/{pod.base} -n {pod.namespace}"
     return "Grove's operator removes it when the PodGang names the pod; read its log"
+
+
+def migration(workload: PodCliqueSet) -> Iterator[HoldReason]:
+    """Grove's migration of a set to PodGangMaps: until it is done, Grove's operator does nothing else for the set."""
+    if workload.migrating:
+        why = (
+            "Grove migrates its PodCliqueSet to PodGangMaps; while the set has the condition "
+            f"{grove.MIGRATING}, Grove creates none of its pods and removes no gates"
+        )
+        yield HoldReason(Reason.MIGRATING, why, "wait; if the condition stays, read the log of Grove's operator")
 
 
 def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[HoldReason]:

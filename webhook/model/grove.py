@@ -13,8 +13,20 @@ LABEL_PODGANG = "grove.io/podgang"
 LABEL_PODCLIQUE = "grove.io/podclique"
 LABEL_REPLICA = "grove.io/podcliqueset-replica-index"
 
+# On a PodGang: the scheduler that Grove prepares its pods for.
+LABEL_SCHEDULER = "grove.io/scheduler-name"
+# For these schedulers Grove's own backend prepares the pods and writes the PodGroups. They have the kind and the
+# controller that Rollcall's would have.
+WRITERS = frozenset({"volcano", "kai-scheduler"})
+# The type of a PodCliqueSet's condition that is true while Grove gives its PodGangs the names of a new generation.
+MIGRATING = "PodGangMigrationInProgress"
+
 # On a PodGang with topology: the ClusterTopologyBinding of its domains.
 TOPOLOGY_NAME = "grove.io/topology-name"
+
+# A condition of a PodCliqueSet, True while the operator of v0.1.0-alpha.12 and later replaces the PodGangs of the
+# versions before it. Source: pull request 778.
+MIGRATING = "PodGangMigrationInProgress"
 
 GATE = "grove.io/podgang-pending-creation"
 

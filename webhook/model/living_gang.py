@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import POD_GANG_BYTES, name_text
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
+from webhook.model.gang_object import GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
 from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.pod_gang_map import PodGangMap
@@ -23,17 +23,21 @@ from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
 
 PART = "gang_objects"
+# The members that are read of one object. A tenant may write an object with tens of thousands, and the index keeps
+# half a kilobyte for each.
+MOST_MEMBERS = 1000
 
 
 class LivingGang(NamedTuple):
     """What a gang object says of its gang: the gang's name, the PodGang that it is for, and the members in it. `moved`
-    means that its PodCliqueSet owns it: up to 0.3.0 the PodGang did.
+    means that its PodCliqueSet owns it: up to 0.3.0 the PodGang did. `given_back` means that the PodGang owns it again.
     """
 
     gang: str
     podgang: str
     members: tuple[str, ...]
     moved: bool
+    given_back: bool = False
 
 
 # The kind of a gang object with its namespace and name: a cluster may serve a kind in several versions.
@@ -54,8 +58,8 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
 
 
 def living_gang(manifest: Manifest) -> LivingGang | None:
-    """What a gang object says; None for an object that Rollcall did not make for a PodGang, or that is being deleted.
-    Raises `Malformed`.
+    """What a gang object says; None for an object that Rollcall did not make for a PodGang, that is being deleted, or
+    that lists more than `MOST_MEMBERS`. Raises `Malformed`.
     """
     metadata = mapping(manifest.get("metadata"))
     labels = mapping(metadata.get("labels"))
@@ -68,9 +72,15 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     if controller is not None and not moved:
         podgang = controller.name
     own = name_text(labels.get(grove.LABEL_PODCLIQUE))
-    listed = text(mapping(metadata.get("annotations")).get(MEMBERS_ANNOTATION)) or ""
-    members = (own,) if own is not None else tuple(member for member in listed.split(",") if member)
-    return LivingGang(name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved)
+    annotations = mapping(metadata.get("annotations"))
+    listed = text(annotations.get(MEMBERS_ANNOTATION)) or ""
+    if own is None and listed.count(",") >= MOST_MEMBERS:
+        return None
+    # A tenant may write a member twice, and the index has each once.
+    members = (own,) if own is not None else tuple(dict.fromkeys(member for member in listed.split(",") if member))
+    return LivingGang(
+        name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved, GIVEN_BACK_ANNOTATION in annotations
+    )
 
 
 def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap | None) -> str | None:

@@ -10,15 +10,17 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from webhook.model import grove
-from webhook.model.bounds import STORED_BYTES, name_text
+from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, Packed, name_text, weight
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, mapping, sequence
 
 # A PodGang's name is a label value. Grove cuts a longer one to its start and a digest.
 _MOST, _START, _DIGITS = 63, 29, 32
+_INT32_DIGITS = 10
 
 
 class Role(StrEnum):
@@ -50,7 +52,13 @@ class PodGangMap:
     """A PodGangMap; `name` is `<PodCliqueSet>-<replica>`."""
 
     name: str
-    entries: tuple[Entry, ...]
+    # The entries; packed if they are many, as each step of a scale-out adds one.
+    kept: tuple[Entry, ...] | Packed
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries, in Grove's order."""
+        return _entries(self.kept.manifest()) if isinstance(self.kept, Packed) else self.kept
 
     def entry_of(self, podgang: str) -> Entry | None:
         """The entry that a PodGang belongs to, by the PodGang's name; None if this map has no such PodGang."""
@@ -75,7 +83,7 @@ class PodGangMap:
             return podgang in {start, short_name(start)}
         if podgang.startswith(f"{start}-"):
             group, _, index = podgang[len(start) + 1 :].rpartition("-")
-            return index.isdecimal() and int(index) in entry.groups.get(group, frozenset())
+            return _number(index) in entry.groups.get(group, frozenset())
         return any(short_name(full) == podgang for full in _full_names(start, entry) if len(full) > _MOST)
 
 
@@ -91,40 +99,63 @@ def _full_names(start: str, entry: Entry) -> Iterator[str]:
         yield from (f"{start}-{group}-{index}" for index in sorted(indices))
 
 
+def _number(index: str) -> int | None:
+    """A replica index as names contain it. It has at most ten digits, which is what an int32 needs."""
+    return int(index) if len(index) <= _INT32_DIGITS and index.isdecimal() else None
+
+
 def _in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:
     """Whether `<group>-<index>-<clique>` is in one of the groups. Names may contain dashes."""
     for group, indices in groups.items():
         if rest.startswith(f"{group}-"):
             index, dash, _ = rest[len(group) + 1 :].partition("-")
-            if dash and index.isdecimal() and int(index) in indices:
+            if dash and _number(index) in indices:
                 return True
     return False
 
 
 def _pod_gang_map(raw: Manifest) -> tuple[ObjectKey, PodGangMap]:
     key = key_of(raw)
-    entries = sequence(mapping(raw.get("spec")).get("entries"))
-    return key, PodGangMap(key[1], tuple(_entry(mapping(entry)) for entry in entries))
+    entries = _entries(mapping(raw.get("spec")))
+    # The unpacked entries have a limit too: they are unpacked for each question, and zlib packs a thousand to one.
+    packs = KEPT_BYTES < weight(entries, POD_GANG_BYTES) <= POD_GANG_BYTES
+    return key, PodGangMap(key[1], Packed.of(_spec(entries)) if packs else entries)
 
 
-def _entry(raw: Mapping[str, object]) -> Entry:
+def _entries(spec: Mapping[str, Any]) -> tuple[Entry, ...]:
+    return tuple(_entry(mapping(entry)) for entry in sequence(spec.get("entries")))
+
+
+def _entry(raw: Mapping[str, Any]) -> Entry:
     groups = mapping(raw.get("pcsgReplicaIndices"))
+    indices = {group: frozenset(integer(index) or 0 for index in sequence(found)) for group, found in groups.items()}
     return Entry(
         name_text(raw.get("role")) or "",
         name_text(raw.get("epoch")) or "",
         frozenset(name for name, pods in mapping(raw.get("podCliques")).items() if integer(pods)),
-        {
-            group: frozenset(integer(index) or 0 for index in sequence(found))
-            for group, found in groups.items()
-            if found
-        },
-        tuple(text(epoch) or "" for epoch in sequence(raw.get("dependsOn"))),
+        {group: found for group, found in indices.items() if found},
+        tuple(name_text(epoch) or "" for epoch in sequence(raw.get("dependsOn"))),
     )
+
+
+def _spec(entries: tuple[Entry, ...]) -> Manifest:
+    """A spec that `_entries` reads as `entries`."""
+    return {
+        "entries": [
+            {
+                "role": entry.role,
+                "epoch": entry.epoch,
+                "podCliques": dict.fromkeys(sorted(entry.cliques), 1),
+                "pcsgReplicaIndices": {group: sorted(found) for group, found in entry.groups.items()},
+                "dependsOn": list(entry.depends_on),
+            }
+            for entry in entries
+        ]
+    }
 
 
 POD_GANG_MAPS = Projection(
     "pod_gang_maps",
     Resource(Api(grove.GROUP, "v1alpha1", "PodGangMap"), "podgangmaps"),
     _pod_gang_map,
-    most=STORED_BYTES,
 )

@@ -1,8 +1,8 @@
 """The PodGangs that a PodCliqueSet will have, and one pod of each, without I/O.
 
-The names and members follow Grove's operator up to v0.1.0-alpha.11. Later versions put an epoch into the names, which
-cannot be predicted. PodGroups have the names of PodCliques, which are the same in all versions.
-Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go.
+The names and the topology follow the generation of Grove. PodGroups have the names of PodCliques, which are the same in
+all versions.
+Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go; pull request 778.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import record_of
 from webhook.model.workloads.pod import Pod
@@ -30,9 +31,9 @@ class ExpectedGang(NamedTuple):
     pod: Manifest
 
 
-def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:
-    """Yield the PodGangs of `workload`: for each replica the base gang, then one for each scaling-group replica above
-    minAvailable.
+def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangNames) -> Iterator[ExpectedGang]:
+    """Yield the PodGangs of `workload`: for each replica the one that starts first, then one for each scaling-group
+    replica above minAvailable.
 
     Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
     """
@@ -41,21 +42,17 @@ def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Expect
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
         members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
-        configs = []
+        configs: list[Manifest] = []
         for group in groups:
             for index in range(min(group.min_available, group.replicas)):
                 own = _group_members(workload, group, base, index)
                 members += own
-                if (constraint := _constraint(workload, group.topology, facts)) is not None:
-                    names = [name for name, _ in own]
-                    name = f"{base}-{group.name}-{index}"
-                    configs.append({"name": name, "podGroupNames": names, "topologyConstraint": constraint})
-        yield _gang(workload, base, members, workload.topology, facts, configs)
+                configs += _group_configs(workload, group, f"{base}-{group.name}-{index}", own, facts)
+        if members or names.generation is GroveGeneration.LEGACY:
+            yield _gang(workload, names.first(base), members, workload.topology, facts, configs)
         for group in groups:
             for index in range(group.min_available, group.replicas):
-                name = f"{base}-{group.name}-{index - group.min_available}"
-                topology = group.topology or workload.topology
-                yield _gang(workload, name, _group_members(workload, group, base, index), topology, facts)
+                yield _further_gang(workload, group, base, index, facts, names)
 
 
 def pods_of_set(workload: PodCliqueSet) -> int:
@@ -82,6 +79,27 @@ def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
 def _group_members(workload: PodCliqueSet, group: ScalingGroup, base: str, index: int) -> list[tuple[str, Clique]]:
     by_name = {clique.name: clique for clique in workload.cliques}
     return [(f"{base}-{group.name}-{index}-{name}", by_name[name]) for name in group.clique_names if name in by_name]
+
+
+def _further_gang(
+    workload: PodCliqueSet, group: ScalingGroup, base: str, index: int, facts: ClusterFacts, names: PodGangNames
+) -> ExpectedGang:
+    """Return the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
+    gang up to v0.1.0-alpha.11, and one on a subset of it since.
+    """
+    name, members = names.further(base, group, index), _group_members(workload, group, base, index)
+    if names.generation is GroveGeneration.LEGACY:
+        return _gang(workload, name, members, group.topology or workload.topology, facts)
+    configs = _group_configs(workload, group, f"{base}-{group.name}-{index}", members, facts)
+    return _gang(workload, name, members, workload.topology, facts, list(configs))
+
+
+def _group_configs(
+    workload: PodCliqueSet, group: ScalingGroup, name: str, members: list[tuple[str, Clique]], facts: ClusterFacts
+) -> Iterator[Manifest]:
+    """Yield the constraint on one replica of a scaling group, if the group has one."""
+    if (constraint := _constraint(workload, group.topology, facts)) is not None:
+        yield {"name": name, "podGroupNames": [full for full, _ in members], "topologyConstraint": constraint}
 
 
 def _gang(

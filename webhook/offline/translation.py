@@ -17,6 +17,15 @@ from webhook.model import grove
 from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import (
+    EPOCH,
+    NEWEST,
+    SHORTENED,
+    GroveGeneration,
+    PodGangNames,
+    generation_of,
+    is_shortened,
+)
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
@@ -30,7 +39,8 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.opted_in_pods import REVISION, expected_pods
-from webhook.offline.pod_clique_set_gangs import pod_gangs_of, prepared
+from webhook.offline.placeholders import DIGEST, STAND_INS, hidden, stand_ins
+from webhook.offline.pod_clique_set_gangs import ExpectedGang, pod_gangs_of, prepared
 
 # The part of the facts for each kind.
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
@@ -64,13 +74,16 @@ def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Rec
     return record_in(metadata, profile.name, text(mapping(podgang.raw.get("spec")).get("priorityClassName")))
 
 
-def expected_gangs(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) -> Iterator[PodGang]:
-    """Yield the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group.
+def expected_gangs(
+    workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts, generation: GroveGeneration
+) -> Iterator[PodGang]:
+    """Yield the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group. An epoch in a
+    name is the first of `STAND_INS`.
 
     Raises `FactsUnavailable` if a topology constraint of a PodCliqueSet needs an unknown ClusterTopologyBinding.
     """
     if isinstance(workload, PodCliqueSet):
-        for expected in pod_gangs_of(workload, facts):
+        for expected in pod_gangs_of(workload, facts, PodGangNames(generation, STAND_INS[0])):
             yield expected.podgang
     elif not isinstance(workload, LeaderWorkerSet):
         yield from gangs_of(workload)
@@ -103,7 +116,7 @@ def _objects_of_first_gangs(
         if no_gang(made) is not None:
             return
         record = _record(workload, made, profile)
-    for gang in islice(expected_gangs(made, facts), FIRST_GANGS):
+    for gang in islice(expected_gangs(made, facts, generation_of(facts)), FIRST_GANGS):
         yield gang_objects(gang, record, profile, facts)
 
 
@@ -118,18 +131,38 @@ def translated(
     `FactsUnavailable`.
     """
     if isinstance(workload, PodCliqueSet):
-        yield from _of_set(workload, profile, facts)
+        yield from _of_set(workload, profile, facts, generation_of(facts, settings.grove))
     else:
         yield from _of_opted_in(workload, profile, facts, settings)
 
 
-def _of_set(workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
-    record = record_of(workload, profile.name)
-    for gang in pod_gangs_of(workload, facts):
-        comment = f"PodGang {gang.podgang.name}, {profile.name}"
-        for manifest in gang_objects(gang.podgang, record, profile, facts):
-            yield Translated((comment,), manifest)
-        yield Translated((f"{comment}: one of its pods",), prepared(gang, workload, profile, facts))
+def _of_set(
+    workload: PodCliqueSet, profile: Profile, facts: ClusterFacts, generation: GroveGeneration
+) -> Iterator[Translated]:
+    every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in stand_ins(generation))
+    for same in zip(*every, strict=True):
+        name = hidden(same[0].podgang.name, same[-1].podgang.name)
+        made = [_of_gang(gang, workload, profile, facts) for gang in same]
+        for objects in zip(*made, strict=True):
+            comment, manifest = hidden(objects[0], objects[-1])
+            yield Translated((*comment, *_placeholder_notes(name, manifest)), manifest)
+
+
+def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
+    comment = f"PodGang {gang.podgang.name}, {profile.name}"
+    for manifest in gang_objects(gang.podgang, record_of(workload, profile.name), profile, facts):
+        yield Translated((comment,), manifest)
+    yield Translated((f"{comment}: one of its pods",), prepared(gang, workload, profile, facts))
+
+
+def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
+    """Yield what the placeholders in an object mean. `podgang` is its PodGang's name as it is shown."""
+    text = str(manifest)
+    if EPOCH in text or DIGEST in text:
+        digest = f", and {DIGEST} depends on it" if DIGEST in text else ""
+        yield f"not to be applied: Grove's operator chooses {EPOCH}{digest}"
+        if is_shortened(podgang):
+            yield SHORTENED
 
 
 def _of_opted_in(
@@ -141,7 +174,7 @@ def _of_opted_in(
     notes = list(_notes(workload, made, runtime, profile))
     if profile.backend.makes_opted_in_gangs and no_gang(made) is None:
         record = _record(workload, made, profile)
-        for gang in expected_gangs(made, facts):
+        for gang in expected_gangs(made, facts, NEWEST):
             for manifest in gang_objects(gang, record, profile, facts):
                 yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
     for expected in expected_pods(made):

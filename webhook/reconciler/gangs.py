@@ -15,7 +15,7 @@ from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import holds, in_step, left_behind, orphaned, stranger, to_apply
+from webhook.gangs.differences import FIELD_MANAGER, holds, in_step, left_behind, orphaned, stranger, to_apply
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey, key_of_gang, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
@@ -37,6 +37,8 @@ from webhook.telemetry.logs import log, outline
 LOOK_AGAIN_SECONDS = 5.0
 # Pause while pods block a new shape. No watch reports when they are gone, and each check sends requests.
 FROZEN_SECONDS = 15.0
+# The field manager of fields that an earlier release does not send, and the API server does not let go.
+GIVEN_BACK_MANAGER = f"{FIELD_MANAGER}-given-back"
 # Number of gates removed in parallel: what an API server accepts from one client at a time.
 AT_ONCE = 32
 
@@ -218,7 +220,8 @@ class GangReconciler:
             return done
         try:
             await self._rehearse(wanted)
-            written = [await self._step(one) for one in wanted]
+            keep = podgang.owns and planned.profile.backend.has_new_frozen_fields
+            written = [await self._step(one, keep=keep) for one in wanted]
             pruned = await self._prune(podgang, wanted, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
@@ -272,9 +275,14 @@ class GangReconciler:
             if one.live is not None and not holds(one.manifest["spec"], one.live.get("spec")):
                 await self._writer.rehearse(one.store.resource, one.manifest)
 
-    async def _step(self, one: _Wanted) -> bool:
+    async def _step(self, one: _Wanted, *, keep: bool) -> bool:
+        """Write an object if it differs. With `keep`, a second field manager keeps the fields of its spec."""
         if one.live is not None and in_step(one.manifest, one.live):
             return False
+        if keep:
+            namespace, name = one.key
+            spec = {**one.manifest, "metadata": {"namespace": namespace, "name": name}}
+            await self._writer.apply(one.store.resource, spec, GIVEN_BACK_MANAGER)
         one.store.put(await self._writer.apply(one.store.resource, one.manifest))
         return True
 

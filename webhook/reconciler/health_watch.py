@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.errors import FactsUnavailable
+from webhook.gangs.anchored_health import AnchoredHealth, Health
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
@@ -30,8 +31,6 @@ EVENTS_A_LOOK = 20
 GANGS_A_TURN = 50
 # The writer of the objects has reported these already.
 _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
-
-Health = Callable[[GangKey], GangHealth | None]
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class HealthWatch:
         leads: Callable[[], bool],
         deletion: EscapeDeletion | None = None,
     ) -> None:
-        self._health = health
+        self._judging = AnchoredHealth(health)
         self._podgang = podgang
         self._events = events
         self._metrics = metrics
@@ -92,7 +91,7 @@ class HealthWatch:
 
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
-        marked, self._marked = self._marked, set()
+        marked, self._marked = self._judging.with_waiting(self._marked), set()
         for count, key in enumerate(marked, 1):
             self._judge(key)
             if count % GANGS_A_TURN == 0:
@@ -105,7 +104,7 @@ class HealthWatch:
 
     def _judge(self, key: GangKey) -> None:
         try:
-            health = self._health(key)
+            health = self._judging.health(key)
         except (Malformed, FactsUnavailable) as error:
             log.info("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error))
             health = None
@@ -138,6 +137,7 @@ class HealthWatch:
     def _count(self, health: GangHealth, by: int) -> None:
         scheduler = self._metrics.scheduler(health.scheduler)
         self._metrics.gangs.labels(scheduler, health.word).inc(by)
+        self._metrics.unmoved.inc(by if health.unmoved else 0)
         for one in health.escaped:
             self._metrics.escaped.labels(scheduler, one.escape.value).inc(by)
 

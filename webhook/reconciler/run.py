@@ -57,7 +57,7 @@ FINISH_SECONDS = 1
 class Reconciler:
     """All parts of one process. `run` works until cancelled; `once` until nothing is left to do."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
         settings: Settings,
         access: Access,
@@ -65,9 +65,11 @@ class Reconciler:
         namespace: str | None = None,
         lease_namespace: str | None = None,
         dry_run: bool = False,
+        give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease.
+        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease. With
+        `give_back` the gang objects are made as releases up to 0.3.0 expect them.
         `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
@@ -82,6 +84,7 @@ class Reconciler:
             facts_changed=self._held_changed,
             object_changed=self._object_changed,
             all_changed=self._all_changed,
+            give_back=give_back,
             transport=transport,
         )
         client = self.following.client

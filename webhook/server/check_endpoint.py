@@ -21,6 +21,7 @@ from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
 from webhook.explain.workload import explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
@@ -142,8 +143,11 @@ class ManifestEndpoint:
         # Without a cluster the facts never change.
         facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
+        # The generation of Grove decides the names of PodGangs and tells nothing about objects.
+        grove = generation_of(self._state.facts, settings.grove)
         # A manifest has no workload that could be read, even if the server has a cluster.
-        status, content = work(documents, facts, replace(settings, standalone=True, proceed=turn.proceed))
+        asked = replace(settings, standalone=True, grove=grove, proceed=turn.proceed)
+        status, content = work(documents, facts, asked)
         return status, escaped(orjson.dumps(content).decode()).encode()
 
 

@@ -15,17 +15,29 @@ from hypothesis import strategies as st
 from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
-from webhook.model.keys import Record
+from webhook.model.keys import Api, Record
+from webhook.model.living_gang import living_gang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import PodGang
 from webhook.testing.requirement import require
-from webhook.testing.strategies import demanding_gangs, gang_pairs, long_gangs, member, plain_gangs, podgang
+from webhook.testing.strategies import (
+    SHORT_NAMES,
+    demanding_gangs,
+    gang_pairs,
+    long_gangs,
+    member,
+    plain_gangs,
+    podgang,
+)
 from webhook.testing.suite import GENERATED, Configuration, Installed, Suite
 from webhook.testing.walking import Place, leaves, shown
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 _MAX_NAME = 253
+# The name of a PodGang in Grove v0.1.0-alpha.12 and later: its replica and an epoch.
+_RENAMED = "renamed-0-1795344276589742021"
 # Fields that the API server writes.
 _NOT_OURS = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 
@@ -103,10 +115,10 @@ class ObjectChecks(Suite):
                 "make its metadata with webhook.model.gang_object.gang_metadata",
             )
             owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]
+            owner = PodGang(gang).owner
             require(
-                [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners]
-                == [("PodGang", wanted["name"], wanted["uid"])],
-                f"{title} is not controlled by its PodGang, so nothing would remove it",
+                [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners] == [owner[1:]],
+                f"{title} is not controlled by the {owner.kind} of its PodGang, so nothing would remove it",
                 "make its metadata with webhook.model.gang_object.gang_metadata",
             )
             written = [field for field in _NOT_OURS if field in metadata]
@@ -130,6 +142,50 @@ class ObjectChecks(Suite):
                 f"the pods of {one['name']} name none of the objects written ({', '.join(sorted(names))})",
                 "compute the names in pods and in objects with the same function",
             )
+
+    @GENERATED
+    @given(gang=plain_gangs(SHORT_NAMES))
+    def test_a_renamed_podgang_keeps_its_objects(self, configuration: Configuration, gang: Manifest) -> None:
+        """Grove renames PodGangs while their pods run, and in most pods the name of the group cannot be changed."""
+        installed, first = self.installed(configuration), gang["metadata"]["name"]
+        renamed = {**gang, "metadata": {**gang["metadata"], "name": _RENAMED, "uid": "another"}}
+        before, after = installed.objects(gang) or [], installed.objects(renamed, gang=first) or []
+        require(
+            [_identity(found) for found in before] == [_identity(found) for found in after],
+            f"the gang {first} has the objects {_names(before)}, and after Grove renamed its PodGang {_names(after)}",
+            "make names from podgang.gang (in pods: member.podgang), and not from podgang.name",
+        )
+        for was, found in zip(before, after, strict=True):
+            require(
+                was.get("spec") == found.get("spec"),
+                f"{_title(found)} has another spec after Grove renamed the PodGang of its gang",
+                "refer to objects by podgang.gang, and not by podgang.name",
+            )
+            said = found["metadata"].get("labels", {})
+            require(
+                (said.get(grove.LABEL_PODGANG), said.get(GANG_LABEL)) == (_RENAMED, first),
+                f"{_title(found)} does not name both the gang and its PodGang of today",
+                "make its metadata with webhook.model.gang_object.gang_metadata",
+            )
+
+    @GENERATED
+    @given(gang=plain_gangs(SHORT_NAMES))
+    def test_the_gang_of_each_member_is_found_in_the_gang_heads(
+        self, configuration: Configuration, gang: Manifest
+    ) -> None:
+        installed = self.installed(configuration)
+        objects = installed.objects(gang) or []
+        heads = {head.api for head in installed.backend.gang_heads}
+        said = [living_gang(found) for found in objects if _api(found) in heads]
+        found = {member for one in said if one is not None for member in one.members}
+        missing = [one["name"] for one in gang["spec"]["podgroups"] if one["name"] not in found]
+        require(
+            not objects or not missing,
+            f"no object of the kinds in gang_heads says that {', '.join(missing)} is in the gang, so after Grove "
+            "renamed the PodGang a new pod would join another gang than its siblings",
+            "list in gang_heads the kinds that together contain every member, and make their metadata with "
+            "webhook.model.gang_object.gang_metadata",
+        )
 
     @GENERATED
     @given(gang=plain_gangs())
@@ -203,6 +259,15 @@ class ObjectChecks(Suite):
                 f"two objects of the PodGang {gang['metadata']['name']} have the same kind and name",
                 "give each object a unique name",
             )
+
+
+def _api(found: Manifest) -> Api:
+    group, _, version = str(found["apiVersion"]).rpartition("/")
+    return Api(group, version, str(found["kind"]))
+
+
+def _names(objects: list[Manifest]) -> str:
+    return ", ".join(found["metadata"]["name"] for found in objects)
 
 
 def _title(found: Manifest) -> str:

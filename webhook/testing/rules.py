@@ -14,6 +14,7 @@ from webhook.errors import Inexpressible
 from webhook.model.admission_request import Verdict
 from webhook.model.capabilities import Capability, capabilities_used
 from webhook.model.findings import MAX_SAID_CHARACTERS, Action, Finding
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL, record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -158,7 +159,8 @@ class RuleChecks(Suite):
         if not verdict.allowed or verdict.unjudged:
             return
         asked = PodCliqueSet(deepcopy(workload))
-        for gang in expected_gangs(asked, installed.facts):
+        gangs = (gang for one in GroveGeneration for gang in expected_gangs(asked, installed.facts, one))
+        for gang in gangs:
             try:
                 installed.backend.gang_objects(gang, record_of(asked, self.backend.name), installed.facts)
             except Inexpressible as error:

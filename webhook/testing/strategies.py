@@ -51,10 +51,19 @@ def member(name: str, minimum: int, pods: int, **fields: Any) -> Manifest:
 def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
     """Return a PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
     labels = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE, grove.LABEL_PART_OF: "demo"}
+    owner = {
+        "apiVersion": f"{grove.GROUP}/v1alpha1",
+        "kind": "PodCliqueSet",
+        "name": "demo",
+        "uid": "uid-of-demo",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}", "labels": labels}
     return {
         "apiVersion": "scheduler.grove.io/v1alpha1",
         "kind": "PodGang",
-        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}", "labels": labels},
+        "metadata": {**metadata, "ownerReferences": [owner]},
         "spec": {"podgroups": list(members), **spec},
     }
 
@@ -79,6 +88,7 @@ def _names(draw: st.DrawFn, lengths: st.SearchStrategy[int | None]) -> tuple[str
 
 
 _ANY_NAMES = _names(st.none() | _LENGTHS)
+SHORT_NAMES = _names(st.none())
 
 
 def long_gangs() -> st.SearchStrategy[Manifest]:

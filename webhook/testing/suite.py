@@ -80,9 +80,13 @@ class Installed:
         admission.mutate(request, known, self.settings)
         return admission.validate(request, known, self.settings)
 
-    def objects(self, podgang: Manifest, record: Record | None = None) -> list[Manifest] | None:
-        """Return the gang objects of a PodGang, or None if the backend reports that it cannot express it."""
-        found = PodGang(deepcopy(podgang))
+    def objects(
+        self, podgang: Manifest, record: Record | None = None, gang: str | None = None
+    ) -> list[Manifest] | None:
+        """Return the gang objects of a PodGang, or None if the backend reports that it cannot express it. `gang` is the
+        name of its gang if Grove has renamed the PodGang.
+        """
+        found = PodGang(deepcopy(podgang), gang=gang)
         try:
             return self.backend.gang_objects(found, record or Record(self.profile.name), self.facts)
         except Inexpressible:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.health import Observed, State, judge
 from webhook.gangs.key import POD_GANG, GangKey
-from webhook.gangs.plan import GROVE_SCHEDULER_LABEL, Plan, SkipReason, plan
+from webhook.gangs.plan import Plan, SkipReason, plan
+from webhook.gangs.writers import Writer
+from webhook.model import grove
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.workloads.podgang import controller_in
@@ -23,18 +24,6 @@ POD_CLIQUE_SET = POD_CLIQUE_SETS.resource.api.kind
 ALWAYS = "Always"
 # On the PodGangs of Grove v0.1.0-alpha.12 and later. Source: ai-dynamo/grove, pull request 778.
 _EPOCH_LABEL = "grove.io/epoch"
-
-
-class Writer(StrEnum):
-    """Who writes the gang's objects."""
-
-    ROLLCALL = "rollcall"
-    # Grove's own backend for KAI or Volcano.
-    GROVE = "grove"
-    # The scheduler itself, such as KAI's podgrouper for Jobs.
-    SCHEDULER = "scheduler"
-    # No program, or one that Rollcall does not know.
-    OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +61,12 @@ class Cluster:
     moves: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-_SKIPPED = {
-    SkipReason.GROVE: (Writer.GROVE, ""),
-    SkipReason.SCHEDULER: (Writer.SCHEDULER, ""),
-    SkipReason.SUSPENDED: (Writer.ROLLCALL, ""),
-    SkipReason.UNRECORDED: (Writer.OTHER, "Rollcall did not admit its workload, so it made no gang of it"),
-    SkipReason.NO_PROFILE: (Writer.OTHER, "its recorded scheduler is not a profile of the configuration"),
-    SkipReason.EXTERNAL: (Writer.OTHER, "another program writes its objects"),
-    SkipReason.CLAIMED: (Writer.OTHER, "another program has claimed its pods"),
+# Why the objects of a gang are not known.
+_UNKNOWN = {
+    SkipReason.UNRECORDED: "Rollcall did not admit its workload, so it made no gang of it",
+    SkipReason.NO_PROFILE: "its recorded scheduler is not a profile of the configuration",
+    SkipReason.EXTERNAL: "another program writes its objects",
+    SkipReason.CLAIMED: "another program has claimed its pods",
 }
 
 
@@ -98,7 +85,7 @@ def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observe
                 key.kind,
                 key.workload,
                 "unknown",
-                writer=Writer.OTHER,
+                writer=Writer.NOBODY,
                 unknown=f"it cannot be read: {error}",
             )
 
@@ -108,10 +95,10 @@ def present_gang(seen: Observed) -> PresentGang | None:
     health, podgang = judge(seen), seen.podgang
     if health.state in {State.LEAVING, State.ENDED}:
         return None
-    writer, unknown, wanted = _written(seen)
+    unknown, wanted = _written(seen)
     live = {_place(one): one for one in (*seen.own, *(found for found in wanted if found is not None))}.values()
     controllers = [controller_in(one["metadata"]) for one in live]
-    scheduler = text(podgang.labels.get(GROVE_SCHEDULER_LABEL)) if writer is Writer.GROVE else health.scheduler
+    scheduler = text(podgang.labels.get(grove.LABEL_SCHEDULER)) if health.writer is Writer.GROVE else health.scheduler
     return PresentGang(
         health.namespace,
         health.name,
@@ -120,7 +107,7 @@ def present_gang(seen: Observed) -> PresentGang | None:
         health.workload,
         health.state.value,
         len(seen.roster.members),
-        writer,
+        health.writer,
         frozenset("" if one is None else one.kind for one in controllers),
         frozenset(str(one["apiVersion"]) for one in live),
         None in wanted,
@@ -131,15 +118,15 @@ def present_gang(seen: Observed) -> PresentGang | None:
     )
 
 
-def _written(seen: Observed) -> tuple[Writer, str, Sequence[Manifest | None]]:
-    """Who writes the gang's objects, why they are not known, and the live object for each that it should have."""
+def _written(seen: Observed) -> tuple[str, Sequence[Manifest | None]]:
+    """Why the gang's objects are not known, and the live object for each that it should have."""
     try:
         planned = plan(seen.podgang, seen.facts, seen.settings)
         if isinstance(planned, Plan):
-            return Writer.ROLLCALL, "", [_live(seen, desired) for desired in planned.objects]
+            return "", [_live(seen, desired) for desired in planned.objects]
     except (FactsUnavailable, Inexpressible) as error:
-        return Writer.OTHER, f"its objects cannot be made: {error}", ()
-    return (*_SKIPPED.get(planned, (Writer.OTHER, "")), ())
+        return f"its objects cannot be made: {error}", ()
+    return _UNKNOWN.get(planned, ""), ()
 
 
 def _live(seen: Observed, desired: Manifest) -> Manifest | None:

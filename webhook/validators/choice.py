@@ -9,13 +9,14 @@ from typing import Any
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
+from webhook.model.grove import WRITERS
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import gangs_of_set
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
-from webhook.validators.selection import template_names
+from webhook.validators.selection import Named, template_names
 
 
 def _labelled(scheduler: str) -> dict[str, str]:
@@ -125,3 +126,52 @@ def scheduler_change(change: Change, context: Context[Any]) -> Results:
         remedy="delete the PodCliqueSet and recreate it with the other scheduler",
         forbidden=True,
     )
+
+
+_KAI_TEMPLATES = clique("worker", pod={"schedulerName": "kai-scheduler"})
+
+
+@rule(
+    "rollcall/writer-change",
+    subject=Subject.CHANGE,
+    fails_closed=True,
+    passes=Example(
+        pod_clique_set(labels=_labelled("kai-scheduler")),
+        old=pod_clique_set(_KAI_TEMPLATES, labels=_labelled("kai-scheduler")),
+        facts=_NO_GANG,
+    ),
+    fails=Example(
+        pod_clique_set(labels=_labelled("kai-scheduler")),
+        old=pod_clique_set(_KAI_TEMPLATES, labels=_labelled("kai-scheduler")),
+        facts=_ONE_GANG,
+    ),
+)
+def writer_change(change: Change, context: Context[Any]) -> Results:
+    """If the pod templates of a set with living gangs start or stop to name volcano or kai-scheduler, Grove's own
+    backend starts or stops writing the gangs, and Rollcall stops or starts, under the same scheduler. Replacement pods
+    then name the PodGroup of one writer and the other pods that of the other, and no PodGroup ever has all pods.
+
+    Source: ai-dynamo/grove, operator/internal/scheduler (backend by schedulerName), which makes the schedulerName of a
+    template immutable (operator/internal/webhook/admission/pcs); webhook/gangs/plan.py.
+    """
+    before, now = (_for_grove_s_backend(workload) for workload in (change.old, change.new))
+    if (before is None) == (now is None):
+        return
+    gangs = context.facts.pod_gangs
+    if gangs is not None and not any(gangs_of_set(change.new, gangs)):
+        return
+    named = now or before
+    writes = "start writing" if now else "stop writing"
+    yield Finding(
+        at=named.path if named else LABELS / SCHEDULER_LABEL,
+        found=now.scheduler if now else None,
+        why=f"Grove's own backend would {writes} its PodGroups"
+        + (" while its gangs exist" if gangs is not None else ", and it is unknown whether its gangs still exist"),
+        remedy="delete the PodCliqueSet and recreate it with the other schedulerName",
+        forbidden=True,
+    )
+
+
+def _for_grove_s_backend(workload: PodCliqueSet) -> Named | None:
+    """The schedulerName of the templates for which Grove's own backend writes the gang objects, or None."""
+    return next((named for named in template_names(workload) if named.scheduler in WRITERS), None)

@@ -10,6 +10,7 @@ from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
@@ -22,6 +23,7 @@ class SchedulerPluginsBackend(Backend[SchedulerPluginsSettings]):
     settings_model = SchedulerPluginsSettings
     rules = collect(rules)
     required_apis = (POD_GROUP,)
+    gang_heads = (Resource(POD_GROUP, "podgroups"),)
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -28,7 +28,7 @@ def gang_objects(podgang: PodGang, settings: SchedulerPluginsSettings) -> list[M
         {
             "apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}",
             "kind": POD_GROUP.kind,
-            "metadata": gang_metadata(podgang, pod_group_name(podgang.name)),
+            "metadata": gang_metadata(podgang, pod_group_name(podgang.gang)),
             "spec": {
                 "minMember": sum(minimums) if all(minimums) else 0,
                 "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds,

@@ -17,6 +17,6 @@ POD_GROUP = Api("scheduling.x-k8s.io", "v1alpha1", "PodGroup")
 LABEL_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 
-def pod_group_name(podgang: str) -> str:
-    """The PodGroup's name: the PodGang's, cut to what a label can hold. One function for the pods and the object."""
-    return cut_name(podgang, LABEL_VALUE_LIMIT)
+def pod_group_name(gang: str) -> str:
+    """The PodGroup's name: the gang's, cut to what a label can hold. One function for the pods and the object."""
+    return cut_name(gang, LABEL_VALUE_LIMIT)

@@ -21,7 +21,8 @@ def member(name: str, minimum: int, pods: int) -> Manifest:
 
 
 def podgang(*members: Manifest) -> PodGang:
-    metadata = {"name": "demo-0", "namespace": "ml", "uid": "u-1"}
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "u-1", "controller": True}
+    metadata = {"name": "demo-0", "namespace": "ml", "uid": "u-2", "ownerReferences": [owner]}
     return PodGang({"kind": "PodGang", "metadata": metadata, "spec": {"podgroups": list(members)}})
 
 
@@ -38,12 +39,17 @@ def test_a_podgang_is_one_podgroup_of_all_its_pods() -> None:
             "metadata": {
                 "name": "demo-0",
                 "namespace": "ml",
-                "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+                "labels": {
+                    "app.kubernetes.io/managed-by": "rollcall",
+                    "grove.io/podgang": "demo-0",
+                    "rollcall.dev/gang": "demo-0",
+                },
+                "annotations": {"rollcall.dev/members": "demo-0-leader,demo-0-worker"},
                 "ownerReferences": [
                     {
-                        "apiVersion": "scheduler.grove.io/v1alpha1",
-                        "kind": "PodGang",
-                        "name": "demo-0",
+                        "apiVersion": "grove.io/v1alpha1",
+                        "kind": "PodCliqueSet",
+                        "name": "demo",
                         "uid": "u-1",
                         "controller": True,
                         "blockOwnerDeletion": True,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.admission.decisions import GPU, KOORD, LABEL, NVLINK, PLAIN_DEFAULT, in_namespace, mutate
-from tests.unit.worlds import koordinator, rules, validate
+from tests.unit.worlds import koordinator, rules, settings_of, validate
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action
 from webhook.model.known_objects import Namespace, PodGangFacts
 from webhook.validators.examples import clique, pod_clique_set
 
@@ -113,3 +114,29 @@ def test_the_record_can_change_only_without_gang_pods(
     verdict = validate(new, old, settings=settings, facts=facts)
     assert rules(verdict) == expected
     assert all(finding.forbidden for finding in verdict.findings)
+
+
+def writes(scheduler: str | None) -> Any:
+    pod = {} if scheduler is None else {"schedulerName": scheduler}
+    return pod_clique_set(clique("worker", pod=pod), labels={LABEL: "volcano"})
+
+
+WRITERS: dict[str, tuple[str | None, str | None, ClusterFacts, list[str]]] = {
+    "from Grove's backend while a gang exists": ("volcano", None, ClusterFacts(pod_gangs=GANGS), ["found"]),
+    "to Grove's backend while a gang exists": (None, "volcano", ClusterFacts(pod_gangs=GANGS), ["found"]),
+    "to Grove's backend while gangs may exist": (None, "volcano", NOTHING_KNOWN, ["found"]),
+    "from Grove's backend without any gang": ("volcano", None, ClusterFacts(pod_gangs={}), []),
+    "no change": ("volcano", "volcano", ClusterFacts(pod_gangs=GANGS), []),
+    "between names that leave it to Rollcall": (None, "default-scheduler", ClusterFacts(pod_gangs=GANGS), []),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "facts", "expected"), WRITERS.values(), ids=WRITERS)
+def test_the_writer_of_the_gang_objects_can_change_only_without_a_gang(
+    before: str | None, after: str | None, facts: ClusterFacts, expected: list[str]
+) -> None:
+    settings = settings_of("volcano", standalone=False)
+    verdict = validate(writes(after), writes(before), settings=settings, facts=facts)
+    found = [one for one in verdict.findings if one.rule == "rollcall/writer-change"]
+    assert ["found" for _ in found] == expected
+    assert all(one.forbidden and one.action is Action.DENY for one in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.unit.backends.pod_gangs import OWNER
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.settings import KubeSettings
@@ -37,7 +38,7 @@ def constraint(required: str | None = None, preferred: str | None = None) -> Man
 
 
 def podgang(*members: Manifest, labels: Manifest | None = None, **spec: Any) -> PodGang:
-    metadata = {"name": "demo-0", "namespace": "ml", "uid": "u-1", "labels": labels or {}}
+    metadata = {"name": "demo-0", "namespace": "ml", "uid": "u-1", "labels": labels or {}, "ownerReferences": [OWNER]}
     return PodGang({"kind": "PodGang", "metadata": metadata, "spec": {"podgroups": list(members), **spec}})
 
 

@@ -6,23 +6,32 @@ from typing import Any
 
 from webhook.model.workloads.podgang import PodGang
 
-# How an object names `podgang()` as its owner.
+# The owner of a gang object of `podgang()`: its PodCliqueSet.
 OWNER = {
+    "apiVersion": "grove.io/v1alpha1",
+    "kind": "PodCliqueSet",
+    "name": "demo",
+    "uid": "9c0e",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+# Its owner in releases up to 0.3.0: the PodGang.
+EARLIER_OWNER = {
+    **OWNER,
     "apiVersion": "scheduler.grove.io/v1alpha1",
     "kind": "PodGang",
     "name": "demo-0",
     "uid": "5f1d",
-    "controller": True,
-    "blockOwnerDeletion": True,
 }
 
 
 def podgang(*members: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> PodGang:
+    metadata = {"name": "demo-0", "namespace": "team-a", "uid": "5f1d", "annotations": annotations or {}}
     return PodGang(
         {
             "apiVersion": "scheduler.grove.io/v1alpha1",
             "kind": "PodGang",
-            "metadata": {"name": "demo-0", "namespace": "team-a", "uid": "5f1d", "annotations": annotations or {}},
+            "metadata": {**metadata, "ownerReferences": [OWNER]},
             "spec": {"podgroups": list(members), **spec},
         }
     )

@@ -44,7 +44,12 @@ def test_a_gang_is_one_pod_group_of_all_its_pods() -> None:
         "metadata": {
             "name": "demo-0",
             "namespace": "team-a",
-            "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+            "labels": {
+                "app.kubernetes.io/managed-by": "rollcall",
+                "grove.io/podgang": "demo-0",
+                "rollcall.dev/gang": "demo-0",
+            },
+            "annotations": {"rollcall.dev/members": "demo-0-leader,demo-0-worker"},
             "ownerReferences": [OWNER],
         },
         "spec": {"minMember": 3, "scheduleTimeoutSeconds": 300},

@@ -15,6 +15,7 @@ from webhook import admission
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.record import record_of
@@ -58,7 +59,12 @@ def test_a_gang_of_one_clique_is_one_pod_group_with_one_leaf_and_a_cluster_wide_
         "metadata": {
             "name": "demo-0-71f2c73e",
             "namespace": "team-a",
-            "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+            "labels": {
+                "app.kubernetes.io/managed-by": "rollcall",
+                "grove.io/podgang": "demo-0",
+                "rollcall.dev/gang": "demo-0",
+            },
+            "annotations": {"rollcall.dev/members": "demo-0-worker"},
             "ownerReferences": [OWNER],
         },
         "spec": {"queue": "team-a", "subGroups": [{"name": "demo-0-worker", "minMember": 2}]},
@@ -125,7 +131,7 @@ def test_a_scaled_replica_is_a_separate_gang_and_topology_gives_base_replicas_a_
     workload, profile = PodCliqueSet(manifest), settings_of("kai-scheduler").profiles["kai-scheduler"]
     found = [
         desired
-        for gang in expected_gangs(workload, KNOWN)
+        for gang in expected_gangs(workload, KNOWN, GroveGeneration.LEGACY)
         for desired in gang_objects(gang, record_of(workload, "kai-scheduler"), profile, KNOWN)
     ]
     rack = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "example.com/rack"}}
@@ -154,7 +160,7 @@ def test_a_scaled_replica_is_a_separate_gang_and_topology_gives_base_replicas_a_
 def test_a_set_s_pods_name_the_leaf_that_their_pod_group_has() -> None:
     workload = PodCliqueSet(pod_clique_set(clique("worker"), labels={"kai.scheduler/queue": "team-a"}))
     profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     (group,) = gang_objects(expected.podgang, record_of(workload, "kai-scheduler"), profile, NOTHING_KNOWN)
     assert pod["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]
@@ -238,6 +244,7 @@ def test_the_node_pool_and_the_preemptibility_of_a_set_reach_its_pod_group() -> 
     assert found["metadata"]["labels"] == {
         "app.kubernetes.io/managed-by": "rollcall",
         "grove.io/podgang": "demo-0",
+        "rollcall.dev/gang": "demo-0",
         "kai.scheduler/node-pool": "h100",
     }
     assert found["spec"]["preemptibility"] == "non-preemptible"

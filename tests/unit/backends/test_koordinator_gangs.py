@@ -51,6 +51,7 @@ def test_each_member_becomes_a_pod_group_that_lists_all_members() -> None:
                 "labels": {
                     "app.kubernetes.io/managed-by": "rollcall",
                     "grove.io/podgang": "demo-0",
+                    "rollcall.dev/gang": "demo-0",
                     "grove.io/podclique": "demo-0-leader",
                 },
                 "annotations": {
@@ -72,6 +73,7 @@ def test_each_member_becomes_a_pod_group_that_lists_all_members() -> None:
                 "labels": {
                     "app.kubernetes.io/managed-by": "rollcall",
                     "grove.io/podgang": "demo-0",
+                    "rollcall.dev/gang": "demo-0",
                     "grove.io/podclique": "demo-0-worker",
                 },
                 "annotations": {
@@ -100,9 +102,9 @@ def test_a_total_below_the_minimum_is_left_out_until_the_pods_exist() -> None:
     assert "gang.scheduling.koordinator.sh/total-number" not in group["metadata"]["annotations"]
 
 
-def test_objects_of_a_pod_gang_without_a_uid_have_no_owner_reference() -> None:
+def test_objects_of_a_pod_gang_without_an_owner_and_a_uid_have_no_owner_reference() -> None:
     gang = podgang(member("demo-0-worker", 1, 1))
-    del gang.raw["metadata"]["uid"]
+    del gang.raw["metadata"]["uid"], gang.raw["metadata"]["ownerReferences"]
     (group,) = translated(PodGang(gang.raw))
     assert "ownerReferences" not in group["metadata"]
 

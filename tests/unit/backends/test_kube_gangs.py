@@ -249,11 +249,30 @@ def test_a_pod_gang_becomes_the_expected_objects(
     assert bare(made(given, apis, **config)) == expected
 
 
-def test_every_object_is_deleted_with_its_pod_gang() -> None:
+def test_every_object_is_deleted_with_its_pod_clique_set_and_names_its_gang() -> None:
     for found in made(podgang(*TWO), TREE):
         metadata = found["metadata"]
-        assert (metadata["namespace"], metadata["ownerReferences"]) == ("ml", [{**OWNER, "uid": "u-1"}])
-        assert metadata["labels"]["app.kubernetes.io/managed-by"] == "rollcall"
+        assert (metadata["namespace"], metadata["ownerReferences"]) == ("ml", [OWNER])
+        own = {key: value for key, value in metadata["labels"].items() if key != "grove.io/podclique"}
+        assert own == {
+            "app.kubernetes.io/managed-by": "rollcall",
+            "grove.io/podgang": "demo-0",
+            "rollcall.dev/gang": "demo-0",
+        }
+
+
+def test_an_object_of_one_member_names_it_and_the_others_list_all_members() -> None:
+    found = [
+        (found["kind"], found["metadata"]["labels"].get("grove.io/podclique"), found["metadata"].get("annotations"))
+        for found in made(podgang(*TWO), TREE)
+    ]
+    both = {"rollcall.dev/members": "demo-0-lead,demo-0-wrk"}
+    assert found == [
+        ("Workload", None, both),
+        ("CompositePodGroup", None, both),
+        ("PodGroup", "demo-0-lead", None),
+        ("PodGroup", "demo-0-wrk", None),
+    ]
 
 
 def test_the_priority_class_is_on_every_level_from_1_37_on() -> None:

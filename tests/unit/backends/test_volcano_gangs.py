@@ -13,6 +13,7 @@ from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -29,7 +30,12 @@ def test_a_gang_of_one_clique_is_one_pod_group_with_one_subgroup() -> None:
         "metadata": {
             "name": "demo-0",
             "namespace": "team-a",
-            "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+            "labels": {
+                "app.kubernetes.io/managed-by": "rollcall",
+                "grove.io/podgang": "demo-0",
+                "rollcall.dev/gang": "demo-0",
+            },
+            "annotations": {"rollcall.dev/members": "demo-0-worker"},
             "ownerReferences": [OWNER],
         },
         "spec": {
@@ -60,7 +66,7 @@ def test_scaling_group_replicas_up_to_the_minimum_join_the_base_gang_and_others_
     record = record_of(workload, "volcano")
     found = [
         desired
-        for gang in expected_gangs(workload, NOTHING_KNOWN)
+        for gang in expected_gangs(workload, NOTHING_KNOWN, GroveGeneration.LEGACY)
         for desired in gang_objects(gang, record, profile, NOTHING_KNOWN)
     ]
     shared = {"queue": "team-a", "priorityClassName": "high"}
@@ -105,7 +111,7 @@ def test_a_pod_names_its_gang_s_group_by_both_annotations() -> None:
 
 def test_a_gang_s_pod_and_its_group_use_the_same_name() -> None:
     workload, profile = PodCliqueSet(pod_clique_set()), settings_of("volcano").profiles["volcano"]
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
     (group,) = gang_objects(expected.podgang, RECORD, profile, NOTHING_KNOWN)
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["spec"]["schedulerName"] == "volcano"
@@ -149,9 +155,9 @@ def test_a_gang_gets_the_expected_queue(manifest: Any, config: dict[str, Any], q
     assert translated(podgang(member("demo-0-worker", 1)), config, record=record)["spec"].get("queue") == queue
 
 
-def test_objects_of_a_pod_gang_without_a_uid_have_no_owner_reference() -> None:
+def test_objects_of_a_pod_gang_without_an_owner_and_a_uid_have_no_owner_reference() -> None:
     gang = podgang(member("demo-0-worker", 1))
-    del gang.raw["metadata"]["uid"]
+    del gang.raw["metadata"]["uid"], gang.raw["metadata"]["ownerReferences"]
     assert "ownerReferences" not in translated(PodGang(gang.raw))["metadata"]
 
 

@@ -11,6 +11,7 @@ from tests.unit.backends.pod_gangs import asks, member, of_group, podgang
 from tests.unit.backends.volcano_gangs import subgroup, translated
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.known_objects import HyperNode
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -92,7 +93,7 @@ def test_a_scaled_gang_has_the_topology_of_its_scaling_group() -> None:
         groups=[scaling_group("decode", "worker", replicas=2, minAvailable=1, topologyConstraint=required("rack"))],
         topologyConstraint=required("block"),
     )
-    _, scaled = expected_gangs(PodCliqueSet(manifest), TIERS)
+    _, scaled = expected_gangs(PodCliqueSet(manifest), TIERS, GroveGeneration.LEGACY)
     spec = translated(scaled, ON, TIERS)["spec"]
     assert spec["networkTopology"] == {"mode": "hard", "highestTierAllowed": 1}
 

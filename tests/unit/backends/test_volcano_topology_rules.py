@@ -13,6 +13,7 @@ from tests.unit.worlds import rules, settings_of, validate
 from webhook.admission.live_reads import in_doubt
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Needed
 from webhook.model.known_objects import HyperNode
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -180,7 +181,7 @@ def test_the_topology_rule_gives_the_expected_findings(
 
 def expressible(manifest: Any, config: Any, facts: ClusterFacts) -> bool:
     try:
-        for gang in expected_gangs(PodCliqueSet(manifest), facts):
+        for gang in expected_gangs(PodCliqueSet(manifest), facts, GroveGeneration.LEGACY):
             translated(gang, config, facts)
     except Inexpressible:
         return False

@@ -16,6 +16,7 @@ from tests.unit.cli.test_commands import CHECKOUT
 from webhook.cli.drawing import gangs_box
 from webhook.cli.mermaid import escaped, flowchart
 from webhook.explain.gang_tree import Level, Node, gang_tree
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 
@@ -85,11 +86,12 @@ EXPLAINED = """\
 (it is {"topologyName": "dc", "pack": {"required": "rack"}})
 
     PodCliqueSet team-a/demo: 8 pods in all
-    ├── PodGang demo-0: 4 pods, starts with 3
+    ├── PodGang demo-0-<epoch>: 4 pods, starts with 3
     │   └── replica ring-0: 4 pods, starts with 3, requires one rack
     │       └── worker: 4 pods, starts with 3
-    └── PodGang demo-0-ring-0: 4 pods, starts with 3, requires one rack, waits for demo-0
-        └── worker: 4 pods, starts with 3
+    └── PodGang demo-0-<epoch>-ring-1: 4 pods, starts with 3, waits for demo-0-<epoch>
+        └── replica ring-1: 4 pods, starts with 3, requires one rack
+            └── worker: 4 pods, starts with 3
 
 """
 
@@ -189,7 +191,7 @@ def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config:
         ],
         "patch": [{"op": "remove", "path": "/spec/template/podCliqueScalingGroups/0/topologyConstraint"}],
     }
-    assert found["gangs"]["below"][1]["waitsFor"] == "demo-0"
+    assert found["gangs"]["below"][1]["waitsFor"] == "demo-0-<epoch>"
 
 
 def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_gangs(rollcall: Run) -> None:
@@ -236,10 +238,35 @@ def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollca
 def test_ten_thousand_replicas_are_counted_and_not_listed(rollcall: Run, config: str) -> None:
     many = SET.replace("replicas: 1\n", "replicas: 10000\n").replace("replicas: 2\n", "replicas: 500\n")
     for output in ("text", "json", "mermaid"):
-        assert len(rollcall("explain", "--config", config, "-o", output, "-", stdin=many).out.splitlines()) < 300
+        assert len(rollcall("explain", "--config", config, "-o", output, "-", stdin=many).out.splitlines()) < 320
     text = rollcall("explain", "--config", config, "-", stdin=many).out
+    more = "and 9,999 more like it, up to demo-9999-<epoch>"
+    assert f"    ├── PodGang demo-0-<epoch>: 4 pods, starts with 3, {more}\n" in text
+    assert ", waits for demo-0-<epoch>, and 498 more like it, up to demo-0-<epoch>-ring-499\n" in text
+    text = rollcall("explain", "--config", config, "--grove", "legacy", "-", stdin=many).out
     assert "    ├── PodGang demo-0: 4 pods, starts with 3, and 9,999 more like it, up to demo-9999\n" in text
     assert ", waits for demo-0, and 498 more like it, up to demo-0-ring-498\n" in text
+
+
+def test_gangs_of_an_earlier_grove_have_no_epoch_and_the_topology_of_their_group(rollcall: Run, config: str) -> None:
+    text = rollcall("explain", "--config", config, "--grove", "legacy", "-", stdin=SET).out
+    assert text.endswith(
+        """\
+    PodCliqueSet team-a/demo: 8 pods in all
+    ├── PodGang demo-0: 4 pods, starts with 3
+    │   └── replica ring-0: 4 pods, starts with 3, requires one rack
+    │       └── worker: 4 pods, starts with 3
+    └── PodGang demo-0-ring-0: 4 pods, starts with 3, requires one rack, waits for demo-0
+        └── worker: 4 pods, starts with 3
+
+"""
+    )
+
+
+def test_the_generation_of_grove_is_for_manifests(rollcall: Run) -> None:
+    ran = rollcall("explain", "--grove", "legacy", "podgang/demo-0")
+    assert ran.code == 2
+    assert "--grove" in ran.err
 
 
 def test_control_characters_are_not_printed(rollcall: Run, config: str) -> None:
@@ -260,16 +287,18 @@ def test_the_flowchart_shows_every_gang_and_its_dependencies(rollcall: Run, conf
         """\
 flowchart TD
     n0[["PodCliqueSet team-a/demo<br/>8 pods in all"]]
-    n1["PodGang demo-0<br/>4 pods<br/>starts with 3"]
+    n1["PodGang demo-0-#60;epoch#62;<br/>4 pods<br/>starts with 3"]
     n0 --> n1
     n2("replica ring-0<br/>4 pods<br/>starts with 3<br/>requires one rack")
     n1 --> n2
     n3(["worker<br/>4 pods<br/>starts with 3"])
     n2 --> n3
-    n4["PodGang demo-0-ring-0<br/>4 pods<br/>starts with 3<br/>requires one rack<br/>waits for demo-0"]
+    n4["PodGang demo-0-#60;epoch#62;-ring-1<br/>4 pods<br/>starts with 3<br/>waits for demo-0-#60;epoch#62;"]
     n0 --> n4
-    n5(["worker<br/>4 pods<br/>starts with 3"])
+    n5("replica ring-1<br/>4 pods<br/>starts with 3<br/>requires one rack")
     n4 --> n5
+    n6(["worker<br/>4 pods<br/>starts with 3"])
+    n5 --> n6
     n1 -. "starts first" .-> n4
 """,
         "",
@@ -299,7 +328,7 @@ def test_no_name_can_end_its_flowchart_label(name: str) -> None:
 
 
 def test_several_workloads_are_drawn_side_by_side() -> None:
-    tree = gangs_box(gang_tree(PodCliqueSet(pod_clique_set())))
+    tree = gangs_box(gang_tree(PodCliqueSet(pod_clique_set()), GroveGeneration.LEGACY))
     drawn = flowchart([tree, tree]).splitlines()
     assert drawn.count("flowchart TD") == 1
     boxes = [line.split("[")[0].split("(")[0].strip() for line in drawn[1:] if "-->" not in line]

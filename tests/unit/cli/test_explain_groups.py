@@ -21,6 +21,7 @@ from webhook.cli.drawing import Box, Shape, gangs_box, group_box
 from webhook.cli.svg import drawing
 from webhook.explain.gang_tree import gang_tree
 from webhook.explain.satisfiability import walk
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
@@ -297,8 +298,8 @@ def test_a_PodCliqueSet_is_drawn(rollcall: Run) -> None:
     ran = rollcall("explain", "-o", "svg", "-", stdin=json.dumps(manifest))
     assert ran.code == 0
     titles = [box.lines[0] for box in boxes_of(ran.out)]
-    assert titles[:2] == ["PodCliqueSet default/demo", "PodGang demo-0"]
-    box = gangs_box(gang_tree(PodCliqueSet(manifest)))
+    assert titles[:2] == ["PodCliqueSet default/demo", "PodGang demo-0-<epoch>"]
+    box = gangs_box(gang_tree(PodCliqueSet(manifest), GroveGeneration.LEGACY))
     assert len(titles) == sum(1 for _ in below(box))
 
 

@@ -34,6 +34,7 @@ from webhook.cli import gang_text
 from webhook.gangs import gang_view as looking
 from webhook.gangs.health import GangHealth, MemberHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.writers import Writer
 from webhook.model.disruption import Disruption
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from webhook.telemetry import logs
@@ -84,8 +85,9 @@ def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -
     assert ran == (
         0,
         """\
-NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             DISRUPTION  WHY
-team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  -           PodGroup demo-0-a is missing
+NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             DISRUPTION  WRITER    WHY
+team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  -           Rollcall  PodGroup \
+demo-0-a is missing
 """,
         "",
     )
@@ -95,19 +97,41 @@ team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  -      
 def test_a_gang_is_shown_with_its_disruption_mode() -> None:
     shown = io.StringIO()
     out = Console(file=shown, width=200)
-    found = GangHealth("team-a", "demo-0", "default-scheduler", State.STARTED, "", disruption_mode=Disruption.ALL)
+    found = GangHealth(
+        "team-a",
+        "demo-0",
+        "default-scheduler",
+        State.STARTED,
+        "",
+        disruption_mode=Disruption.ALL,
+        writer=Writer.ROLLCALL,
+    )
     gang_text.GangTable([found], out).print([found])
     gang_text.print_gang(found, (), out)
     assert [line.rstrip() for line in shown.getvalue().splitlines()] == [
-        "NAMESPACE  GANG    SCHEDULER          BOUND  PODS  AGE  HEALTH   DISRUPTION  WHY",
-        "team-a     demo-0  default-scheduler  0/0    0     -    started  all",
+        "NAMESPACE  GANG    SCHEDULER          BOUND  PODS  AGE  HEALTH   DISRUPTION  WRITER    WHY",
+        "team-a     demo-0  default-scheduler  0/0    0     -    started  all         Rollcall",
         "PodGang team-a/demo-0: started",
         "    scheduler default-scheduler; 0 of the 0 pods that it needs to start are on nodes",
+        "    Rollcall writes its gang objects",
         "    disruption mode all: preemption takes all pods of a gang, or none",
         "",
         "",
     ]
     assert found.as_json()["disruptionMode"] == "all"
+
+
+def test_a_gang_of_grove_s_own_backend_is_shown_with_its_writer(
+    rollcall: Run, cluster: WritableWorld, config: str
+) -> None:
+    gang = podgang("demo-0-a")
+    gang["metadata"]["labels"]["grove.io/scheduler-name"] = "volcano"
+    cluster.put(GANGS, gang)
+    (found,) = json.loads(rollcall("gangs", "--config", config, "-o", "json").out)["gangs"]
+    assert (found["name"], found["writer"]) == ("demo-0", "Grove")
+    text = rollcall("explain", "podgang/demo-0", "-n", "team-a", "--config", config).out
+    assert "    Grove's own backend writes its gang objects; Rollcall writes nothing, and reports\n" in text
+    assert cluster.writes == []
 
 
 def test_gangs_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> None:
@@ -185,6 +209,7 @@ def test_one_gang_is_explained(rollcall: Run, cluster: WritableWorld, config: st
     assert ran.out.startswith("""\
 PodGang team-a/demo-0: inPart
     scheduler koord-scheduler; 1 of the 2 pods that it needs to start are on nodes
+    Rollcall writes its gang objects
 
     demo-0-a: 2 present, 1 on nodes, needs 2 to start
         fails: failed
@@ -277,7 +302,7 @@ def test_ages_are_printed_in_short_form(seconds: int, age: str) -> None:
 
 def test_control_characters_are_escaped_and_lines_fit_the_terminal() -> None:
     evil = HoldReason(Reason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
-    out = Console(width=80, force_terminal=True, record=True, file=io.StringIO())
+    out = Console(width=90, force_terminal=True, record=True, file=io.StringIO())
     gang_text.GangTable([], out).add(gang(obstacles=(evil,)))
     text = out.export_text()
     assert "\x1b" not in text

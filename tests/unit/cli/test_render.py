@@ -28,7 +28,11 @@ spec:
 GANG = """\
 apiVersion: scheduler.grove.io/v1alpha1
 kind: PodGang
-metadata: {name: demo-0, namespace: team-a, uid: 5f1d}
+metadata:
+  name: demo-0
+  namespace: team-a
+  uid: 5f1d
+  ownerReferences: [{apiVersion: grove.io/v1alpha1, kind: PodCliqueSet, name: demo, uid: 9c0e, controller: true}]
 spec:
   podgroups:
   - name: demo-0-worker
@@ -46,6 +50,7 @@ metadata:
   labels:
     app.kubernetes.io/managed-by: rollcall
     grove.io/podgang: demo-0
+    rollcall.dev/gang: demo-0
     grove.io/podclique: demo-0-worker
   annotations:
     gang.scheduling.koordinator.sh/groups: '["team-a/demo-0-worker"]'
@@ -53,10 +58,10 @@ metadata:
     gang.scheduling.koordinator.sh/match-policy: waiting-and-running
     gang.scheduling.koordinator.sh/total-number: '2'
   ownerReferences:
-  - apiVersion: scheduler.grove.io/v1alpha1
-    kind: PodGang
-    name: demo-0
-    uid: 5f1d
+  - apiVersion: grove.io/v1alpha1
+    kind: PodCliqueSet
+    name: demo
+    uid: 9c0e
     controller: true
     blockOwnerDeletion: true
 spec:
@@ -69,8 +74,74 @@ def test_a_pod_gang_gets_exactly_its_pod_groups(rollcall: Run) -> None:
     assert rollcall("render", *KOORD, "-", stdin=GANG) == (0, GROUP, "")
 
 
-def test_a_set_gets_the_pod_groups_and_one_stamped_pod_of_each_gang(rollcall: Run) -> None:
+def test_the_names_of_gangs_have_an_epoch_that_is_not_known_yet(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin=SET)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line for line in ran.out.splitlines() if line.startswith("#")] == [
+        "# PodGang demo-0-<epoch>, koord-scheduler",
+        "# not to be applied: Grove's operator chooses <epoch>",
+        "# PodGang demo-0-<epoch>, koord-scheduler: one of its pods",
+        "# not to be applied: Grove's operator chooses <epoch>, and <digest> depends on it",
+        "# PodGang demo-0-<epoch>-pool-1, koord-scheduler",
+        "# not to be applied: Grove's operator chooses <epoch>",
+        "# PodGang demo-0-<epoch>-pool-1, koord-scheduler: one of its pods",
+        "# not to be applied: Grove's operator chooses <epoch>, and <digest> depends on it",
+    ]
+    group, pod, *_ = list(YAML(typ="safe").load_all(ran.out))
+    assert group["metadata"]["name"] == "demo-0-<epoch>-demo-0-pool-0-leader"
+    assert pod["metadata"]["labels"]["grove.io/podgang"] == "demo-0-<epoch>"
+    assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == "demo-0-<epoch>-demo-0-pool-0-leader"
+    assert pod["metadata"]["annotations"]["rollcall.dev/stamp"] == "koord-scheduler/<digest>"
+
+
+def test_a_name_that_grove_will_shorten_is_shown_in_full(rollcall: Run) -> None:
+    name = "a-name-of-forty-five-characters-and-no-more-x"
+    ran = rollcall("render", "--scheduler", "volcano", "-", stdin=SET.replace("name: demo", f"name: {name}"))
+    lines = [line for line in ran.out.splitlines() if line.startswith("#")]
+    assert lines[:3] == [
+        f"# PodGang {name}-0-<epoch>, volcano",
+        "# not to be applied: Grove's operator chooses <epoch>, and <digest> depends on it",
+        "# Grove shortens PodGang names of more than 63 characters; they are shown in full",
+    ]
+    explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=SET.replace("name: demo", f"name: {name}"))
+    assert "    Grove shortens PodGang names of more than 63 characters; they are shown in full\n" in explained.out
+    explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=SET)
+    assert "Grove shortens" not in explained.out
+
+
+CRDS = """apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: podcliquesets.grove.io}
+spec:
+  group: grove.io
+  names: {kind: PodCliqueSet, plural: podcliquesets}
+  versions: [{name: v1alpha1, served: true}]
+"""
+
+
+def test_the_known_kinds_of_a_cluster_tell_its_generation_of_grove(rollcall: Run, tmp_path: Path) -> None:
+    (tmp_path / "before.yaml").write_text(CRDS)
+    both = CRDS + "---\n" + CRDS.replace("PodCliqueSet", "PodGangMap").replace("podcliquesets", "podgangmaps")
+    (tmp_path / "after.yaml").write_text(both)
+    (tmp_path / "rollcall.yaml").write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\ngrove: {generation: legacy}\n"
+        "scheduler: {profiles: [{name: koord-scheduler}]}\n"
+    )
+
+    def first(*options: str) -> str:
+        ran = rollcall("render", *KOORD, *options, "-", stdin=SET)
+        return ran.out.splitlines()[1].partition(",")[0]
+
+    config, before, after = (str(tmp_path / f"{name}.yaml") for name in ("rollcall", "before", "after"))
+    assert first("--config", config) == "# PodGang demo-0"
+    assert first("--config", config, "--grove", "podgangmap") == "# PodGang demo-0-<epoch>"
+    for file, gang in ((before, "demo-0"), (after, "demo-0-<epoch>")):
+        ran = rollcall("explain", "--facts", file, "-", stdin=SET)
+        assert f"── PodGang {gang}: " in ran.out
+
+
+def test_a_set_gets_the_pod_groups_and_one_stamped_pod_of_each_gang(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "--grove", "legacy", "-", stdin=SET)
     assert (ran.code, ran.err) == (0, "")
     assert [line for line in ran.out.splitlines() if line.startswith("#")] == [
         "# PodGang demo-0, koord-scheduler",
@@ -194,7 +265,7 @@ def test_each_item_of_a_kubectl_list_is_rendered(rollcall: Run) -> None:
     refused = listed + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
     ran = rollcall("render", *KOORD, "-", stdin=refused.replace("  topology", "    topology"))
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith("rollcall: <stdin>:12:")
+    assert ran.err.startswith("rollcall: <stdin>:16:")
 
 
 def test_words_that_kubectl_would_misread_are_quoted(rollcall: Run) -> None:

@@ -16,6 +16,7 @@ import orjson
 from webhook.backends.registry import BUILT_IN
 from webhook.model import grove
 from webhook.model.general import GENERAL
+from webhook.model.living_gang import living_gangs
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
@@ -44,7 +45,9 @@ class Attack(NamedTuple):
 
 def projections() -> tuple[Projection, ...]:
     """Every projection that is registered."""
-    return (*GENERAL, *dict.fromkeys(found for backend in BUILT_IN for found in backend.projections))
+    read = dict.fromkeys(found for backend in BUILT_IN for found in backend.projections)
+    heads = dict.fromkeys(head for backend in BUILT_IN for head in backend(backend.settings_model(), None).gang_heads)
+    return (*GENERAL, *read, *(living_gangs(head) for head in heads))
 
 
 def attacks(sample: Manifest, size: int) -> Iterator[Attack]:
@@ -79,6 +82,10 @@ def _grown(path: Path, value: Any, size: int) -> Iterator[tuple[str, Any]]:
         elif value.startswith("{"):
             rule = {"layer": _NUMBER, "strategy": "MustGather"}
             yield "JSON", json.dumps({"gatherStrategy": [{**rule, "podCountMultiple": n} for n in range(size // 80)]})
+        elif "," in value:
+            yield "list of names", ",".join(f"demo-{_NUMBER}-{index:040}" for index in range(min(999, size // 56)))
+            yield "list of one name", ",".join(["demo"] * 999)
+            yield "list of short names", ",".join(f"{index}" for index in range(size // 6))
     elif isinstance(value, list):
         filler = value[0] if value else "x"
         count = max(1, size // (len(json.dumps(filler)) + 16))
@@ -176,6 +183,34 @@ SAMPLES: dict[str, Manifest] = {
             "topologyConstraintGroupConfigs": [{"name": "a", "podGroupNames": ["demo-0-worker"]}],
             "priorityClassName": "high",
         },
+    },
+    "pod_gang_maps": {
+        "metadata": {},
+        "spec": {
+            "entries": [
+                {
+                    "role": "Anchor",
+                    "epoch": "1795344276589742021",
+                    "podCliques": {"router": 2},
+                    "pcsgReplicaIndices": {"decode": [0]},
+                    "dependsOn": ["1795344276589742020"],
+                }
+            ],
+        },
+    },
+    "gang_objects": {
+        "metadata": {
+            "labels": {
+                grove.LABEL_MANAGED_BY: "rollcall",
+                grove.LABEL_PODGANG: "demo-0-1795344276589742021",
+                "rollcall.dev/gang": "demo-0",
+            },
+            "annotations": {"rollcall.dev/members": "demo-0-leader,demo-0-worker"},
+            "ownerReferences": [
+                {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "a", "uid": "u", "controller": True}
+            ],
+        },
+        "spec": {},
     },
     "topology_bindings": {
         "metadata": {},

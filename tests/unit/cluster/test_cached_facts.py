@@ -11,14 +11,11 @@ import pytest
 
 from tests.unit.cluster.hostile import SAMPLES, attacks, projections
 from webhook.cluster.watch import Index
-from webhook.model.bounds import KEPT_BYTES
 from webhook.model.projections import Projection
 
 OBJECTS = 300
 # Much more than is kept, and little enough for a test; `python -m benchmarks.kept` takes what the API server would.
 OBJECT_BYTES = 64 * 1024
-# The indexes by key, by name and by what entries have in common come besides.
-MOST_BYTES = 2 * KEPT_BYTES
 
 
 @pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
@@ -30,7 +27,8 @@ def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Project
         empty = _bytes_of(index)
         for number in range(each):
             index.put(attack.object(number))
-        assert (_bytes_of(index) - empty) / each < MOST_BYTES, attack.field
+        # The indexes by key, by name and by what entries have in common come besides.
+        assert (_bytes_of(index) - empty) / each < 2 * projection.most, attack.field
 
 
 @pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")

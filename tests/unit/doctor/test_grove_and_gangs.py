@@ -15,12 +15,10 @@ from webhook.doctor.examples import (
     installed,
     namespace,
     pod_clique_set,
-    served,
     thing,
     webhook_of,
 )
 from webhook.doctor.snapshot import Unread
-from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 DEFAULT = "default-scheduler"
@@ -41,6 +39,11 @@ SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Le
     "nothing said": ([KOORDINATOR], operator(), []),
     "the chart's default": (
         [KOORDINATOR],
+        scheduling(DEFAULT, "kai-scheduler"),
+        [(Level.NOTE, "kai-scheduler is one of them")],
+    ),
+    "the chart's default, with KAI here as well": (
+        [KOORDINATOR, KAI],
         scheduling(DEFAULT, "kai-scheduler"),
         [(Level.NOTE, "kai-scheduler is one of them")],
     ),
@@ -85,13 +88,6 @@ def test_a_reconciler_that_removes_no_gates_needs_no_exemption() -> None:
     gate = {"name": "koord-scheduler", "gate": False}
     assert reported(installed(settings=configured(gate), operator=on), "grove/authorizer") == []
     assert reported(installed(operator=operator(authorizer={"enabled": False})), "grove/authorizer") == []
-
-
-def test_every_version_of_podgangmaps_is_reported() -> None:
-    (found,) = reported(installed(apis=served(Api("grove.io", "v1beta1", "PodGangMap"))), "grove/podgangmaps")
-    assert found == (Level.ERROR, "Grove", "the cluster serves grove.io/v1beta1 PodGangMap")
-    elsewhere = served(Api("example.com", "v1", "PodGangMap"))
-    assert reported(installed(apis=elsewhere), "grove/podgangmaps") == []
 
 
 def test_sets_without_a_record_are_reported_by_namespace_with_some_names() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 
 from tests.strategies import pod_clique_sets
 from webhook.explain.gang_tree import Level, Node, gang_tree
 from webhook.model.facts import ClusterFacts
+from webhook.model.grove_generation import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.offline.placeholders import STAND_INS
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
@@ -20,7 +23,7 @@ FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyB
 
 
 def tree_of(manifest: Manifest) -> Node:
-    return gang_tree(PodCliqueSet(manifest))
+    return gang_tree(PodCliqueSet(manifest), GroveGeneration.LEGACY)
 
 
 def test_a_set_of_one_clique_is_one_gang() -> None:
@@ -90,11 +93,26 @@ def gangs(node: Node) -> Iterator[Node]:
             yield below
 
 
-@given(pod_clique_sets())
-def test_the_tree_has_the_gangs_that_grove_will_create(manifest: Manifest) -> None:
+def test_the_gang_of_a_replica_above_the_minimum_has_the_topology_of_the_set_and_its_group_below() -> None:
+    manifest = pod_clique_set(
+        clique("worker", replicas=4),
+        groups=[scaling_group("ring", "worker", replicas=2, minAvailable=1, topologyConstraint=preferred("rack"))],
+        topologyConstraint=required("block"),
+    )
+    base, further = gang_tree(PodCliqueSet(manifest), GroveGeneration.POD_GANG_MAP).below
+    assert base.name == "demo-0-<epoch>"
+    assert (further.name, further.waits_for) == ("demo-0-<epoch>-ring-1", "demo-0-<epoch>")
+    assert (further.required, further.preferred) == ("block", None)
+    (ring,) = further.below
+    assert (ring.level, ring.name, ring.required, ring.preferred) == (Level.GROUP, "ring-1", None, "rack")
+
+
+@pytest.mark.parametrize("generation", GroveGeneration)
+@given(manifest=pod_clique_sets())
+def test_the_tree_has_the_gangs_that_grove_will_create(generation: GroveGeneration, manifest: Manifest) -> None:
     workload = PodCliqueSet(manifest)
-    tree = gang_tree(workload)
-    expected = list(expected_gangs(workload, FACTS))
-    assert [gang.name for gang in gangs(tree)] == [gang.name for gang in expected]
+    tree = gang_tree(workload, generation)
+    expected = list(expected_gangs(workload, FACTS, generation))
+    assert [gang.name for gang in gangs(tree)] == [gang.name.replace(STAND_INS[0], "<epoch>") for gang in expected]
     assert [gang.pods for gang in gangs(tree)] == [sum(one.pods for one in gang.members) for gang in expected]
     assert tree.pods == pods_of_set(workload)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.unit.worlds import koordinator
 from webhook.config.settings import Settings
+from webhook.gangs.anchors import Anchors
 from webhook.gangs.differences import to_apply
 from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.hold_reasons import Reason
@@ -90,6 +91,7 @@ def judged(
     workload: Manifest | None = None,
     facts: ClusterFacts = FACTS,
     settings: Settings | None = None,
+    anchors: Anchors | None = None,
 ) -> GangHealth:
     known = in_step() if objects is None else objects
     found = None if workload is None else PodCliqueSet(workload)
@@ -104,6 +106,7 @@ def judged(
             found,
             facts,
             chosen,
+            anchors,
         )
     )
 

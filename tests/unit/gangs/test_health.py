@@ -11,9 +11,10 @@ import pytest
 
 from tests.unit.gangs.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
 from tests.unit.worlds import settings_of
+from webhook.gangs.anchors import Anchor
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import Unscheduled
 from webhook.gangs.roster import Roster
 from webhook.model.keys import Record
@@ -61,6 +62,10 @@ for _group in UNNAMED["spec"]["podgroups"]:
 QUOTA = pod_clique_set(
     clique("leader"), clique("worker"), annotations={"scheduling.grove.io/koordinator-quota": "team-a"}
 )
+MIGRATING = {
+    **pod_clique_set(clique("leader"), clique("worker")),
+    "status": {"conditions": [{"type": "PodGangMigrationInProgress", "status": "True"}]},
+}
 GATED = {"gates": ("grove.io/podgang-pending-creation",)}
 
 
@@ -159,11 +164,19 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
         "grove.io/podgang-pending-creation; Grove's operator removes it when the PodGang names the pod; read its log",
     ),
-    "Grove waits for the base gang": (
-        {"pods": whole(**GATED, base="base-0")},
-        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
-        "grove.io/podgang-pending-creation; Grove removes it when the base gang runs: rollcall explain "
-        "podgang/base-0 -n default",
+    "its anchor has not started": (
+        {
+            "pods": whole(**GATED, base="base-0"),
+            "anchors": lambda name: Anchor(name, False, "held", HoldReason(Reason.NO_ROOM, "no room", "free some")),
+        },
+        "GangWaitsForAnchor: it waits for its anchor base-0, which is held: GangNoRoom: no room; free some "
+        "(rollcall explain podgang/base-0 -n default)",
+    ),
+    "Grove migrates its set": (
+        {"pods": whole(**GATED), "workload": MIGRATING},
+        "GangMigrating: Grove migrates its PodCliqueSet to PodGangMaps; while the set has the condition "
+        "PodGangMigrationInProgress, Grove creates none of its pods and removes no gates; wait; if the condition "
+        "stays, read the log of Grove's operator",
     ),
     "our own gate is on": (
         {"pods": [*whole()[:2], pod("worker", 1, gates=("rollcall.dev/gang-sync",))]},

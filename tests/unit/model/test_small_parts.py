@@ -189,6 +189,7 @@ def test_a_label_of_a_gang_object_is_cut_to_the_maximum_length() -> None:
     assert metadata["labels"] == {
         "app.kubernetes.io/managed-by": "rollcall",
         "grove.io/podgang": "g" * 52 + "-4e52b0a8d9",
+        "rollcall.dev/gang": "g" * 52 + "-4e52b0a8d9",
         "grove.io/podclique": "c" * 63,
     }
 

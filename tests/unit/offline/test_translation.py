@@ -9,6 +9,7 @@ import pytest
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -25,7 +26,7 @@ def gangs(manifest: Any, facts: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[
     """PodGang name -> its members: name, minReplicas, number of pods."""
     return {
         gang.name: [(member.name, member.min_replicas, member.pods) for member in gang.members]
-        for gang in expected_gangs(PodCliqueSet(manifest), facts)
+        for gang in expected_gangs(PodCliqueSet(manifest), facts, GroveGeneration.LEGACY)
     }
 
 
@@ -42,7 +43,7 @@ def test_a_gang_copies_its_set_s_metadata_without_grove_s_keys() -> None:
             annotations={"scheduling.grove.io/volcano-queue": "team-a", "grove.io/mnnvl-group": "train"},
         )
     )
-    (gang,) = expected_gangs(workload, ClusterFacts())
+    (gang,) = expected_gangs(workload, ClusterFacts(), GroveGeneration.LEGACY)
     assert gang.labels == {
         "kai.scheduler/node-pool": "h100",
         "app.kubernetes.io/managed-by": "grove-operator",
@@ -93,7 +94,7 @@ def test_topology_is_translated_into_node_label_keys() -> None:
     manifest = pod_clique_set(
         clique("worker", topologyConstraint=preferred("host")), topologyConstraint=required("rack")
     )
-    (gang,) = expected_gangs(PodCliqueSet(manifest), BINDING)
+    (gang,) = expected_gangs(PodCliqueSet(manifest), BINDING, GroveGeneration.LEGACY)
     spec = gang.raw["spec"]
     assert spec["topologyConstraint"] == {"packConstraint": {"required": "example.com/rack"}}
     assert spec["podgroups"][0]["topologyConstraint"] == {"packConstraint": {"preferred": "kubernetes.io/hostname"}}
@@ -105,9 +106,27 @@ def test_a_scaled_gang_has_its_group_s_topology_without_unbound_levels() -> None
         groups=[scaling_group("decode", "worker", replicas=2, topologyConstraint=required("row"))],
         topologyConstraint=required("rack"),
     )
-    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
+    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING, GroveGeneration.LEGACY)
     assert base.constraint.required == "example.com/rack"
     assert scaled.constraint.required is None
+
+
+def test_since_podgangmaps_a_scaled_gang_has_the_set_s_topology_and_one_entry_for_its_group() -> None:
+    manifest = pod_clique_set(
+        clique("worker"),
+        groups=[scaling_group("decode", "worker", replicas=2, topologyConstraint=required("host"))],
+        topologyConstraint=required("rack"),
+    )
+    _, scaled = expected_gangs(PodCliqueSet(manifest), BINDING, GroveGeneration.POD_GANG_MAP)
+    assert scaled.name == "demo-0-1111111111111111111-decode-1"
+    assert scaled.raw["spec"]["topologyConstraint"] == {"packConstraint": {"required": "example.com/rack"}}
+    assert scaled.raw["spec"]["topologyConstraintGroupConfigs"] == [
+        {
+            "name": "demo-0-decode-1",
+            "podGroupNames": ["demo-0-decode-1-worker"],
+            "topologyConstraint": {"packConstraint": {"required": "kubernetes.io/hostname"}},
+        }
+    ]
 
 
 def test_a_base_gang_has_one_topology_entry_per_scaling_group_replica() -> None:
@@ -118,7 +137,7 @@ def test_a_base_gang_has_one_topology_entry_per_scaling_group_replica() -> None:
             scaling_group("decode", "leader", "worker", replicas=3, minAvailable=2, topologyConstraint=required("rack"))
         ],
     )
-    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
+    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING, GroveGeneration.LEGACY)
     rack = {"packConstraint": {"required": "example.com/rack"}}
     assert base.raw["spec"]["topologyConstraintGroupConfigs"] == [
         {
@@ -139,7 +158,7 @@ def test_a_base_gang_has_one_topology_entry_per_scaling_group_replica() -> None:
 def test_topology_without_a_binding_is_not_translated() -> None:
     manifest = pod_clique_set(topologyConstraint=required("rack"))
     with pytest.raises(FactsUnavailable, match="ClusterTopologyBinding dc"):
-        list(expected_gangs(PodCliqueSet(manifest), NOTHING_KNOWN))
+        list(expected_gangs(PodCliqueSet(manifest), NOTHING_KNOWN, GroveGeneration.LEGACY))
 
 
 def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
@@ -150,7 +169,7 @@ def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
         annotations={"scheduling.grove.io/koordinator-quota": "team-a"},
     )
     workload = PodCliqueSet(manifest)
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
     (group,) = gang_objects(expected.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
@@ -163,7 +182,7 @@ def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
 
 
 def test_the_plain_scheduler_needs_no_gang_objects() -> None:
-    (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN)
+    (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN, GroveGeneration.LEGACY)
     assert gang_objects(gang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
 
 

@@ -6,7 +6,7 @@ import time
 
 import httpx
 
-from tests.unit.backends.pod_gangs import OWNER
+from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.running_reconciler import (
@@ -73,7 +73,7 @@ async def test_a_podgang_waits_without_an_event_for_objects_of_an_earlier_one_wi
         "name": "demo-0-a",
         "namespace": "team-a",
         "uid": "old",
-        "ownerReferences": [{**OWNER, "uid": "the-one-before"}],
+        "ownerReferences": [{**EARLIER_OWNER, "uid": "the-one-before"}],
     }
     cluster.put(GROUPS, {"metadata": left})
     async with running(cluster) as found:

@@ -23,6 +23,7 @@ from tests.unit.reconciler.running_reconciler import (
     world,
 )
 from tests.unit.worlds import koordinator
+from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.hold_reasons import Reason
 from webhook.reconciler import health_watch
 
@@ -132,11 +133,11 @@ async def test_an_internal_error_with_one_gang_does_not_block_the_objects_of_any
     async with running(cluster) as found:
         asked: list[Any] = []
 
-        def broken(key: Any) -> Any:
+        def broken(key: Any, _: Any) -> Any:
             asked.append(key)
             raise RuntimeError("ours")
 
-        found.health._health = broken
+        found.health._judging = AnchoredHealth(broken)
         await until(lambda: asked)
         await until(lambda: names(cluster) == ["demo-0-a"])
         held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}

@@ -167,7 +167,7 @@ async def test_a_job_a_job_set_and_a_podgang_with_one_name_are_distinguished() -
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["demo-0", "demo-0-a", "demo-0-b"])
         kinds = {name: group(cluster, name)["metadata"]["ownerReferences"][0]["kind"] for name in names(cluster)}
-        assert kinds == {"demo-0": "Job", "demo-0-a": "PodGang", "demo-0-b": "JobSet"}
+        assert kinds == {"demo-0": "Job", "demo-0-a": "PodCliqueSet", "demo-0-b": "JobSet"}
         cluster.apply(JOB_PATH, job("demo-0", suspend=True))
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
         await until(lambda: found.idle)

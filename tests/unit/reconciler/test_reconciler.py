@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 
-from tests.unit.backends.pod_gangs import OWNER
+from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import (
@@ -98,7 +98,7 @@ async def test_the_reconciler_waits_for_an_object_in_deletion() -> None:
             "namespace": "team-a",
             "uid": "old",
             "deletionTimestamp": "2026-01-01T00:00:00Z",
-            "ownerReferences": [{**OWNER, "uid": "gang-team-a"}],
+            "ownerReferences": [{**EARLIER_OWNER, "uid": "gang-team-a"}],
         }
     }
     cluster.put(GROUPS, leaving)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from webhook.gangs.writers import Writer
 from webhook.upgrades.change import Outcome, gang
 from webhook.upgrades.plan import UNAFFECTED, Upgrade, UpgradePlan, upgrade_plan
-from webhook.upgrades.present import PresentGang, Writer
+from webhook.upgrades.present import PresentGang
 from webhook.upgrades.releases import Product, Release
 
 OLD = gang("old", owners=frozenset({"PodGang"}))
@@ -118,7 +119,7 @@ def test_the_plan_as_json() -> None:
                 "name": "old",
                 "kind": "PodGang",
                 "scheduler": "koord-scheduler",
-                "writer": "rollcall",
+                "writer": "Rollcall",
                 "state": "started",
                 "pods": 1,
                 "outcome": "would be stranded",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webhook.model import grove
+from webhook.model.conditions import any_true
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workloads.podtemplate import PodTemplate, find_request
@@ -181,6 +182,11 @@ class PodCliqueSet:
     def priority_class(self) -> str | None:
         """The set's priority class. Grove copies it to PodGangs but never to pods."""
         return text(self.template.get("priorityClassName"))
+
+    @property
+    def migrating(self) -> bool:
+        """Whether Grove gives its PodGangs other names at the moment. Raises `Malformed`."""
+        return any_true(self.raw, {grove.MIGRATING})
 
     def pod_templates(self) -> Iterator[PodTemplate]:
         """The pod templates of the set: one per clique."""

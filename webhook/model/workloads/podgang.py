@@ -78,7 +78,19 @@ class GroupConfig(NamedTuple):
 class PodGang:
     """A PodGang (scheduler.grove.io/v1alpha1)."""
 
-    __slots__ = ("annotations", "constraint", "gang", "labels", "members", "name", "namespace", "raw", "settled", "uid")
+    __slots__ = (
+        "annotations",
+        "constraint",
+        "gang",
+        "labels",
+        "members",
+        "name",
+        "namespace",
+        "owns",
+        "raw",
+        "settled",
+        "uid",
+    )
 
     kind = "PodGang"
     # On its pods and on its gang objects: the labels that name the gang and the member.
@@ -86,16 +98,24 @@ class PodGang:
     member_label: ClassVar[str] = grove.LABEL_PODCLIQUE
 
     def __init__(
-        self, raw: Manifest, namespace: str | None = None, gang: str | None = None, *, settled: bool = False
+        self,
+        raw: Manifest,
+        namespace: str | None = None,
+        gang: str | None = None,
+        *,
+        settled: bool = False,
+        owns: bool = False,
     ) -> None:
         """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
-        that a pod on a node was prepared for this name.
+        that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as
+        releases up to 0.3.0 expect; a renamed one cannot.
         """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or ""
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
         self.gang, self.settled = gang or self.name, settled
+        self.owns = owns and self.gang == self.name
         self.uid = text(metadata.get("uid"))
         self.labels = mapping(metadata.get("labels"))
         self.annotations = mapping(metadata.get("annotations"))
@@ -109,10 +129,10 @@ class PodGang:
         deletes the old one before it creates the new one. A PodGang that no PodCliqueSet controls owns them itself, as
         does one whose name is too long for a label: its objects could not be found again.
         """
-        workload = controller_in(mapping(self.raw.get("metadata")))
-        if workload is not None and is_pod_clique_set(workload) and len(self.name) <= LABEL_VALUE_LIMIT:
-            return workload
-        return self.reference
+        workload = self.pod_clique_set
+        if workload is None or self.owns or len(self.name) > LABEL_VALUE_LIMIT:
+            return self.reference
+        return workload
 
     @property
     def reference(self) -> OwnerReference:
@@ -122,7 +142,14 @@ class PodGang:
     @property
     def owners(self) -> frozenset[str]:
         """The uids that its gang objects may be controlled by: up to 0.3.0 Rollcall made the PodGang their owner."""
-        return frozenset(uid for uid in (self.uid, self.owner.uid) if uid)
+        workload = self.pod_clique_set
+        return frozenset(uid for uid in (self.uid, self.owner.uid, workload and workload.uid) if uid)
+
+    @property
+    def pod_clique_set(self) -> OwnerReference | None:
+        """The PodCliqueSet that controls it; None for a PodGang that someone else made."""
+        found = controller_in(mapping(self.raw.get("metadata")))
+        return found if found is not None and is_pod_clique_set(found) else None
 
     @property
     def workload_kind(self) -> str:

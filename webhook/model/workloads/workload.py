@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.model.conditions import any_true
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.projections import Resource
-from webhook.model.reading import EMPTY, Manifest, flag, mapping, sequence, text
+from webhook.model.reading import EMPTY, Manifest, flag, mapping, text
 from webhook.model.record import SCHEDULER_LABEL, disruption_of, queues_of, quota_of_template
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -150,8 +151,7 @@ class OptedInWorkload(ABC):
     @property
     def finished(self) -> bool:
         """Whether its controller has ended its work, successfully or not: no more pods are created."""
-        conditions = map(mapping, sequence(mapping(self.raw.get("status")).get("conditions")))
-        return any(one.get("type") in TERMINAL and one.get("status") == "True" for one in conditions)
+        return any_true(self.raw, TERMINAL)
 
     def hindrances(self) -> Iterator[Hindrance]:
         """What prevents a gang of this workload from ever being complete."""

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.gangs.key import POD_GANG
+from webhook.gangs.writers import Writer
 from webhook.upgrades.change import Change, Example, Outcome, gang
 from webhook.upgrades.changes.rollcall import OWNERSHIP
-from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang, Writer
+from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang
 from webhook.upgrades.releases import Product
 
 _MAPS = "v0.1.0-alpha.12"

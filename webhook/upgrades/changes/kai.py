@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from webhook.backends.kai.keys import NAME
+from webhook.gangs.writers import Writer
 from webhook.model.workloads.kinds import JOB_SETS
 from webhook.upgrades.change import Change, Example, Outcome, gang
-from webhook.upgrades.present import ALWAYS, Cluster, PresentGang, Writer
+from webhook.upgrades.present import ALWAYS, Cluster, PresentGang
 from webhook.upgrades.releases import Product
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from webhook.gangs.key import POD_GANG
+from webhook.gangs.writers import Writer
 from webhook.upgrades.change import Change, Example, Outcome, gang
-from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang, Writer
+from webhook.upgrades.present import POD_CLIQUE_SET, Cluster, PresentGang
 from webhook.upgrades.releases import Product
 
 # The first release whose reconciler has the gang objects controlled by the PodCliqueSet.
@@ -38,9 +39,9 @@ CHANGES = (
         _was_taken_over,
         Outcome.UNKNOWN,
         until=OWNERSHIP,
-        why="that release expects the PodGang to control the gang objects, and the PodCliqueSet controls them now; "
-        "whether it updates them is not verified",
-        before="have the PodGangs control the gang objects again before going back",
+        why="that release expects the PodGang to control the gang objects, and the PodCliqueSet controls them now: it "
+        "does not update them, and it strands a gang whose PodGang Grove has renamed",
+        before="run `rollcall gangs give-back`, which lists the gangs that cannot go back",
         source=_SOURCE,
         hit=Example("0.3.0", gang(owners=frozenset({POD_CLIQUE_SET}))),
         spared=Example("0.3.0", gang(owners=frozenset({POD_GANG}))),

@@ -1,0 +1,118 @@
+"""Grove's generation, its migration, and who writes the gangs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.doctor.findings import remedies, reported
+from webhook.doctor.checking import Level
+from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
+from webhook.model.keys import Api
+from webhook.model.reading import Manifest
+
+MAPS = served(Api("grove.io", "v1alpha1", "PodGangMap"))
+OWN = "rollcall-system"
+
+
+def rollcall(name: str, tag: str) -> Manifest:
+    return deployment(name, f"registry.example.com/rollcall{tag}", OWN)
+
+
+RELEASES: dict[str, tuple[Manifest, frozenset[Api], list[str]]] = {
+    "a release that does not know it": (
+        rollcall("rollcall-reconciler", ":v0.3.0"),
+        MAPS,
+        ["its image has the tag v0.3.0, and the cluster serves grove.io/v1alpha1 PodGangMap"],
+    ),
+    "an old server": (
+        rollcall("rollcall", ":0.1.0"),
+        MAPS,
+        ["its image has the tag 0.1.0, and the cluster serves grove.io/v1alpha1 PodGangMap"],
+    ),
+    "the first release that knows it": (rollcall("rollcall", ":v0.4.0"), MAPS, []),
+    "an old release, and an older Grove": (rollcall("rollcall", ":v0.3.0"), served(), []),
+    "a PodGangMap of another group": (
+        rollcall("rollcall", ":v0.3.0"),
+        served(Api("example.com", "v1", "PodGangMap")),
+        [],
+    ),
+    "a tag that is no version": (rollcall("rollcall", ":main"), MAPS, []),
+    "a digest": (rollcall("rollcall", "@sha256:00"), MAPS, []),
+    "another Deployment": (rollcall("mirror", ":v0.3.0"), MAPS, []),
+}
+
+
+@pytest.mark.parametrize(("running", "apis", "wanted"), RELEASES.values(), ids=RELEASES)
+def test_a_release_of_rollcall_that_does_not_know_podgangmaps_is_reported(
+    running: Manifest, apis: frozenset[Api], wanted: list[str]
+) -> None:
+    found = reported(installed(running, apis=apis), "grove/podgangmaps")
+    assert [said for _, _, said in found] == wanted
+
+
+def migrating(name: str, status: str) -> Manifest:
+    condition = {"type": "PodGangMigrationInProgress", "status": status}
+    return {**pod_clique_set(name), "status": {"conditions": [condition]}}
+
+
+def test_sets_in_the_middle_of_grove_s_migration_are_reported() -> None:
+    snapshot = installed(migrating("b", "True"), migrating("a", "True"), migrating("done", "False"), apis=MAPS)
+    assert reported(snapshot, "grove/migration") == [
+        (Level.WARNING, "Namespace team-a", "Grove is migrating PodCliqueSets: a, b")
+    ]
+
+
+def pod_group(name: str, owner: str, *, gang: str = "demo-0", by: str = "rollcall") -> Manifest:
+    labels = {"app.kubernetes.io/managed-by": by, "grove.io/podgang": gang}
+    found = thing("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
+    group = "scheduler.grove.io" if owner == "PodGang" else "grove.io"
+    found["metadata"]["ownerReferences"] = [
+        {"apiVersion": f"{group}/v1alpha1", "kind": owner, "name": "demo-0", "uid": "1", "controller": True}
+    ]
+    return found
+
+
+def test_gang_objects_that_an_upgrade_of_grove_would_delete_are_counted() -> None:
+    objects = (
+        pod_group("demo-0-leader", "PodGang"),
+        pod_group("demo-0-worker", "PodGang"),
+        pod_group("demo-1-worker", "PodCliqueSet"),
+        pod_group("theirs", "PodGang", by="grove-operator"),
+    )
+    before, after = installed(*objects), installed(*objects, apis=MAPS)
+    found = [(Level.WARNING, "Namespace team-a", "gang objects that are still controlled by a PodGang: 2")]
+    assert reported(before, "grove/ownership") == found
+    assert reported(after, "grove/ownership") == found
+    assert remedies(before, "grove/ownership")[0].startswith("do not upgrade Grove to v0.1.0-alpha.12 or later before ")
+    assert remedies(after, "grove/ownership")[0].startswith("stop Grove's operator until ")
+
+
+def test_an_object_that_is_served_in_two_versions_is_counted_once() -> None:
+    old, new = (thing(f"scheduling.k8s.io/{version}", "PodGroup", "demo-0-a") for version in ("v1alpha2", "v1beta1"))
+    for one in (old, new):
+        one["metadata"] |= pod_group("demo-0-a", "PodGang")["metadata"]
+    kube = {"name": "default-scheduler", "config": {"gangScheduling": True}}
+    found = reported(installed(old, new, settings=configured(kube)), "grove/ownership")
+    assert [said for _, _, said in found] == ["gang objects that are still controlled by a PodGang: 1"]
+
+
+def pod_gang(name: str, scheduler: str) -> Manifest:
+    return thing("scheduler.grove.io/v1alpha1", "PodGang", name, {"grove.io/scheduler-name": scheduler}, "team-a")
+
+
+def test_gangs_that_grove_writes_are_counted_by_their_scheduler() -> None:
+    gangs: list[Any] = [pod_gang("a-0", "volcano"), pod_gang("b-0", "kai-scheduler"), pod_gang("b-1", "kai-scheduler")]
+    assert reported(installed(*gangs, pod_gang("c-0", "default-scheduler")), "gangs/writer") == [
+        (Level.NOTE, "2 PodGangs for kai-scheduler", "their writer is Grove"),
+        (Level.NOTE, "1 PodGang for volcano", "their writer is Grove"),
+    ]
+
+
+def test_a_gang_that_got_another_writer_while_it_lives_is_reported() -> None:
+    objects = (pod_group("demo-0-a", "PodCliqueSet"), pod_group("demo-1-a", "PodCliqueSet", gang="demo-1"))
+    gangs = (pod_gang("demo-0", "volcano"), pod_gang("demo-1", "default-scheduler"))
+    assert reported(installed(*objects, *gangs), "gangs/two-writers") == [
+        (Level.ERROR, "Namespace team-a", "PodGangs of Grove's own backend have gang objects of Rollcall: demo-0")
+    ]

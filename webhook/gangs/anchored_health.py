@@ -1,0 +1,64 @@
+"""Judges gangs together with their anchors, and knows which gangs to judge again when an anchor changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from webhook.errors import FactsUnavailable
+from webhook.gangs.anchors import Anchor, Anchors
+from webhook.gangs.grouping import Grouping
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.key import POD_GANG, GangKey
+from webhook.model.reading import Malformed
+
+# The health of a gang; its anchors are judged by the function, and not at all without one. None if it does not exist.
+Health = Callable[[GangKey, Anchors | None], GangHealth | None]
+
+_STATES = {State.HELD: "held", State.IN_PART: "on nodes only in part", State.LEAVING: "being deleted"}
+
+
+class AnchoredHealth:
+    """The health of gangs. Many gangs may wait for one anchor, so an anchor is judged once until `with_waiting` or
+    `forget` is called.
+    """
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._anchors: dict[GangKey, Anchor | None] = {}
+        # Gangs by the anchor that they wait for, as last judged.
+        self._waiting: Grouping[GangKey, GangKey] = Grouping()
+
+    def health(self, key: GangKey) -> GangHealth | None:
+        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
+        `FactsUnavailable` if it is not known yet whether the gang exists.
+        """
+        self._waiting.move(key, None)
+        found = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
+        if found is not None and found.anchor is not None:
+            self._waiting.move(key, GangKey(key.namespace, found.anchor))
+        return found
+
+    def with_waiting(self, changed: Iterable[GangKey]) -> set[GangKey]:
+        """Changed gangs and those that wait for one of them: all that may have another health now."""
+        self.forget()
+        every = set(changed)
+        return every.union(*(self._waiting.members(key) for key in every if key.kind == POD_GANG))
+
+    def forget(self) -> None:
+        """Judge each anchor again from now on."""
+        self._anchors.clear()
+
+    def _anchor(self, key: GangKey) -> Anchor | None:
+        if key not in self._anchors:
+            self._anchors[key] = self._judged(key)
+        return self._anchors[key]
+
+    def _judged(self, key: GangKey) -> Anchor | None:
+        try:
+            found = self._health(key, None)
+        except (Malformed, FactsUnavailable):
+            return None
+        if found is None:
+            return None
+        first = found.obstacles[0] if found.obstacles else None
+        return Anchor(key.name, found.state is State.STARTED, _STATES.get(found.state, found.state.value), first)

@@ -1,0 +1,68 @@
+"""What the rules say of a gang that does not start: each rule is checked again with the facts of today (no I/O)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.admission.decision import WORKLOADS
+from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
+from webhook.config.settings import Profile, Settings
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.reading import Malformed
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.gang import OptedInGang
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.validators.registry import Outcome
+from webhook.validators.selection import Choice
+
+
+def rule_reasons(
+    podgang: PodGang, workload: PodCliqueSet | None, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> Iterator[HoldReason]:
+    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD."""
+    choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, settings.available)
+    try:
+        outcome = _judged(podgang, workload, profile, choice, facts)
+    except Malformed:
+        return
+    for finding in outcome.findings:
+        if finding.action is Action.DENY or finding.absent is not None:
+            why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
+            yield HoldReason(_reason_of(finding), why, finding.remedy)
+
+
+def _judged(
+    podgang: PodGang, workload: PodCliqueSet | None, profile: Profile, choice: Choice, facts: ClusterFacts
+) -> Outcome:
+    """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
+    well.
+    """
+    if isinstance(podgang, OptedInGang):
+        opted_in = podgang.workload
+        api = opted_in.resource.api
+        return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, opted_in, None, choice, facts)
+    if workload is None:
+        return Outcome([], [])
+    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, workload, None, choice, facts)
+
+
+_BY_PART = {
+    "apis": Reason.API_MISSING,
+    "spec_fields": Reason.API_MISSING,
+    "elastic_quotas": Reason.QUOTA_UNKNOWN,
+    "kai_queues": Reason.QUEUE_UNKNOWN,
+    "kai_shards": Reason.QUEUE_UNKNOWN,
+    "volcano_queues": Reason.QUEUE_UNKNOWN,
+    "hyper_nodes": Reason.TOPOLOGY_UNKNOWN,
+    "kai_topologies": Reason.TOPOLOGY_UNKNOWN,
+    "network_topologies": Reason.TOPOLOGY_UNKNOWN,
+    "topology_bindings": Reason.TOPOLOGY_UNKNOWN,
+}
+
+
+def _reason_of(finding: Finding) -> Reason:
+    return Reason.UNHONOURED if finding.absent is None else _BY_PART.get(finding.absent.part, Reason.UNHONOURED)
