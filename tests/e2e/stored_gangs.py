@@ -56,6 +56,10 @@ class StoredGangs:
         """The uids of the objects, by kind and name."""
         return {name: one["metadata"]["uid"] for name, one in self.objects().items()}
 
+    def leaving(self) -> set[str]:
+        """The kinds and names of the objects that are being deleted."""
+        return {name for name, one in self.objects().items() if "deletionTimestamp" in one["metadata"]}
+
     def of_podgang(self, name: str) -> dict[str, str]:
         """The uids of the objects that have this label of a PodGang, by kind and name."""
         return {
