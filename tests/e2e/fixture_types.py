@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import Program
 from tests.e2e.reconciler_process import ReconcilerProcess
@@ -13,6 +14,7 @@ from webhook.model.reading import Manifest
 
 Grove = Callable[[Manifest], Played]
 Nodes = Callable[..., list[str]]
+PlayNext = Callable[[Manifest], NextPlayed]
 Reconcilers = Callable[..., ReconcilerProcess]
 Rollcall = Callable[..., RollcallServer]
 Scheduler = Callable[[ControlPlane, str], Program]

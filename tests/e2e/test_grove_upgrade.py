@@ -9,29 +9,16 @@ from functools import partial
 import pytest
 
 from tests.e2e.conftest import KOORDINATOR, gated, until_asked
-from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Scheduler
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Scheduler
 from tests.e2e.grove_next_operator import NextPlayed
-from tests.e2e.grove_operator import Played
-from tests.e2e.programs import eventually
+from tests.e2e.living_sets import PODS, anchor_and_tail, delete_a_pod_of_each_gang, until_alive, until_bound
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.test_kube_gangs import configuration
-from tests.e2e.workloads import clique, pod_clique_set
 
-PlayNext = Callable[[Manifest], NextPlayed]
-
-# Each set has two gangs of this many pods.
-PODS = 5
 FEW, MANY = 2, 10
 CONFIGURATIONS = {"kube": configuration(), "koordinator": gated(KOORDINATOR)}
-
-
-def anchor_and_tail(name: str, namespace: str) -> Manifest:
-    """A set of two PodGangs: three pods in the anchor, and two that follow."""
-    cliques = clique("router", 1), clique("leader", 1), clique("worker", 1)
-    group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "minAvailable": 1}
-    return pod_clique_set(name, namespace, *cliques, groups=[group])
 
 
 class Upgrade:
@@ -68,23 +55,7 @@ class Upgrade:
     def live(self, grove: Grove) -> None:
         """Create the sets by the old operator, and wait until all pods are on nodes."""
         old = [grove(workload).create() for workload in self.workloads]
-        for made in old:
-            made.lift_gates()
-        self.until_bound(old, 3)
-        for made in old:
-            made.lift_gates(made.podgangs[1])
-        self.until_bound(old, PODS)
-
-    @staticmethod
-    def until_bound(sets: list[Played] | list[NextPlayed], pods: int) -> None:
-        """Wait until so many pods of each set are on nodes."""
-
-        def bound() -> bool:
-            found = {made.name: len(made.bound()) for made in sets}
-            assert set(found.values()) == {pods}, found
-            return True
-
-        eventually(bound, f"{pods} pods of each set are on nodes", timeout=30)
+        until_alive(old)
 
     def migrate(self, play_next: PlayNext) -> None:
         """Replace the operator."""
@@ -98,16 +69,6 @@ class Upgrade:
         for made in self.sets:
             yield from made.migration()
 
-    def delete_a_pod_of_each_gang(self) -> set[str]:
-        """Delete a pod of each PodGang; the uids of all other pods."""
-        deleted = []
-        for made in self.sets:
-            for name in made.podgangs:
-                pod = next(pod for pod in made.pods() if pod["metadata"]["labels"]["grove.io/podgang"] == name)
-                deleted.append(pod["metadata"]["uid"])
-                made.delete_pod(pod["metadata"]["name"])
-        return set(deleted)
-
     def uids(self) -> set[str]:
         """The uids of all pods."""
         pods = self.plane.items(f"/api/v1/namespaces/{self.namespace}/pods")
@@ -116,9 +77,9 @@ class Upgrade:
     def is_whole_again(self) -> None:
         """A pod of each gang is replaced, all are on nodes again, and no other pod was deleted."""
         before = self.uids()
-        deleted = self.delete_a_pod_of_each_gang()
+        deleted = {uid for made in self.sets for uid in delete_a_pod_of_each_gang(made)}
         assert len(deleted) == 2 * len(self.sets)
-        self.until_bound(self.sets, PODS)
+        until_bound(self.sets, PODS)
         assert before - self.uids() == deleted
 
 

@@ -121,10 +121,18 @@ class ClusterView:
             lambda: self._living(podgang),
             None if record is None or profile is None else partial(_prepared, profile, record, facts),
             facts,
-            lambda: None if (found := self._workloads.get(key)) is None else PodCliqueSet(found),
+            lambda: self._workload_of(key),
             self._give_back,
         )
         return gang_of(podgang.raw, known)
+
+    def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
+        """A PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
+        if not self._workloads.filled:
+            # Without it the gang would get another name, and keep that.
+            raise FactsUnavailable("the PodCliqueSets are not read yet")
+        found = self._workloads.get(key)
+        return None if found is None else PodCliqueSet(found)
 
     def _living(self, podgang: PodGang) -> Sequence[GangPod]:
         """The pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""

@@ -19,6 +19,7 @@ from webhook.gangs.anchors import Anchors, Wait, anchors_of, wait_of
 from webhook.gangs.differences import first_difference, in_step, left_behind, orphaned, stranger, to_apply
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
+from webhook.gangs.leaving_objects import leaving
 from webhook.gangs.plan import Plan, SkipReason, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
@@ -351,6 +352,8 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason |
         return HoldReason(
             Reason.OBJECT_MISSING, f"{name} is missing", "check that rollcall reconcile is running, and read its log"
         )
+    if live["metadata"].get("deletionTimestamp") is not None:
+        return leaving(live)
     if left_behind(live, seen.podgang):
         why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
         return HoldReason(
@@ -360,8 +363,6 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason |
         )
     if not orphaned(live, seen.podgang) and (owner := stranger(live, seen.podgang.owners)) is not None:
         return HoldReason(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
-    if live["metadata"].get("deletionTimestamp") is not None:
-        return HoldReason(Reason.OBJECT_LEAVING, f"{name} is being deleted", "check which finalizer keeps it")
     try:
         wanted = to_apply(planned.profile.backend.adopt(desired, live))
     except Malformed as error:

@@ -37,6 +37,7 @@ METADATA = (
     "ownerReferences",
     "creationTimestamp",
     "deletionTimestamp",
+    "finalizers",
 )
 
 

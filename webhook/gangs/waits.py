@@ -181,7 +181,7 @@ _COUNT_DELETIONS = frozenset({JOBS.api.kind, JOB_SETS.api.kind})
 _ESCAPED = {
     "unmutated": "bypassed the webhook, without a mark of the gang",
     "stale": "prepared for another version of the gang",
-    "foreign": "marked for another gang scheduler",
+    "foreign": "marked for another gang or another gang scheduler",
 }
 
 

@@ -204,15 +204,13 @@ class GangReconciler:
         for one in wanted:
             if one.live is None:
                 continue
-            if left_behind(one.live, podgang):
+            if one.live["metadata"].get("deletionTimestamp") is not None or left_behind(one.live, podgang):
                 return "waiting", LOOK_AGAIN_SECONDS
             if not orphaned(one.live, podgang) and (owner := stranger(one.live, podgang.owners)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
                 note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
                 await self._events.warn(podgang, Reason.CONFLICT, note)
                 return "conflict", LOOK_AGAIN_SECONDS
-            if one.live["metadata"].get("deletionTimestamp") is not None:
-                return "waiting", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
         frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
