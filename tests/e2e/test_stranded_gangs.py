@@ -8,6 +8,8 @@ import json
 import shlex
 from typing import Any
 
+import pytest
+
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
@@ -18,6 +20,8 @@ from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as command
 from tests.e2e.stored_gangs import StoredGangs
 from tests.e2e.test_kube_gangs import configuration
+
+pytestmark = pytest.mark.long
 
 LABEL = "pod-group.scheduling.sigs.k8s.io"
 SET = {("PodCliqueSet", "demo")}
