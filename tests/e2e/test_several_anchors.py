@@ -26,16 +26,14 @@ def four_replicas(namespace: str) -> Manifest:
     )
 
 
-def entries(routers: list[int]) -> list[Manifest]:
-    """Two anchors, which have so many of the routers, and two replicas that were added later."""
+def entries() -> list[Manifest]:
+    """Two anchors, which divide the routers, and two replicas that were added later."""
     shared = {"podCliqueSetGenerationHash": "a"}
-    pods = [{"podCliques": {"router": count}} if count else {} for count in routers]
-    anchor = {**shared, "role": "Anchor"}
+    anchor = {**shared, "role": "Anchor", "podCliques": {"router": 1}}
     return [
-        {**anchor, **pods[0], "epoch": "1001", "anchorIndex": 0, "pcsgReplicaIndices": {"decode": [0]}},
+        {**anchor, "epoch": "1001", "anchorIndex": 0, "pcsgReplicaIndices": {"decode": [0]}},
         {
             **anchor,
-            **pods[1],
             "epoch": "1002",
             "anchorIndex": 1,
             "pcsgReplicaIndices": {"decode": [1]},
@@ -54,7 +52,7 @@ def entries(routers: list[int]) -> list[Manifest]:
 GANGS = ["demo-0-1001", "demo-0-1002", "demo-0-1003-decode-2", "demo-0-1003-decode-3"]
 
 
-@pytest.mark.parametrize(("name", "routers"), [("kube", [2, 0]), ("koordinator", [1, 1])])
+@pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_each_podgang_of_a_map_with_several_anchors_has_its_own_objects_and_pods(
     plane: ControlPlane,
     rollcall: Rollcall,
@@ -64,14 +62,13 @@ def test_each_podgang_of_a_map_with_several_anchors_has_its_own_objects_and_pods
     nodes: Nodes,
     play_next: PlayNext,
     name: str,
-    routers: list[int],
 ) -> None:
     scheduler(plane, name)
     nodes(2, cpu=PODS // 2)
     rollcall(plane, CONFIGURATIONS[name])
     started = reconciler(CONFIGURATIONS[name])
     started.until_leading()
-    made = play_next(four_replicas(namespace)).given(*entries(routers)).create()
+    made = play_next(four_replicas(namespace)).given(*entries()).create()
     assert made.podgangs == GANGS
     until_all_bound(made)
     stored = StoredGangs(plane, name, namespace)

@@ -20,7 +20,7 @@ from webhook.model.claims import Claim, claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, SPEC
 from webhook.model.keys import Record
-from webhook.model.living_gang import gang_joined, map_key
+from webhook.model.living_gang import gang_joined, is_divided, map_key
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
@@ -112,18 +112,22 @@ def _of_grove(
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return _no_profile(record.scheduler)
-    return Membership(
-        profile, profile.member(pod.namespace, _gang(pod, podgang, podclique, facts), podclique, record, facts)
-    )
+    gang, divided = _gang(pod, podgang, podclique, facts)
+    return Membership(profile, profile.member(pod.namespace, gang, podclique, record, facts, divided=divided))
 
 
-def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> str:
-    """Return the name of the gang that a pod joins: the gang that its PodClique is in, or else its PodGang's name."""
+def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[str, bool]:
+    """Return the name of the gang that a pod joins, and whether Grove divides the pods of its PodClique over several.
+
+    The gang is the one that the PodClique is in, or else has its PodGang's name.
+    """
     if facts.gang_objects is None:
-        return podgang
+        return podgang, False
     key = map_key(pod.namespace, pod.template.labels)
     known = None if key is None else (facts.pod_gang_maps or {}).get(key)
-    return gang_joined(podgang, facts.gang_objects.of_member(pod.namespace, podclique), known) or podgang
+    holders = facts.gang_objects.of_member(pod.namespace, podclique)
+    gang = gang_joined(podgang, holders, known) or podgang
+    return gang, is_divided(gang, podgang, podclique, holders, known)
 
 
 def _validate_member(

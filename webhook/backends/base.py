@@ -61,6 +61,8 @@ class GangMember(NamedTuple):
     dialect: str = ""
     # The priority from the workload's class, where the backend gives it to the pods.
     priority: PodPriority | None = None
+    # Whether other gangs have pods of the same PodClique, so that this gang's group of it needs a name of its own.
+    divided: bool = False
     # True for a pod of an opted-in workload. `podgang` and `podclique` are then its gang and its member in that gang.
     opted_in: bool = False
 

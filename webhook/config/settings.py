@@ -117,7 +117,7 @@ class Profile:
         # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
         self.judged = backend.judged_kinds
 
-    def member(
+    def member(  # noqa: PLR0913 - everything that the preparation of a pod depends on
         self,
         namespace: str,
         podgang: str,
@@ -126,9 +126,10 @@ class Profile:
         facts: ClusterFacts,
         *,
         opted_in: bool = False,
+        divided: bool = False,
     ) -> GangMember:
         """Return a pod's member in its gang, with everything that its preparation depends on. `opted_in` means that the
-        workload is not Grove's.
+        workload is not Grove's, `divided` that other gangs have pods of the PodClique.
 
         Raises `FactsUnavailable` if the known facts are not enough to prepare the pod.
         """
@@ -143,7 +144,7 @@ class Profile:
             found = (facts.priority_classes or {}).get(record.priority_class)
             if found is not None:
                 priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
-        return GangMember(namespace, podgang, podclique, record, dialect, priority, opted_in)
+        return GangMember(namespace, podgang, podclique, record, dialect, priority, divided, opted_in)
 
 
 @dataclass(frozen=True, slots=True)

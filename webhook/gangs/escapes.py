@@ -66,7 +66,15 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
     """How a pod of `podgang` escaped; None if it is correct, or if what it should have is not known."""
     gang, clique = _names(pod, podgang)
     try:
-        member = profile.member(pod.namespace, gang, clique, record, facts, opted_in=isinstance(podgang, OptedInGang))
+        member = profile.member(
+            pod.namespace,
+            gang,
+            clique,
+            record,
+            facts,
+            opted_in=isinstance(podgang, OptedInGang),
+            divided=clique in podgang.divided,
+        )
         # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.
         spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
         metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}

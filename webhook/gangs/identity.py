@@ -15,7 +15,7 @@ from webhook.errors import FactsUnavailable
 from webhook.gangs.pod import GangPod
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.living_gang import LivingGang, gang_joined, map_key
+from webhook.model.living_gang import LivingGang, gang_joined, is_divided, map_key
 from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -51,7 +51,7 @@ def gang_of(raw: Manifest, known: Known) -> PodGang:
     podgang = PodGang(raw)
     named = _named(podgang, known)
     owns = known.give_back or any(one.given_back for one in known.holders)
-    return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns)
+    return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns, divided=_divided(podgang, named.gang, known))
 
 
 def map_of(podgang: PodGang, facts: ClusterFacts) -> PodGangMap | None:
@@ -77,6 +77,17 @@ def _named(podgang: PodGang, known: Known) -> Named:
         if found is not None:
             return Named(found, settled=pod.node is not None)
     return Named(joined or podgang.name)
+
+
+def _divided(podgang: PodGang, gang: str, known: Known) -> frozenset[str]:
+    """The members whose pods are divided over several gangs."""
+    where = map_of(podgang, known.facts)
+    holders: dict[str, list[LivingGang]] = {}
+    for one in dict.fromkeys(known.holders):
+        for member in one.members:
+            holders.setdefault(member, []).append(one)
+    names = (member.name for member in podgang.members)
+    return frozenset(name for name in names if is_divided(gang, podgang.name, name, holders.get(name, ()), where))
 
 
 def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:

@@ -18,6 +18,8 @@ from webhook.model.workloads.podgang import OwnerReference, PodGang
 
 # On a gang object of a PodGang that stands for several members: their names, separated by commas.
 MEMBERS_ANNOTATION = "rollcall.dev/members"
+# On the same objects: those members that other gangs have too, whose groups have the gang's name in theirs.
+DIVIDED_ANNOTATION = "rollcall.dev/divided"
 # On a gang object that its PodGang owns again, for a release up to 0.3.0: no later release takes it over while it has
 # this annotation. The earlier release removes the annotation when it writes the object.
 GIVEN_BACK_ANNOTATION = "rollcall.dev/given-back"
@@ -35,6 +37,8 @@ def gang_metadata(
     said = {podgang.gang_label: podgang.name, GANG_LABEL: podgang.gang, **labels}
     if podgang.gang_label != GANG_LABEL and podgang.member_label not in labels:
         annotations = {**annotations, MEMBERS_ANNOTATION: ",".join(member.name for member in podgang.members)}
+        if podgang.divided:
+            annotations[DIVIDED_ANNOTATION] = ",".join(sorted(podgang.divided))
     if podgang.owns:
         annotations = {**annotations, GIVEN_BACK_ANNOTATION: "true"}
     metadata: Manifest = {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import POD_GANG_BYTES, name_text
-from webhook.model.gang_object import GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
+from webhook.model.gang_object import DIVIDED_ANNOTATION, GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
 from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.pod_gang_map import PodGangMap
@@ -31,6 +31,7 @@ MOST_MEMBERS = 1000
 class LivingGang(NamedTuple):
     """What a gang object says of its gang: the gang's name, the PodGang that it is for, and the members in it. `moved`
     means that its PodCliqueSet owns it: up to 0.3.0 the PodGang did. `given_back` means that the PodGang owns it again.
+    `divided` are the members that other gangs have too, whose groups have this gang's name in theirs.
     """
 
     gang: str
@@ -38,6 +39,7 @@ class LivingGang(NamedTuple):
     members: tuple[str, ...]
     moved: bool
     given_back: bool = False
+    divided: frozenset[str] = frozenset()
 
 
 # The kind of a gang object with its namespace and name: a cluster may serve a kind in several versions.
@@ -79,7 +81,12 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     # A tenant may write a member twice, and the index has each once.
     members = (own,) if own is not None else tuple(dict.fromkeys(member for member in listed.split(",") if member))
     return LivingGang(
-        name_text(labels.get(GANG_LABEL)) or podgang, podgang, members, moved, GIVEN_BACK_ANNOTATION in annotations
+        name_text(labels.get(GANG_LABEL)) or podgang,
+        podgang,
+        members,
+        moved,
+        GIVEN_BACK_ANNOTATION in annotations,
+        frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members),
     )
 
 
@@ -96,6 +103,23 @@ def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap |
         return next((gang for gang in own if gang != podgang), podgang)
     renamed = (one.gang for one in found if known is None or known.entry_of(one.podgang) is None)
     return next(renamed, None)
+
+
+def is_divided(
+    gang: str, podgang: str, podclique: str, holders: Iterable[LivingGang], known: PodGangMap | None
+) -> bool:
+    """Whether the pods of a PodClique are divided over several gangs, and those in `gang` need a group of a name of
+    its own.
+
+    The gang's objects say so, if there are any. Else the first gang of a PodClique keeps the plain name: the one that
+    exists, or the one that the map names first.
+    """
+    found = list(holders)
+    own = [one for one in found if one.gang == gang]
+    if own or known is None:
+        return any(podclique in one.divided for one in own)
+    entries = list(known.entries_with(podclique))
+    return bool(found) or (len(entries) > 1 and known.entry_of(podgang) != entries[0])
 
 
 def map_key(namespace: str, labels: Mapping[str, object]) -> ObjectKey | None:

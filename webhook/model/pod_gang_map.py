@@ -71,11 +71,14 @@ class PodGangMap:
 
     def covers(self, podclique: str) -> bool:
         """Whether any entry contains pods of a PodClique, by the PodClique's full name (`demo-0-router`)."""
+        return next(self.entries_with(podclique), None) is not None
+
+    def entries_with(self, podclique: str) -> Iterator[Entry]:
+        """The entries that contain pods of a PodClique, in the map's order. More than one divide its pods."""
         start = f"{self.name}-"
-        if not podclique.startswith(start):
-            return False
-        rest = podclique[len(start) :]
-        return any(rest in entry.cliques or _in_groups(rest, entry.groups) for entry in self.entries)
+        if podclique.startswith(start):
+            rest = podclique[len(start) :]
+            yield from (entry for entry in self.entries if rest in entry.cliques or _in_groups(rest, entry.groups))
 
     def _names(self, entry: Entry, podgang: str) -> bool:
         start = f"{self.name}-{entry.epoch}"

@@ -29,6 +29,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 
 STANDING = GangMember("default", "demo-0", "demo-0-wrk", RECORD)
 MEMBERSHIPS: dict[str, tuple[Generation, dict[str, Any], Manifest]] = {
@@ -69,6 +70,20 @@ def test_the_group_that_a_pod_names_is_written(name: str, apis: frozenset[Api]) 
         group = objects[-1]
         assert (group["kind"], group["metadata"]["name"]) == ("PodGroup", fields["schedulingGroup"]["podGroupName"])
         assert len(group["metadata"]["name"]) <= 253
+
+
+@pytest.mark.parametrize(("apis", "config"), [(V1BETA1, {"flat": "allow"}), (TREE, {})])
+def test_the_second_gang_of_a_podclique_has_a_group_of_its_own(apis: frozenset[Api], config: dict[str, Any]) -> None:
+    used, facts = backend(**config), ClusterFacts(apis=apis)
+    raw = podgang(member("demo-0-wrk", 1), member("demo-0-lead", 1)).raw
+    objects = used.gang_objects(PodGang(raw, gang="demo-0-7", divided=frozenset({"demo-0-wrk"})), RECORD, facts)
+    groups = [found["metadata"]["name"] for found in objects if found["kind"] == "PodGroup"]
+    assert groups == ["demo-0-7-demo-0-wrk", "demo-0-lead"]
+    assert objects[0]["metadata"]["annotations"]["rollcall.dev/divided"] == "demo-0-wrk"
+    spoken = used.dialect(facts)
+    assert spoken is not None
+    mine = GangMember("default", "demo-0-7", "demo-0-wrk", RECORD, spoken, divided=True)
+    assert used.prepare_pod(mine).default_fields == {"schedulingGroup": {"podGroupName": "demo-0-7-demo-0-wrk"}}
 
 
 def on(apis: frozenset[Api] | None, **facts: Any) -> ClusterFacts:

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from webhook.model.keys import Api
-from webhook.model.living_gang import GangObjects, LivingGang, gang_joined, living_gang, living_gangs, map_key
+from webhook.model.living_gang import (
+    GangObjects,
+    LivingGang,
+    gang_joined,
+    is_divided,
+    living_gang,
+    living_gangs,
+    map_key,
+)
 from webhook.model.pod_gang_map import Entry, PodGangMap
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
@@ -165,3 +173,33 @@ def test_a_podgangmap_is_found_by_the_labels_of_its_replica(
     labels: dict[str, str], expected: tuple[str, str] | None
 ) -> None:
     assert map_key("team-a", labels) == expected
+
+
+def divided(name: str, podgang: str) -> LivingGang:
+    return gang(name, podgang)._replace(divided=frozenset({"demo-0-worker"}))
+
+
+# TAIL is the second PodGang of the clique.
+DIVIDED: dict[str, tuple[str, list[LivingGang], PodGangMap | None, bool]] = {
+    "an older Grove": (OLD, [], None, False),
+    "one PodGang has the clique": (NEW, [], ONE, False),
+    "the first of two": (NEW, [], TWO, False),
+    "the second of two": (TAIL, [], TWO, True),
+    "another gang is there first": (NEW, [gang(TAIL, TAIL)], TWO, True),
+    "its objects say that it was the first": (TAIL, [gang(TAIL, TAIL), gang(NEW, NEW)], TWO, False),
+    "its objects say that it was not": (TAIL, [divided(TAIL, TAIL)], ONE, True),
+}
+
+
+@pytest.mark.parametrize(("podgang", "holders", "known", "expected"), DIVIDED.values(), ids=DIVIDED)
+def test_the_first_gang_of_a_podclique_keeps_the_plain_name_of_its_group(
+    podgang: str, holders: list[LivingGang], known: PodGangMap | None, expected: bool
+) -> None:
+    assert is_divided(podgang, podgang, "demo-0-worker", holders, known) is expected
+
+
+def test_a_gang_object_says_which_members_are_divided() -> None:
+    annotations = {**LISTED, "rollcall.dev/divided": "demo-0-worker,demo-0-other"}
+    found = living_gang(gang_object(POD_CLIQUE_SET, gang=OLD, annotations=annotations))
+    assert found is not None
+    assert found.divided == {"demo-0-worker"}

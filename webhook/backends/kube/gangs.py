@@ -159,7 +159,7 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
 
 
 def _pod_group(podgang: PodGang, clique: str, spoken: Generation, spec: Manifest) -> Manifest:
-    name = keys.pod_group(podgang.gang, clique, spoken, merged=not clique)
+    name = keys.pod_group(podgang.gang, clique, spoken, merged=not clique, divided=clique in podgang.divided)
     labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
     return {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}

@@ -30,13 +30,15 @@ MERGED = "gang"
 ROOT = "root"
 
 
-def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool) -> str:
-    """The name of the PodGroup for one member of a PodGang, or for all its members if they are merged."""
+def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool, divided: bool = False) -> str:
+    """The name of the PodGroup for one member of a PodGang, or for all its members if they are merged. `divided` means
+    that other PodGangs have pods of the PodClique.
+    """
     if merged:
         return cut_name(podgang, OBJECT_LIMIT)
     if generation is Generation.V1ALPHA2:
         return pod_group_name(podgang, podclique, OBJECT_LIMIT)
-    return cut_name(podclique, OBJECT_LIMIT)
+    return cut_name(f"{podgang}-{podclique}" if divided else podclique, OBJECT_LIMIT)
 
 
 def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:

@@ -22,7 +22,7 @@ def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
         entry = keys.MERGED if merged else keys.template(member.podclique)
         field = {"workloadRef": {"name": keys.workload(member.podgang), "podGroup": entry}}
     else:
-        group = keys.pod_group(member.podgang, member.podclique, generation, merged=merged)
+        group = keys.pod_group(member.podgang, member.podclique, generation, merged=merged, divided=member.divided)
         field = {"schedulingGroup": {"podGroupName": group}}
     priority = member.priority
     return PodChanges(

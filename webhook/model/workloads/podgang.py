@@ -81,6 +81,7 @@ class PodGang:
     __slots__ = (
         "annotations",
         "constraint",
+        "divided",
         "gang",
         "labels",
         "members",
@@ -105,16 +106,19 @@ class PodGang:
         *,
         settled: bool = False,
         owns: bool = False,
+        divided: frozenset[str] = frozenset(),
     ) -> None:
         """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
         that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as
-        releases up to 0.3.0 expect; a renamed one cannot.
+        releases up to 0.3.0 expect; a renamed one cannot. `divided` are its members that other PodGangs have too: Grove
+        may divide the pods of a PodClique over several.
         """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or ""
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
         self.gang, self.settled = gang or self.name, settled
+        self.divided = divided
         self.owns = owns and self.gang == self.name
         self.uid = text(metadata.get("uid"))
         self.labels = mapping(metadata.get("labels"))
