@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.e2e.conftest import KOORDINATOR, gated
@@ -61,8 +63,11 @@ def test_each_podgang_of_a_map_with_several_anchors_has_its_own_objects_and_pods
     namespace: str,
     nodes: Nodes,
     play_next: PlayNext,
+    podgangmaps: Callable[[ControlPlane], None],
     name: str,
 ) -> None:
+    # A kind that begins to be served is noticed within ten seconds.
+    podgangmaps(plane)
     scheduler(plane, name)
     nodes(2, cpu=PODS // 2)
     rollcall(plane, CONFIGURATIONS[name])

@@ -111,15 +111,15 @@ def is_divided(
     """Whether the pods of a PodClique are divided over several gangs, and those in `gang` need a group of a name of
     its own.
 
-    The gang's objects say so, if there are any. Else the first gang of a PodClique keeps the plain name: the one that
-    exists, or the one that the map names first.
+    The gang's objects say so, if there are any. Else the PodGang that the map names first keeps the plain name: Grove
+    adds later ones behind it. If the map is older than the PodGang, the gang that exists keeps it.
     """
     found = list(holders)
     own = [one for one in found if one.gang == gang]
     if own or known is None:
         return any(podclique in one.divided for one in own)
-    entries = list(known.entries_with(podclique))
-    return bool(found) or (len(entries) > 1 and known.entry_of(podgang) != entries[0])
+    mine = known.entry_of(podgang)
+    return bool(found) if mine is None else next(known.entries_with(podclique), mine) != mine
 
 
 def map_key(namespace: str, labels: Mapping[str, object]) -> ObjectKey | None:

@@ -185,7 +185,8 @@ DIVIDED: dict[str, tuple[str, list[LivingGang], PodGangMap | None, bool]] = {
     "one PodGang has the clique": (NEW, [], ONE, False),
     "the first of two": (NEW, [], TWO, False),
     "the second of two": (TAIL, [], TWO, True),
-    "another gang is there first": (NEW, [gang(TAIL, TAIL)], TWO, True),
+    "the first of two, whose objects are written later": (NEW, [gang(TAIL, TAIL)], TWO, False),
+    "a PodGang that the map does not have yet": (TAIL, [gang(NEW, NEW)], ONE, True),
     "its objects say that it was the first": (TAIL, [gang(TAIL, TAIL), gang(NEW, NEW)], TWO, False),
     "its objects say that it was not": (TAIL, [divided(TAIL, TAIL)], ONE, True),
 }
