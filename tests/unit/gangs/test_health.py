@@ -200,7 +200,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
             pod("worker", 1),
         ]},
         "GangNoRoom: koord-scheduler reports for pod demo-0-worker-0: 0/2 nodes are available: 2 Insufficient "
-        "cpu.; free resources for the whole gang, or request less; if there is room, delete the pods: "
+        "cpu.; free resources for the whole gang, or request less; if there is room, delete the waiting pods: "
         "koord-scheduler may not retry",
     ),
     "there is no room for one, and the others gave theirs up": (

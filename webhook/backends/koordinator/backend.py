@@ -51,7 +51,12 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     name = NAME
     # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
-    when_held = "; if there is room, delete the pods: koord-scheduler may not retry a rejected gang for five minutes"
+    # A PodGroup that is deleted and made again: koord-scheduler hears of its running pods only when they change
+    # (pkg/scheduler/plugins/coscheduling/core/gang_cache.go; seen with v1.8.0).
+    when_held = (
+        "; if there is room, delete the waiting pods: koord-scheduler may not retry a rejected gang for five minutes; "
+        "if its PodGroups were made again, annotate its running pods: koord-scheduler has forgotten them"
+    )
     settings_model = KoordinatorSettings
     rules = RULES
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
