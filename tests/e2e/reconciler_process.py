@@ -119,8 +119,8 @@ class ReconcilerProcess:
         """Wait until it has used every right that it was given, but for those that no request is named after: the
         finalizers, about which an admission plugin asks, and `hidden`. What is not served is not asked for.
         """
-        groups = {"", *(found["name"] for found in self.plane.http.get("/apis").json()["groups"])}
-        named = {right for right in self.granted if right[0].partition("/")[0] in groups and right not in FINALIZERS}
+        served = self._served()
+        named = {right for right in self.granted if right[0] in served and right not in FINALIZERS}
 
         def unused() -> bool:
             left = named - {(asked.resource, asked.verb) for asked in self.asked()}
@@ -129,6 +129,19 @@ class ReconcilerProcess:
 
         # A lease is renewed every few seconds.
         eventually(unused, "every right is used", timeout=20)
+
+    def _served(self) -> set[str]:
+        """Group and resource of what the API server serves."""
+        groups = self.plane.http.get("/apis").json()["groups"]
+        versions = [
+            ("", "/api/v1"),
+            *((one["name"], f"/apis/{v['groupVersion']}") for one in groups for v in one["versions"]),
+        ]
+        return {
+            f"{group}/{found['name']}"
+            for group, path in versions
+            for found in self.plane.http.get(path).json()["resources"]
+        }
 
     def close(self) -> None:
         """Stop it. Whatever the test was about, it must have had the rights for it: AssertionError where it had not."""

@@ -17,7 +17,7 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.test_kube_gangs import configuration
 
-FEW, MANY = 2, 10
+FEW, MANY = 1, 10
 CONFIGURATIONS = {"kube": configuration(), "koordinator": gated(KOORDINATOR)}
 
 
@@ -103,38 +103,29 @@ def upgrade(
 
 
 @pytest.mark.every_version(since="1.35")
-def test_a_replaced_pod_joins_its_gang_after_the_upgrade_on_kube_scheduler(
+def test_gangs_are_whole_again_after_an_upgrade_while_rollcall_was_stopped(
     upgrade: Callable[..., Upgrade], play_next: PlayNext
 ) -> None:
+    """While Rollcall runs: see `test_ownership`."""
     found = upgrade("kube")
+    found.stop_server()
+    upgrades_without_the_reconciler(found, play_next, found.start_server)
+
+
+def upgrades_beside_rollcall(found: Upgrade, play_next: PlayNext) -> None:
     found.migrate(play_next)
     found.is_whole_again()
 
 
-def test_a_replaced_pod_joins_its_gang_after_the_upgrade_on_koord_scheduler(
-    upgrade: Callable[..., Upgrade], play_next: PlayNext
+def upgrades_without_the_reconciler(
+    found: Upgrade, play_next: PlayNext, before: Callable[[], None] = lambda: None
 ) -> None:
-    found = upgrade("koordinator")
-    found.migrate(play_next)
-    found.is_whole_again()
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_the_reconciler_may_be_stopped_during_the_upgrade(
-    upgrade: Callable[..., Upgrade], play_next: PlayNext, name: str
-) -> None:
-    upgrades_without_the_reconciler(upgrade(name), play_next)
-
-
-def upgrades_without_the_reconciler(found: Upgrade, play_next: PlayNext) -> None:
+    """`before` is called before the reconciler is started again."""
     found.reconciler.program.stop()
     found.migrate(play_next)
+    before()
     found.start_reconciler()
     found.is_whole_again()
-
-
-def test_the_webhook_may_be_stopped_during_the_upgrade(upgrade: Callable[..., Upgrade], play_next: PlayNext) -> None:
-    upgrades_without_the_webhook(upgrade("koordinator"), play_next)
 
 
 def upgrades_without_the_webhook(found: Upgrade, play_next: PlayNext) -> None:
@@ -142,10 +133,6 @@ def upgrades_without_the_webhook(found: Upgrade, play_next: PlayNext) -> None:
     found.migrate(play_next)
     found.start_server()
     found.is_whole_again()
-
-
-def test_the_reconciler_may_crash_in_the_upgrade(upgrade: Callable[..., Upgrade], play_next: PlayNext) -> None:
-    upgrades_with_crashes(upgrade("kube"), play_next, 1)
 
 
 def upgrades_with_crashes(found: Upgrade, play_next: PlayNext, crashes: int) -> None:
@@ -163,6 +150,7 @@ def upgrades_with_crashes(found: Upgrade, play_next: PlayNext, crashes: int) -> 
 
 
 STORIES: dict[str, Callable[[Upgrade, PlayNext], None]] = {
+    "nothing": upgrades_beside_rollcall,
     "reconciler": upgrades_without_the_reconciler,
     "webhook": upgrades_without_the_webhook,
     "crashes": partial(upgrades_with_crashes, crashes=10),

@@ -45,8 +45,8 @@ def test_an_unchanged_cluster_causes_no_writes_and_foreign_changes_are_reverted(
     eventually(lambda: shown(plane, namespace, "demo-0-worker") == put_back, "the minimum is put back")
     plane.kubectl("delete", POD_GROUPS, "demo-0-leader", "-n", namespace, check=True)
     eventually(lambda: "demo-0-leader" in pod_groups(plane, namespace), "what was deleted is there again")
-    # Leaving with its PodGang, by the garbage collector.
-    plane.kubectl("delete", "podgangs", *played.podgangs, "-n", namespace, check=True)
+    # Leaving with its PodCliqueSet, by the garbage collector.
+    plane.kubectl("delete", "podcliquesets.grove.io", played.name, "-n", namespace, check=True)
     eventually(lambda: pod_groups(plane, namespace) == {}, "the PodGroups are gone")
     assert started.metric("rollcall_writes_total", action="delete") == 0
 

@@ -65,7 +65,7 @@ def without(resource: str, verb: str) -> Callable[[Manifest], Manifest | None]:
 # A right that no request names, and what the API server says without it. For the first an admission plugin asks,
 # OwnerReferencesPermissionEnforcement, and for the second server-side apply, where it creates.
 HIDDEN = {
-    "podgangs/finalizers": ("update", "cannot set blockOwnerDeletion"),
+    "podcliquesets/finalizers": ("update", "cannot set blockOwnerDeletion"),
     "podgroups": ("create", 'cannot create resource "podgroups"'),
 }
 

@@ -36,7 +36,7 @@ from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, ObjectKey, Record
 from webhook.model.kubernetes_kinds import PODS
-from webhook.model.living_gang import living_gang
+from webhook.model.living_gang import living_gang, of_set
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
@@ -117,7 +117,10 @@ class ClusterView:
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
         key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
         known = Known(
-            self.stores.holding(podgang.namespace, (member.name for member in podgang.members)),
+            of_set(
+                self.stores.holding(podgang.namespace, (member.name for member in podgang.members)),
+                None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
+            ),
             lambda: self._living(podgang),
             None if record is None or profile is None else partial(_prepared, profile, record, facts),
             facts,
@@ -150,8 +153,12 @@ class ClusterView:
         """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
         is in no other gang. Grove may just be renaming it. Raises `FactsUnavailable`.
         """
-        if not self._pods.filled:
-            raise FactsUnavailable("the pods of the gangs are not read yet")
+        podgangs = self.stores.by_kind.get(POD_GANGS.resource.api)
+        if podgangs is None or not podgangs.filled or not self._pods.filled:
+            raise FactsUnavailable("the PodGangs and the pods of the gangs are not read yet")
+        if not all(self._pods.controllers.is_read(kind) for kind in OF_GROVE):
+            # What is not served may only be installed again.
+            raise FactsUnavailable("the PodCliques are not read, or not served now")
         return bool(self._pods.of(key)) or any(
             self._is_left(member, gang.gang, key.namespace, owner)
             for live in objects

@@ -109,6 +109,11 @@ class Controllers:
             controller = None if known is None or known.uid != controller.uid else known.controller
         return found
 
+    def is_read(self, resource: Resource) -> bool:
+        """Whether the cluster serves a kind, and all objects of it were read."""
+        followed = self._kinds.get((resource.api.group, resource.api.kind))
+        return followed is not None and followed.watch is not None and followed.filled
+
     def is_below(self, resource: Resource, key: ObjectKey, uid: str) -> bool:
         """Whether an object of this kind exists and something with that uid is above it."""
         known = self._known((resource.api.group, resource.api.kind, *key))

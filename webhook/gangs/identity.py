@@ -50,7 +50,8 @@ def gang_of(raw: Manifest, known: Known) -> PodGang:
     """The PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods` does."""
     podgang = PodGang(raw)
     named = _named(podgang, known)
-    owns = known.give_back or any(one.given_back for one in known.holders)
+    own = (one for one in known.holders if (one.gang, one.podgang) == (named.gang, podgang.name))
+    owns = known.give_back or any(one.given_back for one in own)
     return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns, divided=_divided(podgang, named.gang, known))
 
 
@@ -64,6 +65,8 @@ def _named(podgang: PodGang, known: Known) -> Named:
     gangs = {one.gang for one in known.holders}
     if len(gangs) == 1 and all(one.podgang == podgang.name and one.moved for one in known.holders):
         return Named(gangs.pop())
+    if grove.LABEL_EPOCH in podgang.labels and known.facts.pod_gang_maps is None:
+        raise FactsUnavailable("the PodGangMaps are not read yet")
     joined = gang_joined(podgang.name, known.holders, map_of(podgang, known.facts))
     if known.prepared is None:
         return Named(joined or podgang.name)
@@ -83,7 +86,7 @@ def _divided(podgang: PodGang, gang: str, known: Known) -> frozenset[str]:
     """The members whose pods are divided over several gangs."""
     where = map_of(podgang, known.facts)
     holders: dict[str, list[LivingGang]] = {}
-    for one in dict.fromkeys(known.holders):
+    for one in known.holders:
         for member in one.members:
             holders.setdefault(member, []).append(one)
     names = (member.name for member in podgang.members)

@@ -221,9 +221,12 @@ class Stores:
         return [live for store in self.by_kind.values() for live in store.concerning(whose)]
 
     def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
-        """The gangs that contain one of these members: once for each object and member."""
-        stores = list(self.by_kind.values())
-        return [gang for one in members for store in stores for gang in store.gangs.of_member(namespace, one)]
+        """The gangs that contain one of these members, once for each object."""
+        names, found = list(members), list[LivingGang]()
+        for store in self.by_kind.values():
+            keys = dict.fromkeys(key for one in names for key in store.gangs.having((namespace, one)))
+            found += [store.gangs[key] for key in keys]
+        return found
 
     def unready(self) -> Iterator[str]:
         """Messages about the kinds that are not read yet."""

@@ -12,6 +12,8 @@ LABEL_PART_OF = "app.kubernetes.io/part-of"
 LABEL_PODGANG = "grove.io/podgang"
 LABEL_PODCLIQUE = "grove.io/podclique"
 LABEL_REPLICA = "grove.io/podcliqueset-replica-index"
+# On the PodGangs of v0.1.0-alpha.12 and later. Source: ai-dynamo/grove, pull request 778.
+LABEL_EPOCH = "grove.io/epoch"
 # On the pods of a scaling group: the group's full name, and the index of the replica.
 LABEL_SCALING_GROUP = "grove.io/podcliquescalinggroup"
 LABEL_SCALING_GROUP_REPLICA = "grove.io/podcliquescalinggroup-replica-index"

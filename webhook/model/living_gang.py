@@ -40,6 +40,8 @@ class LivingGang(NamedTuple):
     moved: bool
     given_back: bool = False
     divided: frozenset[str] = frozenset()
+    # The uid of the PodCliqueSet that owns it.
+    owner: str = ""
 
 
 # The kind of a gang object with its namespace and name: a cluster may serve a kind in several versions.
@@ -87,7 +89,13 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
         moved,
         GIVEN_BACK_ANNOTATION in annotations,
         frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members),
+        (name_text(controller.uid) or "") if moved and controller is not None else "",
     )
+
+
+def of_set(holders: Iterable[LivingGang], uid: str | None) -> list[LivingGang]:
+    """Those of the gangs that a PodCliqueSet may own: not those of a deleted one of the same name, whose objects go."""
+    return [one for one in holders if not uid or one.owner in {"", uid}]
 
 
 def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap | None) -> str | None:
@@ -101,8 +109,9 @@ def gang_joined(podgang: str, holders: Iterable[LivingGang], known: PodGangMap |
     if own:
         # Up to 0.3.0 Rollcall made second objects, under the new name.
         return next((gang for gang in own if gang != podgang), podgang)
-    renamed = (one.gang for one in found if known is None or known.entry_of(one.podgang) is None)
-    return next(renamed, None)
+    # A tenant may write any number of objects for one PodGang.
+    living = set() if known is None else {name for name in {one.podgang for one in found} if known.entry_of(name)}
+    return next((one.gang for one in found if one.podgang not in living), None)
 
 
 def is_divided(

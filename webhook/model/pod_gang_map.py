@@ -17,6 +17,7 @@ from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, Packed, name_text, 
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence
+from webhook.model.workloads.pod_controllers import kept_controller
 
 # A PodGang's name is a label value. Grove cuts a longer one to its start and a digest.
 _MOST, _START, _DIGITS = 63, 29, 32
@@ -54,6 +55,8 @@ class PodGangMap:
     name: str
     # The entries; packed if they are many, as each step of a scale-out adds one.
     kept: tuple[Entry, ...] | Packed
+    # The uid of its PodCliqueSet.
+    owner: str = ""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -122,7 +125,9 @@ def _pod_gang_map(raw: Manifest) -> tuple[ObjectKey, PodGangMap]:
     entries = _entries(mapping(raw.get("spec")))
     # The unpacked entries have a limit too: they are unpacked for each question, and zlib packs a thousand to one.
     packs = KEPT_BYTES < weight(entries, POD_GANG_BYTES) <= POD_GANG_BYTES
-    return key, PodGangMap(key[1], Packed.of(_spec(entries)) if packs else entries)
+    controller = kept_controller(mapping(raw.get("metadata")))
+    owner = "" if controller is None else controller.uid or ""
+    return key, PodGangMap(key[1], Packed.of(_spec(entries)) if packs else entries, owner)
 
 
 def _entries(spec: Mapping[str, Any]) -> tuple[Entry, ...]:

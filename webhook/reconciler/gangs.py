@@ -179,7 +179,8 @@ class GangReconciler:
             return "waiting", LOOK_AGAIN_SECONDS
         for store in reversed(kinds):
             for live in store.concerning(key):
-                if _is_moved(live):
+                # The successor may take it over while the others are deleted.
+                if _is_moved(live) and any(key_of(one) == key_of(live) for one in store.concerning(key)):
                     await self._writer.delete(store.resource, live)
         return "written", None
 

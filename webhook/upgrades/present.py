@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 POD_CLIQUE_SET = POD_CLIQUE_SETS.resource.api.kind
 # A pod with this policy never succeeds.
 ALWAYS = "Always"
-# On the PodGangs of Grove v0.1.0-alpha.12 and later. Source: ai-dynamo/grove, pull request 778.
-_EPOCH_LABEL = "grove.io/epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def present_gang(seen: Observed) -> PresentGang | None:
         None in wanted,
         frozenset(str(pod.spec.get("restartPolicy") or ALWAYS) for pod in seen.roster.members),
         any(one.required or one.preferred for one in podgang.constraints),
-        _EPOCH_LABEL in podgang.labels,
+        grove.LABEL_EPOCH in podgang.labels,
         unknown,
     )
 

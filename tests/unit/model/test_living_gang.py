@@ -61,15 +61,15 @@ SAID: dict[str, tuple[Manifest, LivingGang | None]] = {
     ),
     "of now, for one member": (
         gang_object(POD_CLIQUE_SET, gang=OLD, podclique="demo-0-worker"),
-        LivingGang(OLD, OLD, ("demo-0-worker",), moved=True),
+        LivingGang(OLD, OLD, ("demo-0-worker",), moved=True, owner="uid-of-demo"),
     ),
     "of now, for the whole gang": (
         gang_object(POD_CLIQUE_SET, gang=OLD, annotations=LISTED),
-        LivingGang(OLD, OLD, BOTH, moved=True),
+        LivingGang(OLD, OLD, BOTH, moved=True, owner="uid-of-demo"),
     ),
     "of now, after Grove renamed the PodGang": (
         gang_object(POD_CLIQUE_SET, gang=OLD, podgang=NEW, annotations=LISTED),
-        LivingGang(OLD, NEW, BOTH, moved=True),
+        LivingGang(OLD, NEW, BOTH, moved=True, owner="uid-of-demo"),
     ),
     "without an owner": (
         gang_object(gang=OLD, annotations=LISTED),
@@ -77,11 +77,11 @@ SAID: dict[str, tuple[Manifest, LivingGang | None]] = {
     ),
     "with a member twice, and empty names": (
         gang_object(POD_CLIQUE_SET, gang=OLD, annotations={"rollcall.dev/members": ",a,,a,b,"}),
-        LivingGang(OLD, OLD, ("a", "b"), moved=True),
+        LivingGang(OLD, OLD, ("a", "b"), moved=True, owner="uid-of-demo"),
     ),
     "with a thousand members": (
         gang_object(POD_CLIQUE_SET, gang=OLD, annotations={"rollcall.dev/members": ",".join(map(str, range(1000)))}),
-        LivingGang(OLD, OLD, tuple(map(str, range(1000))), moved=True),
+        LivingGang(OLD, OLD, tuple(map(str, range(1000))), moved=True, owner="uid-of-demo"),
     ),
     "with more than a thousand members": (
         gang_object(POD_CLIQUE_SET, gang=OLD, annotations={"rollcall.dev/members": ",".join(map(str, range(1001)))}),
@@ -173,6 +173,13 @@ def test_a_podgangmap_is_found_by_the_labels_of_its_replica(
     labels: dict[str, str], expected: tuple[str, str] | None
 ) -> None:
     assert map_key("team-a", labels) == expected
+
+
+def test_gangs_of_a_deleted_set_of_the_same_name_do_not_count() -> None:
+    earlier, now = gang(OLD, OLD)._replace(owner="u1"), gang(NEW, NEW)._replace(owner="u2")
+    unmoved = gang(OLD, OLD, moved=False)
+    assert of_set([earlier, now, unmoved], "u2") == [now, unmoved]
+    assert of_set([earlier, now], None) == [earlier, now]
 
 
 def divided(name: str, podgang: str) -> LivingGang:
