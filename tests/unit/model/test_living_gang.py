@@ -15,6 +15,7 @@ from webhook.model.living_gang import (
     living_gang,
     living_gangs,
     map_key,
+    of_set,
 )
 from webhook.model.pod_gang_map import Entry, PodGangMap
 from webhook.model.projections import Resource
