@@ -130,6 +130,7 @@ def test_an_earlier_release_can_write_the_objects_that_were_given_back(gang: Gan
     gang.until_owned_by("PodCliqueSet", "demo")
 
 
+@pytest.mark.soak
 def test_a_renamed_gang_cannot_go_back(gang: Gang, play_next: PlayNext) -> None:
     made = play_next(two_cliques("demo", gang.made.namespace)).migrate()
     gang.reconciler.until_settled()

@@ -21,7 +21,7 @@ from tests.e2e.rollcall_server import rollcall as command
 from tests.e2e.stored_gangs import StoredGangs
 from tests.e2e.test_kube_gangs import configuration
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 LABEL = "pod-group.scheduling.sigs.k8s.io"
 SET = {("PodCliqueSet", "demo")}
