@@ -20,7 +20,7 @@ from webhook.model.claims import Claim, claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, SPEC
 from webhook.model.keys import Record
-from webhook.model.living_gang import gang_joined, is_divided, map_key, of_set
+from webhook.model.living_gang import gang_joined, is_divided, of_set
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
@@ -123,8 +123,7 @@ def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[
     """
     if facts.gang_objects is None:
         return podgang, False
-    key = map_key(pod.namespace, pod.template.labels)
-    known = None if key is None else (facts.pod_gang_maps or {}).get(key)
+    known = facts.pod_gang_map(pod.namespace, pod.template.labels)
     holders = of_set(facts.gang_objects.of_member(pod.namespace, podclique), None if known is None else known.owner)
     gang = gang_joined(podgang, holders, known) or podgang
     return gang, is_divided(gang, podgang, podclique, holders, known)

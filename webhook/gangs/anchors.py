@@ -12,7 +12,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.identity import map_of
 from webhook.gangs.pod import GangPod
 from webhook.model.facts import ClusterFacts
 from webhook.model.workloads.podgang import PodGang
@@ -43,7 +42,7 @@ class Wait(NamedTuple):
 
 def anchors_of(podgang: PodGang, pods: Iterable[GangPod], facts: ClusterFacts) -> tuple[str, ...]:
     """The names of the PodGangs that Grove starts before `podgang`."""
-    known = map_of(podgang, facts)
+    known = facts.pod_gang_map(podgang.namespace, podgang.labels)
     if known is not None and known.entry_of(podgang.name) is not None:
         names = known.anchors_of(podgang.name)
     else:

@@ -99,6 +99,11 @@ def orphaned(live: Manifest, podgang: PodGang) -> bool:
     return renamed and _is_managed(live) and controller is not None and controller[:3] == former[:3]
 
 
+def other_owner(live: Manifest, podgang: PodGang) -> str | None:
+    """The owner of the object if Rollcall may not write it for `podgang`; None if it may."""
+    return None if orphaned(live, podgang) else stranger(live, podgang.owners)
+
+
 def stranger(live: Manifest, owners: Container[str]) -> str | None:
     """The owner of the object if its uid is not one of these; None if the object is ours or has no owner."""
     controller = controller_in(live["metadata"])

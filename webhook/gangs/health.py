@@ -16,7 +16,7 @@ from webhook.backends.base import Stage
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.anchors import Anchors, Wait, anchors_of, wait_of
-from webhook.gangs.differences import first_difference, in_step, left_behind, orphaned, stranger, to_apply
+from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
 from webhook.gangs.leaving_objects import leaving
@@ -108,7 +108,7 @@ class GangHealth:
     # Whether the PodGang owns any of its objects, as in releases up to 0.3.0: they go with it if Grove renames it.
     unmoved: bool = False
     # Who writes its objects.
-    writer: Writer = Writer.NOBODY
+    writer: Writer = Writer.NONE
     # The PodGang that it waits for.
     anchor: str | None = None
 
@@ -361,7 +361,7 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason |
             why,
             "the garbage collector deletes it; if it stays, check that the garbage collector is running",
         )
-    if not orphaned(live, seen.podgang) and (owner := stranger(live, seen.podgang.owners)) is not None:
+    if (owner := other_owner(live, seen.podgang)) is not None:
         return HoldReason(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     try:
         wanted = to_apply(planned.profile.backend.adopt(desired, live))

@@ -16,7 +16,6 @@ from webhook.gangs.pod import GangPod
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.living_gang import LivingGang, gang_joined, is_divided, map_key
-from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -55,19 +54,13 @@ def gang_of(raw: Manifest, known: Known) -> PodGang:
     return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns, divided=_divided(podgang, named.gang, known))
 
 
-def map_of(podgang: PodGang, facts: ClusterFacts) -> PodGangMap | None:
-    """The PodGangMap of a PodGang's replica; None if it is not known."""
-    key = map_key(podgang.namespace, podgang.labels)
-    return None if key is None else (facts.pod_gang_maps or {}).get(key)
-
-
 def _named(podgang: PodGang, known: Known) -> Named:
     gangs = {one.gang for one in known.holders}
     if len(gangs) == 1 and all(one.podgang == podgang.name and one.moved for one in known.holders):
         return Named(gangs.pop())
     if grove.LABEL_EPOCH in podgang.labels and known.facts.pod_gang_maps is None:
         raise FactsUnavailable("the PodGangMaps are not read yet")
-    joined = gang_joined(podgang.name, known.holders, map_of(podgang, known.facts))
+    joined = gang_joined(podgang.name, known.holders, known.facts.pod_gang_map(podgang.namespace, podgang.labels))
     if known.prepared is None:
         return Named(joined or podgang.name)
     pods = sorted(
@@ -84,7 +77,7 @@ def _named(podgang: PodGang, known: Known) -> Named:
 
 def _divided(podgang: PodGang, gang: str, known: Known) -> frozenset[str]:
     """The members whose pods are divided over several gangs."""
-    where = map_of(podgang, known.facts)
+    where = known.facts.pod_gang_map(podgang.namespace, podgang.labels)
     holders: dict[str, list[LivingGang]] = {}
     for one in known.holders:
         for member in one.members:

@@ -95,6 +95,10 @@ class Store:
         """The objects that concern `whose`, without those being deleted."""
         return self._living(self._concerned.members(whose))
 
+    def whose(self, key: ObjectKey) -> Any:
+        """What an object concerns now; None if it does not exist or concerns nothing."""
+        return self._concerned.group(key)
+
     def concerned(self) -> set[Any]:
         """Everything that the objects of this store concern."""
         return set(self._concerned.groups())
@@ -215,10 +219,6 @@ class Stores:
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
         """The results of `Store.owned_by` for every kind."""
         return [live for store in self.by_kind.values() for live in store.owned_by(owners, whole)]
-
-    def concerning(self, whose: Any) -> list[Manifest]:
-        """The results of `Store.concerning` for every kind."""
-        return [live for store in self.by_kind.values() for live in store.concerning(whose)]
 
     def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
         """The gangs that contain one of these members, once for each object."""

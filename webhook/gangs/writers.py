@@ -22,7 +22,7 @@ class Writer(StrEnum):
     GROVE = "Grove"
     SCHEDULER = "scheduler"
     OTHER = "other"
-    NOBODY = "none"
+    NONE = "none"
 
     @property
     def meaning(self) -> str:
@@ -35,7 +35,7 @@ _MEANINGS = {
     Writer.GROVE: "Grove's own backend writes its gang objects; Rollcall writes nothing, and reports",
     Writer.SCHEDULER: "its scheduler makes its gang objects itself; Rollcall writes nothing, and reports",
     Writer.OTHER: "another system writes its gang objects; Rollcall writes nothing, and reports",
-    Writer.NOBODY: "no gang objects are written for it",
+    Writer.NONE: "no gang objects are written for it",
 }
 _SKIPPED = {
     SkipReason.GROVE: Writer.GROVE,
@@ -50,12 +50,12 @@ def writer_of(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Writ
     try:
         found = decided(podgang, facts, settings)
     except FactsUnavailable:
-        return Writer.NOBODY
+        return Writer.NONE
     if not isinstance(found, SkipReason):
-        return Writer.ROLLCALL if found.backend.writable_kinds else Writer.NOBODY
+        return Writer.ROLLCALL if found.backend.writable_kinds else Writer.NONE
     if found is SkipReason.GROVE and _is_podgrouper_s(podgang, facts):
         return Writer.SCHEDULER
-    return _SKIPPED.get(found, Writer.NOBODY)
+    return _SKIPPED.get(found, Writer.NONE)
 
 
 def _is_podgrouper_s(podgang: PodGang, facts: ClusterFacts) -> bool:

@@ -28,7 +28,7 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.model.living_gang import GangObjects
+from webhook.model.living_gang import GangObjects, map_key
 from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
@@ -91,6 +91,11 @@ class ClusterFacts:
         """A namespace's label; None if it does not have the label or the namespace is unknown."""
         found = (self.namespaces or _NOTHING).get(namespace)
         return found.labels.get(key) if found is not None else None
+
+    def pod_gang_map(self, namespace: str, labels: Mapping[str, Any]) -> PodGangMap | None:
+        """The PodGangMap of the replica that an object with Grove's labels belongs to; None if it is not known."""
+        key = map_key(namespace, labels)
+        return None if key is None else (self.pod_gang_maps or {}).get(key)
 
     def lacks(self, needed: Needed) -> bool:
         """Whether no object is known by that key: the part is unknown, or has no such object."""

@@ -1,8 +1,8 @@
 """The gang that a pod joins: found by its PodClique in the gang objects that exist, and not computed from a name.
 
-Grove names PodGangs anew while their pods run (v0.1.0-alpha.12 and later), and only PodCliques keep their names. The
+Grove renames PodGangs while their pods run (v0.1.0-alpha.12 and later), and only PodCliques keep their names. The
 name of a gang's objects is in the pods already, where it mostly cannot be changed. So the objects keep their names, and
-whoever asks for the gang of a PodClique looks for objects that contain this PodClique.
+the gang of a PodClique is found by looking for objects that contain this PodClique.
 """
 
 from __future__ import annotations

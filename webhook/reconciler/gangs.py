@@ -15,7 +15,7 @@ from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.gangs.differences import FIELD_MANAGER, holds, in_step, left_behind, orphaned, stranger, to_apply
+from webhook.gangs.differences import FIELD_MANAGER, holds, in_step, left_behind, other_owner, to_apply
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey, key_of_gang, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
@@ -180,7 +180,7 @@ class GangReconciler:
         for store in reversed(kinds):
             for live in store.concerning(key):
                 # The successor may take it over while the others are deleted.
-                if _is_moved(live) and any(key_of(one) == key_of(live) for one in store.concerning(key)):
+                if _is_moved(live) and store.whose(key_of(live)) == key:
                     await self._writer.delete(store.resource, live)
         return "written", None
 
@@ -207,7 +207,7 @@ class GangReconciler:
                 continue
             if one.live["metadata"].get("deletionTimestamp") is not None or left_behind(one.live, podgang):
                 return "waiting", LOOK_AGAIN_SECONDS
-            if not orphaned(one.live, podgang) and (owner := stranger(one.live, podgang.owners)) is not None:
+            if (owner := other_owner(one.live, podgang)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
                 note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
                 await self._events.warn(podgang, Reason.CONFLICT, note)

@@ -83,7 +83,7 @@ def present_gangs(keys: Iterable[GangKey], observed: Callable[[GangKey], Observe
                 key.kind,
                 key.workload,
                 "unknown",
-                writer=Writer.NOBODY,
+                writer=Writer.NONE,
                 unknown=f"it cannot be read: {error}",
             )
 

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.worlds import settings_of
 from webhook.backends.base import PodChanges
 from webhook.errors import FactsUnavailable
-from webhook.gangs.identity import Known, gang_of, map_of
+from webhook.gangs.identity import Known, gang_of
 from webhook.gangs.pod import GangPod, read_gang_pod
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
@@ -244,6 +244,7 @@ def test_without_its_podcliqueset_a_scaled_gang_has_no_earlier_name() -> None:
 def test_the_map_of_a_podgang_is_that_of_its_replica() -> None:
     known = PodGangMap("demo-0", ())
     found = gang_of(podgang(NEW), Known((), list, None, NOTHING_KNOWN, lambda: None))
-    assert map_of(found, ClusterFacts(pod_gang_maps={("team-a", "demo-0"): known})) is known
-    assert map_of(found, ClusterFacts(pod_gang_maps={("team-b", "demo-0"): known})) is None
-    assert map_of(found, NOTHING_KNOWN) is None
+    here, elsewhere = (ClusterFacts(pod_gang_maps={(namespace, "demo-0"): known}) for namespace in ("team-a", "team-b"))
+    assert here.pod_gang_map(found.namespace, found.labels) is known
+    assert elsewhere.pod_gang_map(found.namespace, found.labels) is None
+    assert NOTHING_KNOWN.pod_gang_map(found.namespace, found.labels) is None

@@ -129,7 +129,7 @@ def test_other_writers(labels: dict[str, str], writer: Writer, scheduler: str, u
 def test_objects_that_are_not_known(record: Record | None, unknown: str) -> None:
     known = {} if record is None else {("default", "demo"): record}
     found = living(facts=replace(FACTS, pod_clique_sets=known))
-    assert (found.writer, found.unknown) == (Writer.NOBODY, unknown)
+    assert (found.writer, found.unknown) == (Writer.NONE, unknown)
 
 
 def test_a_gang_that_is_being_deleted_does_not_live() -> None:
@@ -145,5 +145,5 @@ def test_a_gang_that_cannot_be_read_is_not_left_out() -> None:
     keys = [GangKey("default", "gone"), GangKey("default", "demo-0"), GangKey("default", "broken")]
     broken, whole_gang = present_gangs(keys, seen)
     assert whole_gang == living()
-    assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, Writer.NOBODY)
+    assert (broken.name, broken.scheduler, broken.writer) == ("broken", None, Writer.NONE)
     assert broken.unknown == f"it cannot be read: {Malformed('nothing', 'a list')}"
