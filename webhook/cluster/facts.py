@@ -83,8 +83,9 @@ class LiveFacts:
         self.lookup = Lookup(client, self.projections, self._discovery, self._schemas)
         self.watches: dict[Projection, Watch] = {}
         self._tasks: dict[Projection, asyncio.Task[None]] = {}
-        # The entries of the parts that several projections fill.
+        # The entries of the parts that several projections fill, and the kinds of these that are not read now.
         self._shared: dict[str, dict[Any, Any]] = {}
+        self._unread: set[Api] = set()
 
     async def run(self) -> None:
         """Watch the cluster until cancelled."""
@@ -184,16 +185,19 @@ class LiveFacts:
 
     def _watch(self, projection: Projection) -> Watch:
         touched = None if self._touched is None else partial(self._touched, projection)
-        entries = self._shared.setdefault(projection.part, projection.entries()) if projection.shared else None
+        entries = None
+        if projection.shared:
+            entries = self._shared.setdefault(projection.part, projection.entries())
+            self._unread.add(projection.resource.api)
         watch = self.watches[projection] = Watch(
             self._client, projection, partial(self._filled, projection), touched, projection.selector, entries=entries
         )
         return watch
 
-    @staticmethod
-    def _drop(watch: Watch) -> None:
+    def _drop(self, watch: Watch) -> None:
         """Take what a watch has read out of a part that others fill too."""
         if watch.index.projection.shared:
+            self._unread.discard(watch.index.projection.resource.api)
             watch.index.keep_only(set())
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:
@@ -205,15 +209,18 @@ class LiveFacts:
                 log.exception("watch failed", kind=projection.resource.api.kind)
                 watch.trouble = "an internal error; see the log"
                 self._drop(watch)
-                if not projection.shared:
-                    self._set(**{projection.part: None})
+                if projection.shared:
+                    self._unread.add(projection.resource.api)
+                self._set(**({} if projection.shared else {projection.part: None}))
                 await asyncio.sleep(FAULT_SECONDS)
                 watch = self._watch(projection)
 
     def _filled(self, projection: Projection, index: Index) -> None:
         self._awaited.discard(projection)
+        if projection.shared:
+            self._unread.discard(projection.resource.api)
         self._set(**{projection.part: index.entries})
 
     def _set(self, **parts: Any) -> None:
-        self.facts = replace(self.facts, **parts)
+        self.facts = replace(self.facts, unread_gang_kinds=frozenset(self._unread), **parts)
         self._changed(self.facts)

@@ -167,19 +167,20 @@ class ClusterView:
         )
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists and is in no other gang. A gang whose PodGang is missing too is
-        no other gang: Grove may be renaming both.
+        """Whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A gang
+        whose PodGang is missing too is no other gang: Grove may be renaming both.
         """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
         known = (self.live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
-        return (
-            self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or "")
-            and (known is None or known.covers(podclique))
-            and not any(
-                one.gang != gang and self._podgang(namespace, one.podgang) is not None
-                for one in self.stores.holding(namespace, [podclique])
-            )
-        )
+        if not self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or ""):
+            return False
+        needed = 1 if known is None else sum(1 for _ in known.entries_with(podclique))
+        others = {
+            one.gang
+            for one in self.stores.holding(namespace, [podclique])
+            if one.gang != gang and self._podgang(namespace, one.podgang) is not None
+        }
+        return len(others) < needed
 
     def _podgang(self, namespace: str, name: str) -> Manifest | None:
         store = self.stores.by_kind.get(POD_GANGS.resource.api)

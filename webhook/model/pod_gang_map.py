@@ -72,12 +72,10 @@ class PodGangMap:
         entry = self.entry_of(podgang)
         return [] if entry is None else [short_name(f"{self.name}-{epoch}") for epoch in entry.depends_on]
 
-    def covers(self, podclique: str) -> bool:
-        """Whether any entry contains pods of a PodClique, by the PodClique's full name (`demo-0-router`)."""
-        return next(self.entries_with(podclique), None) is not None
-
     def entries_with(self, podclique: str) -> Iterator[Entry]:
-        """The entries that contain pods of a PodClique, in the map's order. More than one divide its pods."""
+        """The entries that contain pods of a PodClique (`demo-0-router`), in the map's order. More than one divide its
+        pods.
+        """
         start = f"{self.name}-"
         if podclique.startswith(start):
             rest = podclique[len(start) :]

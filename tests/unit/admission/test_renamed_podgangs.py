@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.worlds import gang_pod, request, settings_of
 from webhook import admission
+from webhook.backends.kai.keys import POD_GROUP as KAI
+from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
+from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.living_gang import GangObjects, LivingGang
@@ -115,6 +119,21 @@ def test_gangs_of_other_namespaces_and_other_podcliques_do_not_count(
     assert old != new
     assert group_of(place, scheduler, config, LIVING, known=known, namespace="team-b") == new
     assert group_of(place, scheduler, config, LIVING._replace(members=("demo-0-a",)), known=known) == new
+
+
+def test_no_pod_is_prepared_while_the_gang_objects_of_its_scheduler_are_not_read() -> None:
+    facts = ClusterFacts(
+        pod_clique_sets={("default", "demo"): Record("volcano")},
+        gang_objects=GangObjects(),
+        unread_gang_kinds=frozenset({VOLCANO}),
+        namespaces={},
+        apis=frozenset({VOLCANO}),
+    )
+    asked = request(gang_pod(labels={"grove.io/podgang": NEW}))
+    with pytest.raises(FactsUnavailable, match="the PodGroup objects are not read"):
+        admission.mutate(asked, facts, settings_of("volcano", standalone=False))
+    others = replace(facts, unread_gang_kinds=frozenset({KAI}))
+    assert admission.mutate(asked, others, settings_of("volcano", standalone=False)).scheduler == "volcano"
 
 
 def test_unknown_gang_objects_leave_the_pod_in_the_gang_of_its_podgang() -> None:

@@ -15,6 +15,7 @@ from webhook.backends.kai.keys import POD_GROUP as KAI
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
 from webhook.cluster import facts as live_facts
 from webhook.cluster.facts import LiveFacts
+from webhook.model.keys import Api
 from webhook.model.living_gang import GangObjects, living_gangs
 from webhook.model.projections import Projection, Resource
 
@@ -99,6 +100,7 @@ async def test_a_kind_that_is_no_longer_served_takes_only_its_objects_along() ->
         cluster.served = [KINDS[0]]
         await until(lambda: gangs(live) == ["kai-0"])
         assert of(live, "volcano-0-worker") == []
+        assert live.facts.unread_gang_kinds == frozenset(), "what is not served has no objects"
         cluster.served = list(KINDS)
         await until(lambda: gangs(live) == ["kai-0", "volcano-0"])
 
@@ -106,12 +108,14 @@ async def test_a_kind_that_is_no_longer_served_takes_only_its_objects_along() ->
 async def test_a_watch_that_fails_takes_only_its_objects_along_until_it_is_restarted() -> None:
     cluster = world()
     faults, dropped = [ValueError("unexpected")], list[list[str] | None]()
+    unread: list[frozenset[Api]] = []
 
     def touched(projection: Projection, key: Any) -> None:
         if key[2] == "volcano-1" and faults:
             raise faults.pop()
         if key[2] == "volcano-0" and not faults:
             dropped.append(gangs(live))
+            unread.append(live.facts.unread_gang_kinds)
 
     async with followed(cluster, touched) as live:
         await until(lambda: gangs(live) == ["kai-0", "volcano-0"])
@@ -119,6 +123,8 @@ async def test_a_watch_that_fails_takes_only_its_objects_along_until_it_is_resta
         await until(lambda: not faults and gangs(live) == ["kai-0", "volcano-0", "volcano-1"])
         assert len(dropped) == 2, "volcano-0 was dropped with the watch, and read again"
         assert all("kai-0" in (found or []) for found in dropped)
+        assert unread[-1] == {VOLCANO}, "until its objects are read again"
+        assert live.facts.unread_gang_kinds == frozenset()
 
 
 async def test_the_server_waits_for_every_kind_that_is_served() -> None:

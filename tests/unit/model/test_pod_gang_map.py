@@ -50,20 +50,20 @@ def test_the_pod_gangs_of_an_entry_wait_for_its_anchors() -> None:
 def test_knows_which_pod_cliques_any_entry_contains() -> None:
     found = read(ANCHOR, TAIL)
     names = ("demo-0-router", "demo-0-decode-1-worker", "demo-0-decode-2-worker", "demo-0-frontend", "other-0-router")
-    assert [found.covers(name) for name in names] == [True, True, False, False, False]
+    assert [any(found.entries_with(name)) for name in names] == [True, True, False, False, False]
 
 
 def test_group_and_clique_names_may_contain_dashes_and_digits() -> None:
     found = read({"role": "Tail", "epoch": "7", "pcsgReplicaIndices": {"a-1": [4]}})
-    assert found.covers("demo-0-a-1-4-b-2")
-    assert not found.covers("demo-0-a-1-b-2")
+    assert any(found.entries_with("demo-0-a-1-4-b-2"))
+    assert not any(found.entries_with("demo-0-a-1-b-2"))
     assert roles(found, "demo-0-7-a-1-4", "demo-0-7-a-1") == ["Tail", None]
 
 
 def test_what_has_no_pods_is_not_contained() -> None:
     found = read({"role": "Anchor", "epoch": "7", "podCliques": {"router": 0}, "pcsgReplicaIndices": {"decode": []}})
-    assert not found.covers("demo-0-router")
-    assert not found.covers("demo-0-decode-0-worker")
+    assert not any(found.entries_with("demo-0-router"))
+    assert not any(found.entries_with("demo-0-decode-0-worker"))
 
 
 def test_a_name_over_63_characters_is_cut_as_grove_cuts_it() -> None:
@@ -88,8 +88,8 @@ def test_two_hundred_steps_of_a_scale_out_are_kept() -> None:
     found = steps_of_a_scale_out(200)
     assert weight(found) < KEPT_BYTES
     assert found.anchors_of("demo-0-301-decode-199") == ["demo-0-100"]
-    assert found.covers("demo-0-decode-199-worker")
-    assert not found.covers("demo-0-decode-200-worker")
+    assert any(found.entries_with("demo-0-decode-199-worker"))
+    assert not any(found.entries_with("demo-0-decode-200-worker"))
     assert found.entries[:2] == steps_of_a_scale_out(1).entries
 
 
@@ -101,7 +101,7 @@ def test_a_map_of_thousands_of_entries_is_too_large_to_be_kept() -> None:
 def test_a_replica_index_of_thousands_of_digits_is_in_no_group() -> None:
     found = read(ANCHOR, TAIL)
     digits = "1" * 5000
-    assert not found.covers(f"demo-0-decode-{digits}-worker")
+    assert not any(found.entries_with(f"demo-0-decode-{digits}-worker"))
     assert found.entry_of(f"demo-0-101-decode-{digits}") is None
 
 

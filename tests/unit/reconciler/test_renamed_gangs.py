@@ -243,6 +243,25 @@ async def test_podcliques_that_are_in_another_gang_keep_no_objects() -> None:
         await until(lambda: names(cluster) == ["other-demo-0-a", "other-demo-0-b"])
 
 
+async def test_a_divided_podclique_keeps_the_objects_of_each_of_its_gangs() -> None:
+    cluster = with_maps(map_of("a", "b"))
+    async with running(cluster) as found:
+        await lost(cluster, found)
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        divided = map_of("a", "b")
+        divided["spec"]["entries"].append({"role": "ScaleOut", "epoch": "1", "podCliques": {"a": 1, "b": 1}})
+        cluster.apply(MAPS, divided)
+        other, objects = another()
+        cluster.put(GANGS, other)
+        for one in objects:
+            cluster.put(GROUPS, one)
+        before = sample(found, "rollcall_reconciled_total", outcome="waiting")
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > before + 1)
+        assert deleted(cluster) == []
+        cluster.apply(MAPS, map_of("a", "b"))
+        await until(lambda: names(cluster) == ["other-demo-0-a", "other-demo-0-b"])
+
+
 async def test_two_gangs_without_their_podgangs_both_keep_their_objects() -> None:
     """Grove may rename both PodGangs that share a PodClique. Then neither is the successor of the other."""
     cluster = world()
