@@ -16,6 +16,7 @@ from tests.e2e.living_sets import PODS, anchor_and_tail, delete_a_pod_of_each_ga
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.test_kube_gangs import configuration
+from tests.e2e.test_upgrade_plan import outcomes, said
 
 FEW, MANY = 1, 10
 CONFIGURATIONS = {"kube": configuration(), "koordinator": gated(KOORDINATOR)}
@@ -56,6 +57,17 @@ class Upgrade:
         """Create the sets by the old operator, and wait until all pods are on nodes."""
         old = [grove(workload).create() for workload in self.workloads]
         until_alive(old)
+        self.are_planned_to_continue()
+
+    def are_planned_to_continue(self) -> None:
+        """`rollcall upgrade-plan` says of each gang that it goes on."""
+        self.reconciler.until_settled()
+        found = outcomes(said(self.plane, self.reconciler, "--to", "grove=v0.1.0-alpha.13", code=0), self.namespace)
+        podgangs = self.plane.items(f"/apis/scheduler.grove.io/v1alpha1/namespaces/{self.namespace}/podgangs")
+        assert len(podgangs) == 2 * len(self.workloads)
+        assert {name: outcome for name, (outcome, _) in found.items()} == {
+            podgang["metadata"]["name"]: "continues" for podgang in podgangs
+        }
 
     def migrate(self, play_next: PlayNext) -> None:
         """Replace the operator."""

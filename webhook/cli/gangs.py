@@ -146,7 +146,7 @@ def give_back(
     removed from them, which the earlier release does.
 
     A gang whose PodGang Grove has renamed cannot go back, because the earlier release would make objects under the new
-    name. It is listed, and has to be recreated.
+    name. It is listed, and has to be recreated. So is a gang whose objects cannot be written now.
 
     Exit code 1 if a gang cannot go back, 3 if a gang could not be reconciled or the cluster could not be read.
 
@@ -162,13 +162,19 @@ def give_back(
     configure()
     reconciler = Reconciler(settings, find(kubeconfig, context), dry_run=dry_run, give_back=True)
     asyncio.run(reconciler.once())
+    left = [] if dry_run else reconciler.following.owned_by_sets()
+    for podgang in left:
+        typer.echo(
+            f"PodGang {podgang.namespace}/{podgang.name}: its objects still belong to its PodCliqueSet; "
+            "`rollcall gangs` says why they are not written"
+        )
     renamed = reconciler.following.renamed()
     for podgang in renamed:
         typer.echo(
             f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its "
             f"PodCliqueSet {podgang.owner.name} once the earlier release runs"
         )
-    if renamed:
+    if left or renamed:
         raise typer.Exit(REFUSED)
 
 

@@ -146,8 +146,22 @@ class ClusterView:
 
     def renamed(self) -> list[PodGang]:
         """The PodGangs whose objects have another name. Raises as `gang` does."""
+        return [podgang for podgang in self._podgangs() if podgang.gang != podgang.name]
+
+    def owned_by_sets(self) -> list[PodGang]:
+        """The PodGangs whose objects have their name and belong to a PodCliqueSet. Raises as `gang` does."""
+        return [
+            podgang
+            for podgang in self._podgangs()
+            if any(
+                one.moved and one.gang == one.podgang == podgang.name
+                for one in self.stores.holding(podgang.namespace, (member.name for member in podgang.members))
+            )
+        ]
+
+    def _podgangs(self) -> Iterator[PodGang]:
         known = (self.gang(key) for key in sorted(self.gangs) if key.kind == POD_GANG)
-        return [podgang for podgang in known if podgang is not None and podgang.gang != podgang.name]
+        return (podgang for podgang in known if podgang is not None)
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it

@@ -45,7 +45,7 @@ class ClusterFacts:
     # Rollcall's gang objects of PodGangs, of every enabled scheduler. Only known in a cluster.
     gang_objects: GangObjects | None = None
     # The kinds of these that the cluster serves and that are not read now.
-    unread_gang_kinds: frozenset[Api] = frozenset()
+    unread_gang_kinds: frozenset[Api] | None = None
     # The PodGangs that have a pod on a node. In a cluster this is read on demand: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.

@@ -87,8 +87,12 @@ class GangReconciler:
         metrics: Metrics,
         stage: Callable[[PodGang], Awaitable[Stage]],
         known: Known,
+        *,
+        opens: bool,
     ) -> None:
-        """`stage` returns the stage of a gang; it is called if a change of its shape depends on that."""
+        """`stage` returns the stage of a gang; it is called if a change of its shape depends on that. With
+        `opens`, pods whose gang objects exist lose their gate.
+        """
         self._settings = settings
         self._live = live
         self._stores = stores
@@ -97,8 +101,7 @@ class GangReconciler:
         self._metrics = metrics
         self._stage = stage
         self._known = known
-        # Whether any scheduler's pods have the gate.
-        self._gated = any(profile.gate for profile in settings.profiles.values())
+        self._opens = opens
 
     async def reconcile(self, key: GangKey) -> float | None:
         """Reconcile a gang. Returns the seconds after which to check again; None means not before a change.
@@ -189,7 +192,7 @@ class GangReconciler:
 
         All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
         """
-        pods = self._known.pods_of(podgang) if self._gated else None
+        pods = self._known.pods_of(podgang) if self._opens else None
         if pods is None:
             return
         due = releasable(podgang, pods)

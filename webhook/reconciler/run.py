@@ -69,7 +69,7 @@ class Reconciler:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease. With
-        `give_back` the gang objects are made as releases up to 0.3.0 expect them.
+        `give_back` the gang objects are made as releases up to 0.3.0 expect them, and no pod is changed or deleted.
         `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
@@ -97,7 +97,7 @@ class Reconciler:
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
-        self._gated = any(profile.gate for profile in settings.profiles.values())
+        self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(
             settings,
             self.following.live,
@@ -107,8 +107,9 @@ class Reconciler:
             self.metrics,
             Stages(client, self.following.controllers).of,
             self.following,
+            opens=self._gated,
         )
-        deleted = settings.deleted_escapes
+        deleted = () if give_back else settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
         self.health = HealthWatch(
             self.following.health, self.following.gang, events, self.metrics, self.leads, deletion

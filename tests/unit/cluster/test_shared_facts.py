@@ -108,7 +108,7 @@ async def test_a_kind_that_is_no_longer_served_takes_only_its_objects_along() ->
 async def test_a_watch_that_fails_takes_only_its_objects_along_until_it_is_restarted() -> None:
     cluster = world()
     faults, dropped = [ValueError("unexpected")], list[list[str] | None]()
-    unread: list[frozenset[Api]] = []
+    unread: list[frozenset[Api] | None] = []
 
     def touched(projection: Projection, key: Any) -> None:
         if key[2] == "volcano-1" and faults:
@@ -123,7 +123,7 @@ async def test_a_watch_that_fails_takes_only_its_objects_along_until_it_is_resta
         await until(lambda: not faults and gangs(live) == ["kai-0", "volcano-0", "volcano-1"])
         assert len(dropped) == 2, "volcano-0 was dropped with the watch, and read again"
         assert all("kai-0" in (found or []) for found in dropped)
-        assert unread[-1] == {VOLCANO}, "until its objects are read again"
+        assert unread[-1] == frozenset({VOLCANO}), "until its objects are read again"
         assert live.facts.unread_gang_kinds == frozenset()
 
 

@@ -1,0 +1,62 @@
+"""`rollcall gangs give-back`, against a simulated cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cli.test_gangs import CONFIG, GATE, pod, quiet
+from tests.unit.reconciler.cluster import PODS, WritableWorld
+from tests.unit.reconciler.grove import put_pods
+from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, world
+from tests.unit.reconciler.test_renamed_gangs import SET_OWNS, object_of
+
+__all__ = ["quiet"]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
+    """A cluster in the place of the network: a gang of one member, whose object its PodCliqueSet owns."""
+    found = world("demo-0-a")
+    found.put(GROUPS, object_of("demo-0-a", ownerReferences=[SET_OWNS]))
+    answer_for_the_cluster(found, monkeypatch)
+    return found
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(CONFIG)
+    return f"--config={file}"
+
+
+def owner(cluster: WritableWorld) -> str:
+    found = cluster.get(GROUPS, "team-a", "demo-0-a")
+    assert found is not None
+    return str(found["metadata"]["ownerReferences"][0]["kind"])
+
+
+def test_podgangs_own_their_objects_again_and_no_pod_is_changed(
+    rollcall: Run, cluster: WritableWorld, config: str
+) -> None:
+    put_pods(cluster, pod("one", GATE), pod("two", GATE))
+    assert rollcall("gangs", "give-back", config) == (0, "", "")
+    assert owner(cluster) == "PodGang"
+    assert [path for _, path in cluster.writes if path.startswith(PODS) or "/pods/" in path] == []
+
+
+def test_a_gang_that_cannot_be_written_is_named(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+    podgang = cluster.get(GANGS, "team-a", "demo-0")
+    assert podgang is not None
+    constraint = {"packConstraint": {"required": "example.com/rack"}}
+    group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
+    podgang["spec"]["topologyConstraintGroupConfigs"] = [group]
+    ran = rollcall("gangs", "give-back", config)
+    assert (ran.code, ran.out) == (
+        1,
+        "PodGang team-a/demo-0: its objects still belong to its PodCliqueSet; `rollcall gangs` says why they are not "
+        "written\n",
+    )
+    assert owner(cluster) == "PodCliqueSet"
