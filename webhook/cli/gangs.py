@@ -162,13 +162,13 @@ def give_back(
     configure()
     reconciler = Reconciler(settings, find(kubeconfig, context), dry_run=dry_run, give_back=True)
     asyncio.run(reconciler.once())
-    left = [] if dry_run else reconciler.following.owned_by_sets()
+    left = [] if dry_run else reconciler.following.podgangs.owned_by_sets()
     for podgang in left:
         typer.echo(
             f"PodGang {podgang.namespace}/{podgang.name}: its objects still belong to its PodCliqueSet; "
             "`rollcall gangs` says why they are not written"
         )
-    renamed = reconciler.following.renamed()
+    renamed = reconciler.following.podgangs.renamed()
     for podgang in renamed:
         typer.echo(
             f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its "

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import httpx
 
-from webhook.backends.base import PodChanges
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
-from webhook.config.settings import Profile, Settings
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
-from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
-from webhook.gangs.plan import is_elsewhere, recorded
+from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
+from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
@@ -34,17 +32,16 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Api, ObjectKey, Record
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
-from webhook.model.living_gang import living_gang, of_set
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN, POD_CLIQUES
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
+from webhook.model.workloads.podgang import PodGang
 from webhook.telemetry.logs import log
 
 # The parts of the facts that the translation of a gang reads, besides the gang and its workload.
@@ -76,7 +73,6 @@ class ClusterView:
     ) -> None:
         """With `give_back` PodGangs are to own their gang objects again."""
         self.client = Client(access, transport)
-        self._give_back = give_back
         self._settings = settings
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
@@ -89,6 +85,7 @@ class ClusterView:
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods = GangPods(self.client, pods_changed)
         self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
+        self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
@@ -96,8 +93,7 @@ class ClusterView:
     @property
     def gangs(self) -> list[GangKey]:
         """All known gangs."""
-        store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        return [*(() if store is None else (GangKey(*key) for key in store.objects)), *self.opted_in.gangs]
+        return [*self.podgangs.keys, *self.opted_in.gangs]
 
     @property
     def serves_gangs(self) -> bool:
@@ -108,97 +104,11 @@ class ClusterView:
         """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
         if key.kind in GANG_WORKLOADS:
             return self.opted_in.gang(key)
-        found = self._podgang(key.namespace, key.name)
-        return None if found is None else self._named(PodGang(found))
-
-    def _named(self, podgang: PodGang) -> PodGang:
-        """The PodGang with the name of its gang. Raises `FactsUnavailable`."""
-        facts, record = self.live.facts, recorded(podgang, self.live.facts)
-        profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
-        key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
-        known = Known(
-            of_set(
-                self.stores.holding(podgang.namespace, (member.name for member in podgang.members)),
-                None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
-            ),
-            lambda: self._living(podgang),
-            None if record is None or profile is None else partial(_prepared, profile, record, facts),
-            facts,
-            lambda: self._workload_of(key),
-            self._give_back,
-        )
-        return gang_of(podgang.raw, known)
-
-    def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
-        """A PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
-        if not self._workloads.filled:
-            # Without it the gang would get another name, and keep that.
-            raise FactsUnavailable("the PodCliqueSets are not read yet")
-        found = self._workloads.get(key)
-        return None if found is None else PodCliqueSet(found)
-
-    def _living(self, podgang: PodGang) -> Sequence[GangPod]:
-        """The pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
-        found = self.roster_of(podgang)
-        if found is None:
-            raise FactsUnavailable("the pods of the gangs are not read yet")
-        return [*found.members, *found.unnamed]
-
-    def renamed(self) -> list[PodGang]:
-        """The PodGangs whose objects have another name. Raises as `gang` does."""
-        return [podgang for podgang in self._podgangs() if podgang.gang != podgang.name]
-
-    def owned_by_sets(self) -> list[PodGang]:
-        """The PodGangs whose objects have their name and belong to a PodCliqueSet. Raises as `gang` does."""
-        return [
-            podgang
-            for podgang in self._podgangs()
-            if any(
-                one.moved and one.gang == one.podgang == podgang.name
-                for one in self.stores.holding(podgang.namespace, (member.name for member in podgang.members))
-            )
-        ]
-
-    def _podgangs(self) -> Iterator[PodGang]:
-        known = (self.gang(key) for key in sorted(self.gangs) if key.kind == POD_GANG)
-        return (podgang for podgang in known if podgang is not None)
+        return self.podgangs.gang(key)
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
-        """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
-        is in no other gang. Grove may just be renaming it. Raises `FactsUnavailable`.
-        """
-        podgangs = self.stores.by_kind.get(POD_GANGS.resource.api)
-        if podgangs is None or not podgangs.filled or not self._pods.filled:
-            raise FactsUnavailable("the PodGangs and the pods of the gangs are not read yet")
-        if not all(self._pods.controllers.is_read(kind) for kind in OF_GROVE):
-            # What is not served may only be installed again.
-            raise FactsUnavailable("the PodCliques are not read, or not served now")
-        return bool(self._pods.of(key)) or any(
-            self._is_left(member, gang.gang, key.namespace, owner)
-            for live in objects
-            if (owner := controller_in(live["metadata"])) is not None and (gang := living_gang(live)) is not None
-            for member in gang.members
-        )
-
-    def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
-        """Whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A gang
-        whose PodGang is missing too is no other gang: Grove may be renaming both.
-        """
-        replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
-        known = (self.live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
-        if not self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or ""):
-            return False
-        needed = 1 if known is None else sum(1 for _ in known.entries_with(podclique))
-        others = {
-            one.gang
-            for one in self.stores.holding(namespace, [podclique])
-            if one.gang != gang and self._podgang(namespace, one.podgang) is not None
-        }
-        return len(others) < needed
-
-    def _podgang(self, namespace: str, name: str) -> Manifest | None:
-        store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        return None if store is None else store.objects.get((namespace, name))
+        """Whether the gang objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
+        return self.podgangs.is_needed(key, objects)
 
     def workload_uid(self, key: GangKey) -> str | None:
         """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
@@ -375,11 +285,6 @@ class ClusterView:
             self._gang_changed(key)
         self._held_changed()
         self._all_changed()
-
-
-def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
-    """What preparation would write on a pod of a PodGang if its gang had that name. Raises `FactsUnavailable`."""
-    return profile.backend.prepare_pod(profile.member(pod.namespace, gang, pod.podclique, record, facts))
 
 
 def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:

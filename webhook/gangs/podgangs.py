@@ -1,0 +1,159 @@
+"""The PodGangs of a cluster: each with the name of its gang, and whether the objects of a missing one are still needed.
+
+Grove deletes a PodGang to give it another name while its pods run, and also when it was scaled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from webhook.backends.base import PodChanges
+from webhook.cluster.facts import LiveFacts
+from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable
+from webhook.gangs.identity import Known, gang_of
+from webhook.gangs.key import GangKey, key_of_gang
+from webhook.gangs.plan import recorded
+from webhook.gangs.pod import GangPod
+from webhook.gangs.pods import GangPods
+from webhook.gangs.stored_workloads import StoredWorkloads
+from webhook.gangs.stores import Stores
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import ObjectKey, Record
+from webhook.model.living_gang import living_gang, of_set
+from webhook.model.projections import POD_GANGS
+from webhook.model.reading import Manifest
+from webhook.model.workloads.pod_controllers import OF_GROVE, POD_CLIQUES
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
+
+
+class PodGangs:
+    """The PodGangs among the objects of `stores`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        live: LiveFacts,
+        stores: Stores,
+        pods: GangPods,
+        workloads: StoredWorkloads,
+        *,
+        give_back: bool,
+    ) -> None:
+        """With `give_back` PodGangs are to own their gang objects again."""
+        self._settings = settings
+        self._live = live
+        self._stores = stores
+        self._pods = pods
+        self._workloads = workloads
+        self._give_back = give_back
+
+    @property
+    def keys(self) -> list[GangKey]:
+        """The PodGangs that exist."""
+        store = self._stores.by_kind.get(POD_GANGS.resource.api)
+        return [] if store is None else [GangKey(*key) for key in store.objects]
+
+    def gang(self, key: GangKey) -> PodGang | None:
+        """A PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name is not
+        known yet.
+        """
+        found = self._stored(key.namespace, key.name)
+        return None if found is None else self._named(PodGang(found))
+
+    def renamed(self) -> list[PodGang]:
+        """The PodGangs whose objects have another name. Raises as `gang` does."""
+        return [podgang for podgang in self._podgangs() if podgang.gang != podgang.name]
+
+    def owned_by_sets(self) -> list[PodGang]:
+        """The PodGangs whose objects have their name and belong to a PodCliqueSet. Raises as `gang` does."""
+        return [
+            podgang
+            for podgang in self._podgangs()
+            if any(
+                one.moved and one.gang == one.podgang == podgang.name
+                for one in self._stores.holding(podgang.namespace, (member.name for member in podgang.members))
+            )
+        ]
+
+    def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
+        """Whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a PodClique of it
+        is in no other gang. Grove may just be renaming it. Raises `FactsUnavailable`.
+        """
+        podgangs = self._stores.by_kind.get(POD_GANGS.resource.api)
+        if podgangs is None or not podgangs.filled or not self._pods.filled:
+            raise FactsUnavailable("the PodGangs and the pods of the gangs are not read yet")
+        if not all(self._pods.controllers.is_read(kind) for kind in OF_GROVE):
+            # What is not served may only be installed again.
+            raise FactsUnavailable("the PodCliques are not read, or not served now")
+        return bool(self._pods.of(key)) or any(
+            self._is_left(member, gang.gang, key.namespace, owner)
+            for live in objects
+            if (owner := controller_in(live["metadata"])) is not None and (gang := living_gang(live)) is not None
+            for member in gang.members
+        )
+
+    def _podgangs(self) -> Iterator[PodGang]:
+        known = (self.gang(key) for key in sorted(self.keys))
+        return (podgang for podgang in known if podgang is not None)
+
+    def _named(self, podgang: PodGang) -> PodGang:
+        """The PodGang with the name of its gang. Raises `FactsUnavailable`."""
+        facts, record = self._live.facts, recorded(podgang, self._live.facts)
+        profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
+        key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
+        known = Known(
+            of_set(
+                self._stores.holding(podgang.namespace, (member.name for member in podgang.members)),
+                None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
+            ),
+            lambda: self._living(podgang),
+            None if record is None or profile is None else partial(_prepared, profile, record, facts),
+            facts,
+            lambda: self._workload_of(key),
+            self._give_back,
+        )
+        return gang_of(podgang.raw, known)
+
+    def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
+        """A PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
+        if not self._workloads.filled:
+            # Without it the gang would get another name, and keep that.
+            raise FactsUnavailable("the PodCliqueSets are not read yet")
+        found = self._workloads.get(key)
+        return None if found is None else PodCliqueSet(found)
+
+    def _living(self, podgang: PodGang) -> Sequence[GangPod]:
+        """The pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
+        if not self._pods.filled:
+            raise FactsUnavailable("the pods of the gangs are not read yet")
+        found = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
+        return [*found.members, *found.unnamed]
+
+    def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
+        """Whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A gang
+        whose PodGang is missing too is no other gang: Grove may be renaming both.
+        """
+        replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
+        known = (self._live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
+        if not self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or ""):
+            return False
+        needed = 1 if known is None else sum(1 for _ in known.entries_with(podclique))
+        others = {
+            one.gang
+            for one in self._stores.holding(namespace, [podclique])
+            if one.gang != gang and self._stored(namespace, one.podgang) is not None
+        }
+        return len(others) < needed
+
+    def _stored(self, namespace: str, name: str) -> Manifest | None:
+        store = self._stores.by_kind.get(POD_GANGS.resource.api)
+        return None if store is None else store.objects.get((namespace, name))
+
+
+def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
+    """What preparation would write on a pod of a PodGang if its gang had that name. Raises `FactsUnavailable`."""
+    return profile.backend.prepare_pod(profile.member(pod.namespace, gang, pod.podclique, record, facts))
