@@ -90,7 +90,7 @@ def test_the_plan_says_what_the_migration_does(
     assert outcomes(plan, namespace) == {
         "old-0": ("would be stranded", "grove/podgangs-deleted"),
         "kept-0": ("continues", "grove/podgangs-replaced"),
-        "groves-0": ("unknown", "grove/own-backend"),
+        "groves-0": ("must be re-created", "grove/own-backend"),
         "empty-0": ("unknown", "grove/scaled-to-zero"),
     }
     products = [one["product"] for one in plan["order"]]

@@ -54,7 +54,7 @@ SEEN = [
     ("grove/podgangs-deleted", "v0.1.0-alpha.12", "would be stranded"),
     ("grove/podgangs-deleted", "v0.1.0-alpha.13", "would be stranded"),
     ("grove/podgangs-replaced", "v0.1.0-alpha.13", "continues"),
-    ("grove/own-backend", "v0.1.0-alpha.13", "unknown"),
+    ("grove/own-backend", "v0.1.0-alpha.13", "must be re-created"),
     ("kubernetes/workload-v1alpha1", "1.35", "continues"),
     ("kubernetes/workload-v1alpha1", "1.36", "must be re-created"),
     ("kubernetes/workload-v1alpha1", "1.37", "must be re-created"),

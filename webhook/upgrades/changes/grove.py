@@ -1,7 +1,7 @@
 """Releases of Grove's operator. From v0.1.0-alpha.12 on PodGangs are named by epochs and listed in PodGangMaps.
 
 The migration of living sets was seen with the operator built from pull request 778, on kube-scheduler 1.35 to 1.37,
-koord-scheduler 1.8 and KAI 0.16.8: the old PodGangs are deleted before the new ones are created.
+koord-scheduler 1.8, KAI 0.16.8 and Volcano 1.15.1: the old PodGangs are deleted before the new ones are created.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _is_incomplete(one: PresentGang, cluster: Cluster) -> bool:
 
 
 def _is_groves(one: PresentGang, cluster: Cluster) -> bool:
-    return _migrates(one, cluster) and one.writer is Writer.GROVE and one.pods > 0
+    """Whether Grove replaces the PodGang of pods whose PodGroup its own backend made, or KAI's podgrouper."""
+    theirs = one.writer is Writer.GROVE or (one.writer is Writer.SCHEDULER and one.scheduler == KAI)
+    return _migrates(one, cluster) and theirs and one.pods > 0
 
 
 def _is_groves_on_kai(one: PresentGang, cluster: Cluster) -> bool:
@@ -106,11 +108,12 @@ CHANGES = (
         "grove/own-backend",
         Product.GROVE,
         _is_groves,
-        Outcome.UNKNOWN,
+        Outcome.RECREATE,
         since=_MAPS,
-        why="Grove's own backend writes the PodGroup, under the PodGang's name. Grove renames the PodGang, and its "
-        "running pods keep the annotation with the old name. Whether a replaced pod starts is not verified",
-        before="try the upgrade with a set of this kind first",
+        why="Grove's own backend writes the PodGroup under the PodGang's new name, and the running pods keep the "
+        "annotation with the old one, so the first pod that is replaced is alone in its group and waits for ever",
+        before="delete the PodCliqueSet",
+        after="create the PodCliqueSet again",
         source=_SOURCE,
         hit=Example(_ALPHA_13, _GROVES),
         spared=Example(_ALPHA_13, _NEW),
