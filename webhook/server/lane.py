@@ -40,7 +40,8 @@ class Turn:
         self.caller = caller
         self.size = size
         self.due = perf_counter() + size / _BYTES_A_SECOND
-        self.begun = asyncio.get_running_loop().create_future()
+        # True when the turn begins; False if it never will.
+        self.begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.stopped = False
         self.clear: Callable[[], None] | None = None
         self._thread = thread
@@ -113,6 +114,9 @@ class Lane:
             gone.cancel()
             turn.stopped = True
             self._leave(turn)
+            # An error refers to this frame and to those of the callers, which hold the body. If this frame referred to
+            # the error, all would be kept until the garbage collector runs, although the body is no longer charged.
+            del result, awaited
 
     async def _hold(
         self,
@@ -124,13 +128,13 @@ class Lane:
         """Wait for the turn, run the work, and pass the turn on."""
         entered = perf_counter()
         try:
-            await turn.begun
-            self._metrics.waited.observe(perf_counter() - entered)
-            await self._work(turn, work, result)
-        except (Overloaded, Stopped) as error:
-            _fail(result, error)
+            if await turn.begun:
+                self._metrics.waited.observe(perf_counter() - entered)
+                await self._work(turn, work, result)
+            else:
+                _fail(result, Overloaded(self._too_many))
         finally:
-            if turn.begun.done() and not turn.begun.cancelled() and turn.begun.exception() is None:
+            if turn.begun.done() and not turn.begun.cancelled() and turn.begun.result():
                 self._next()
             done()
 
@@ -140,19 +144,24 @@ class Lane:
         try:
             found = await work(turn)
         except Exception as error:  # noqa: BLE001 - the caller gets any error
-            # The frames refer to decoded values, and the result refers to the frames.
-            clear_frames(error.__traceback__)
-            _fail(result, error)
+            # The frames refer to decoded values, and the result refers to the frames. This one is still running: it is
+            # left out, because it refers to the result.
+            trace = error.__traceback__
+            clear_frames(trace)
+            _fail(result, error.with_traceback(trace and trace.tb_next))
+            del trace
         else:
             if not result.done():
                 result.set_result(found)
         if turn.clear is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, turn.clear)
+            # It refers to the turn.
+            turn.clear = None
 
     def _enqueue(self, turn: Turn) -> None:
         if not self._busy:
             self._busy = True
-            turn.begun.set_result(None)
+            turn.begun.set_result(True)
             return
         while not turn.begun.done() and self._full(turn):
             self._make_room(turn)
@@ -172,7 +181,7 @@ class Lane:
         away = turn if len(own) >= len(self._waiting[longest]) and last.due <= turn.due else last
         self._leave(away)
         self._metrics.dropped[Dropped.FULL].inc()
-        away.begun.set_exception(Overloaded(self._too_many))
+        away.begun.set_result(False)
 
     def _next(self) -> None:
         if not self._waiting:
@@ -184,7 +193,7 @@ class Lane:
         if turns:
             # The caller goes behind all others.
             self._waiting[caller] = turns
-        turn.begun.set_result(None)
+        turn.begun.set_result(True)
 
     def _leave(self, turn: Turn) -> None:
         """Remove `turn` from the queue."""
@@ -198,7 +207,7 @@ class Lane:
         else:
             del self._waiting[turn.caller]
         if not turn.begun.done() and turn.stopped:
-            turn.begun.set_exception(Stopped("no caller waits for the answer any more"))
+            turn.begun.set_result(False)
 
     def _length(self) -> int:
         return sum(map(len, self._waiting.values()))
