@@ -106,6 +106,13 @@ class TooManyValues(TooLarge):
         InputError.__init__(self, "", f"the body has more than {most} brackets and strings; send a smaller object")
 
 
+class TooManyParts(TooLarge):
+    """The list at `path` of a workload has `number` entries, more than the `most` that are judged."""
+
+    def __init__(self, path: str, number: int, most: int) -> None:
+        InputError.__init__(self, "", f"{path} has {number} entries, and at most {most} are judged; split the object")
+
+
 class CertificateError(RollcallError):
     """A certificate or key cannot be loaded, or cannot be written to the requested place."""
 

@@ -72,6 +72,17 @@ def largest_set(size: int = LEGAL_BYTES, *, denied: bool = False) -> bytes:
     return _review(new, old)
 
 
+def empty_jobs(jobs: int = 100_000) -> bytes:
+    """A JobSet of so many replicated Jobs that are empty objects: the body is small, and judging it would not be."""
+    manifest = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "x", "namespace": "default", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}},
+        "spec": {"replicatedJobs": [{}] * jobs},
+    }
+    return _review(manifest)
+
+
 def ordinary(name: str = "ordinary") -> bytes:
     """A small set that is fine."""
     return _review(_pod_clique_set(name, [_clique("leader"), _clique("worker")]))
@@ -94,7 +105,8 @@ def _pod_clique_set(name: str, cliques: list[Manifest], *, groups: list[Manifest
 
 
 def _review(manifest: Manifest, old: Manifest | None = None) -> bytes:
-    kind = {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"}
+    group, _, version = manifest["apiVersion"].partition("/")
+    kind = {"group": group, "version": version, "kind": manifest["kind"]}
     request = {
         "uid": "00000000-0000-4000-8000-000000000000",
         "kind": kind,

@@ -22,6 +22,7 @@ BODIES = {
     "25 YAML documents of aliases to explain": ("/capabilities", objects.alias_documents),
     "7 MB of empty lists in an AdmissionReview": ("/validate", lambda: objects.json_of_empty_lists(7_300_000)),
     "an update of 3 MB": ("/validate", objects.largest_set),
+    "a JobSet of 100,000 empty Jobs": ("/mutate", objects.empty_jobs),
 }
 
 

@@ -17,6 +17,7 @@ from webhook.admission.gang_object import rewritten, validate_object
 from webhook.admission.opted_in import OptedInWorkloads
 from webhook.admission.pod import mutate_pod, validate_pod
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
+from webhook.admission.size import require_few_parts
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import SHAPE_BOUND, Settings
 from webhook.model import grove
@@ -41,10 +42,13 @@ _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 
 
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return whether the object may be stored. Raises `FactsUnavailable` if the workload of a pod could not be read."""
+    """Return whether the object may be stored. Raises `TooManyParts`, and `FactsUnavailable` if the workload of a pod
+    could not be read.
+    """
     try:
         if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
+        require_few_parts(request)
         if (workloads := WORKLOADS.get(request.kind[::2])) is not None:
             return workloads.validate(request, facts, settings)
         if request.kind[::2] == POD and request.operation == "CREATE":
@@ -59,13 +63,14 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
     `request.object`.
 
     Never refuses: `validate` does that, on the result of the mutation. Raises `FactsUnavailable` if the workload of a
-    pod could not be read.
+    pod could not be read, and `TooManyParts`.
     """
     try:
         # A manifest may set its own deletionTimestamp at CREATE. The API server drops it, but only after mutation. It
         # must not be a way to avoid the record.
         if _passes(request) or _leaving(request):
             return ALLOWED
+        require_few_parts(request)
         if (workloads := WORKLOADS.get(request.kind[::2])) is not None:
             return workloads.mutate(request, facts, settings)
         if request.kind[::2] == POD and request.operation == "CREATE":

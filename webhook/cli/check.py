@@ -25,7 +25,7 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
-from webhook.errors import InputError, ReviewError
+from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.findings import Action, Finding, shown
 from webhook.offline.judgement import judge
 from webhook.offline.report import Place, Report
@@ -67,7 +67,7 @@ def check(
     for document in documents:
         try:
             report.add(document, judge(document.manifest, known, settings))
-        except ReviewError as error:
+        except (ReviewError, TooLarge) as error:
             unreadable.append(InputError(document.source, str(error), document.line, 1))
     if output is Format.JSON:
         errors = [str(error) for error in unreadable]

@@ -31,7 +31,7 @@ from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_jso
 from webhook.cli.svg import drawing
 from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
-from webhook.errors import InputError, ReviewError
+from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration
@@ -131,7 +131,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     for document in documents:
         try:
             explained = list(explain_document(document.manifest, known, settings))
-        except ReviewError as error:
+        except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]
     trees = trees_in(documents)
