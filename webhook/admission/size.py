@@ -1,5 +1,5 @@
-"""The largest workloads that are judged. Rules keep some kilobytes for each part, and a tenant may send a hundred thousand
-in a small body. No API server can store that many, but it asks the webhook first.
+"""The largest workloads that are judged. Rules keep some kilobytes for each part, and a tenant may send a hundred
+thousand in a small body. No API server can store that many, but it asks the webhook first.
 """
 
 from __future__ import annotations

@@ -320,6 +320,12 @@ class Backend(ABC, Generic[S]):
         """
         return desired
 
+    def restore(self, desired: Manifest, present: Mapping[str, int]) -> Manifest:
+        """`desired`, a gang object that was lost while its gang ran, as it is created again. `present` is how many pods
+        on nodes are in the gang, by member; the others have another group. `desired` is not changed.
+        """
+        return desired
+
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         """The changes from `live` to `desired` that must not simply be written over a gang that has pods; None if all
         of them may be written.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.backends.kai.keys import LABEL_QUEUE
 from webhook.backends.kube.generation import Generation
 from webhook.doctor.gates import pod_field
 from webhook.doctor.parts import NAMESPACES
@@ -29,7 +30,12 @@ def refused_set(namespace: str) -> Manifest:
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
-        "metadata": {"name": NAME, "namespace": namespace, "labels": {SCHEDULER_LABEL: _NO_SCHEDULER}},
+        # Grove's own backend for KAI refuses a set without a queue. It does not look for the queue.
+        "metadata": {
+            "name": NAME,
+            "namespace": namespace,
+            "labels": {SCHEDULER_LABEL: _NO_SCHEDULER, LABEL_QUEUE: NAME},
+        },
         "spec": {"replicas": 1, "template": {"cliques": [{"name": "worker", "spec": spec}]}},
     }
 

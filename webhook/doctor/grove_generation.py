@@ -22,7 +22,7 @@ from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.version import Version
-from webhook.model.workloads.podgang import controller_in
+from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
 
 _MAPS = POD_GANG_MAPS.resource.api
 # The first release of Rollcall whose gang objects outlive the PodGang that Grove deletes.
@@ -203,10 +203,18 @@ def two_writers(snapshot: Snapshot) -> Symptoms:
     reconcile).
     """
     grove_s = _grove_s(snapshot)
+    # After a change of the writer nobody changes the label of Rollcall's objects when Grove renames the PodGang.
+    sets = {
+        (key[0], str(labels_of(raw).get(grove.LABEL_PART_OF)))
+        for raw in snapshot.all(POD_GANGS)
+        if (key := key_of(raw)) in grove_s
+    }
     both: dict[str, set[str]] = {}
     for raw in _objects(snapshot):
         where, podgang = key_of(raw)[0], str(labels_of(raw).get(grove.LABEL_PODGANG))
-        if (where, podgang) in grove_s:
+        owner = controller_in(mapping(raw.get("metadata")))
+        of_set = owner is not None and is_pod_clique_set(owner) and (where, owner.name) in sets
+        if of_set or (where, podgang) in grove_s:
             both.setdefault(where, set()).add(podgang)
     for where, names in sorted(both.items()):
         yield Symptom(

@@ -20,7 +20,7 @@ from webhook.gangs.differences import first_difference, in_step, left_behind, ot
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
 from webhook.gangs.leaving_objects import leaving
-from webhook.gangs.plan import Plan, SkipReason, plan, recorded
+from webhook.gangs.plan import Plan, SkipReason, is_groves, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.rule_reasons import rule_reasons
@@ -242,8 +242,8 @@ def _is_hindered(podgang: PodGang) -> bool:
 
 
 def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
-    if profile is None or record is None or _is_hindered(seen.podgang):
-        # Pods of a workload without a record are not prepared, so they lack nothing.
+    if profile is None or record is None or _is_hindered(seen.podgang) or is_groves(seen.podgang):
+        # Pods of a workload without a record are not prepared, so they lack nothing. Grove prepares its own.
         return ()
     found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.roster.members if pod.counts)
     return tuple(one for one in found if one is not None)

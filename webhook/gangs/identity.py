@@ -7,6 +7,7 @@ without the other pods: `webhook.model.living_gang.gang_joined`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,10 +23,13 @@ from webhook.model.workloads.podgang import PodGang
 
 
 class Named(NamedTuple):
-    """The name of a gang. `settled` means that a pod on a node has it, so its objects have to stay."""
+    """The name of a gang. `settled` means that a pod on a node has it, so its objects have to stay. `present` is how
+    many pods on nodes have it, by member, if these are fewer than a member needs.
+    """
 
     gang: str
     settled: bool = False
+    present: Mapping[str, int] | None = None
 
 
 class Known(NamedTuple):
@@ -51,7 +55,8 @@ def gang_of(raw: Manifest, known: Known) -> PodGang:
     named = _named(podgang, known)
     own = (one for one in known.holders if (one.gang, one.podgang) == (named.gang, podgang.name))
     owns = known.give_back or any(one.given_back for one in own)
-    return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns, divided=_divided(podgang, named.gang, known))
+    divided = _divided(podgang, named.gang, known)
+    return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns, divided=divided, present=named.present)
 
 
 def _named(podgang: PodGang, known: Known) -> Named:
@@ -70,9 +75,18 @@ def _named(podgang: PodGang, known: Known) -> Named:
     for pod in pods:
         candidates = dict.fromkeys((joined or podgang.name, podgang.name, *_earlier(pod, workload)))
         found = next((gang for gang in candidates if _is_in(pod, gang, known.prepared)), None)
+        if found is not None and pod.node is not None:
+            return Named(found, True, _present(podgang, pods, found, known.prepared))
         if found is not None:
-            return Named(found, settled=pod.node is not None)
+            return Named(found)
     return Named(joined or podgang.name)
+
+
+def _present(
+    podgang: PodGang, pods: Sequence[GangPod], gang: str, prepared: Callable[[GangPod, str], PodChanges]
+) -> Mapping[str, int] | None:
+    found = Counter(pod.podclique for pod in pods if pod.node is not None and _is_in(pod, gang, prepared))
+    return found if any(found[member.name] < member.min_replicas for member in podgang.members) else None
 
 
 def _divided(podgang: PodGang, gang: str, known: Known) -> frozenset[str]:

@@ -76,7 +76,7 @@ def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Profil
     if not isinstance(podgang, OptedInGang):
         if podgang.labels.get(EXTERNAL_LABEL) == "true":
             return SkipReason.EXTERNAL
-        if podgang.labels.get(grove.LABEL_SCHEDULER) in grove.WRITERS:
+        if is_groves(podgang):
             return SkipReason.GROVE
     record = _known_record(podgang, facts)
     if record.scheduler is None:
@@ -86,6 +86,11 @@ def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Profil
         return SkipReason.NO_PROFILE
     skipped = _of_workload(podgang, profile) if isinstance(podgang, OptedInGang) else None
     return skipped or profile
+
+
+def is_groves(podgang: PodGang) -> bool:
+    """Whether Grove's own backend prepares the pods of a PodGang, and writes its gang objects."""
+    return podgang.labels.get(grove.LABEL_SCHEDULER) in grove.WRITERS
 
 
 def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:

@@ -23,6 +23,8 @@ DIVIDED_ANNOTATION = "rollcall.dev/divided"
 # On a gang object that its PodGang owns again, for a release up to 0.3.0: no later release takes it over while it has
 # this annotation. The earlier release removes the annotation when it writes the object.
 GIVEN_BACK_ANNOTATION = "rollcall.dev/given-back"
+# On a gang object that was lost while its gang ran, and created again with minimums that the pods on nodes meet.
+RESTORED_ANNOTATION = "rollcall.dev/restored"
 # The value of app.kubernetes.io/managed-by: apply and prune touch only objects with this label.
 MANAGED_BY_ROLLCALL = "rollcall"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.backends.base import Frozen, Stage
@@ -204,7 +204,7 @@ class GangReconciler:
                     raise error
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
-        wanted = self._wanted(planned)
+        wanted = self._wanted(planned, podgang.present)
         for one in wanted:
             if one.live is None:
                 continue
@@ -232,15 +232,19 @@ class GangReconciler:
         self._events.well(podgang)
         return ("written" if any(written) or pruned else "inStep"), None
 
-    def _wanted(self, planned: Plan) -> list[_Wanted]:
+    def _wanted(self, planned: Plan, present: Mapping[str, int] | None) -> list[_Wanted]:
+        """The objects of a gang; `present` is how many pods on nodes are in it, by member, if some are not."""
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
         found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
         settled = backend.settle(planned.objects, [live for live in found if live is not None])
-        return [
-            _Wanted(store, to_apply(backend.adopt(desired, live)), live)
-            for store, desired, live in zip(stores, settled, found, strict=True)
-        ]
+        wanted = []
+        for store, desired, live in zip(stores, settled, found, strict=True):
+            adopted = backend.adopt(desired, live)
+            if live is None and present is not None:
+                adopted = backend.restore(adopted, present)
+            wanted.append(_Wanted(store, to_apply(adopted), live))
+        return wanted
 
     async def _reshape(
         self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen

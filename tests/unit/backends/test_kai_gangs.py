@@ -367,6 +367,17 @@ def test_an_existing_pod_group_in_the_default_node_pool_stays_there() -> None:
     assert adopted(desired, None) == desired
 
 
+def test_a_pod_group_that_was_lost_under_running_pods_asks_for_no_more_than_run() -> None:
+    desired = translated(podgang(member("demo-0-worker", 3), member("demo-0-leader", 1), member("demo-0-router", 1)))
+    restored = KAI.restore(desired, {"demo-0-worker": 2, "demo-0-router": 4})
+    minimums = [("demo-0-worker", 2), ("demo-0-leader", 0), ("demo-0-router", 1)]
+    assert [(group["name"], group["minMember"]) for group in restored["spec"]["subGroups"]] == minimums
+    assert restored["metadata"]["annotations"]["rollcall.dev/restored"] == "true"
+    # It stays so when all of its pods run again: a raised minimum would make the gang stale.
+    assert adopted(desired, restored) == restored
+    assert KAI.frozen([adopted(desired, restored)], [restored]) is None
+
+
 def test_released_leaves_keep_their_last_minimum_of_at_least_one() -> None:
     before = translated(podgang(member("a", 3), member("b", 2)))
     (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NOTHING_KNOWN)

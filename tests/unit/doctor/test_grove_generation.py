@@ -113,6 +113,11 @@ def test_gangs_that_grove_writes_are_counted_by_their_scheduler() -> None:
 def test_a_gang_that_got_another_writer_while_it_lives_is_reported() -> None:
     objects = (pod_group("demo-0-a", "PodCliqueSet"), pod_group("demo-1-a", "PodCliqueSet", gang="demo-1"))
     gangs = (pod_gang("demo-0", "volcano"), pod_gang("demo-1", "default-scheduler"))
+    renamed = pod_gang("demo-0-1795344276589742021", "volcano")
+    renamed["metadata"]["labels"]["app.kubernetes.io/part-of"] = "demo-0"
     assert reported(installed(*objects, *gangs), "gangs/two-writers") == [
+        (Level.ERROR, "Namespace team-a", "PodGangs of Grove's own backend have gang objects of Rollcall: demo-0")
+    ]
+    assert reported(installed(objects[0], renamed), "gangs/two-writers") == [
         (Level.ERROR, "Namespace team-a", "PodGangs of Grove's own backend have gang objects of Rollcall: demo-0")
     ]

@@ -86,6 +86,14 @@ def test_pods_without_the_keys_of_their_gang_have_escaped(escaped: GangPod, kind
     assert fields <= set(found.fields)
 
 
+def test_pods_that_grove_s_own_backend_prepares_have_not_escaped() -> None:
+    gang = podgang()
+    foreign = [pod("leader", 0), pod("worker", 0)._replace(annotations={"pod-group-name": "other"})]
+    assert [one.escape for one in judged(foreign, gang=gang).escaped] == [Escape.FOREIGN]
+    gang["metadata"]["labels"]["grove.io/scheduler-name"] = "kai-scheduler"
+    assert judged(foreign, gang=gang).escaped == ()
+
+
 def test_the_gate_alone_does_not_decide_if_a_pod_escaped() -> None:
     gated = koordinator(standalone=False, gate=True)
     assert {one.escape for one in judged(whole(), settings=gated).escaped} == {Escape.STALE}

@@ -163,6 +163,17 @@ def test_second_objects_of_0_3_0_do_not_count_if_the_pods_are_in_the_first_ones(
     assert decided(NEW, second, [pod(has)], prepared=preparing(scheduler, config)) == (OLD, True)
 
 
+def test_the_pods_on_nodes_that_are_in_the_gang_are_counted_if_a_member_lacks_some() -> None:
+    other = {"labels": {"pod-group.scheduling.sigs.k8s.io": f"{NEW}-demo-0-worker"}}
+    strayed = [pod(KOORDINATOR, name="a"), pod(KOORDINATOR, name="b", node=None), pod(other, name="c")]
+    raw = podgang(NEW)
+    raw["spec"]["podgroups"][0]["minReplicas"] = 2
+    known = Known([], lambda: strayed, preparing(), ClusterFacts(pod_gang_maps={}), lambda: None)
+    assert gang_of(raw, known).present == {"demo-0-worker": 1}
+    raw["spec"]["podgroups"][0]["minReplicas"] = 1
+    assert gang_of(raw, known).present is None
+
+
 def test_pods_that_wait_decide_as_well_but_do_not_settle_the_name() -> None:
     assert decided(NEW, [], [pod(KOORDINATOR, node=None)]) == (OLD, False)
 

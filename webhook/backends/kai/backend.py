@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, topology
@@ -92,6 +92,9 @@ class KaiBackend(Backend[KaiSettings]):
         if desired["kind"] == TOPOLOGY.kind:
             return topology.adopt(desired, live)
         return gangs.adopt(desired, live, self.settings)
+
+    def restore(self, desired: Manifest, present: Mapping[str, int]) -> Manifest:
+        return gangs.restore(desired, present)
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         return gangs.frozen(desired, live)

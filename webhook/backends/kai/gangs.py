@@ -7,7 +7,7 @@ root's minSubGroup is left out as well: without it, KAI requires every child.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins
@@ -17,7 +17,7 @@ from webhook.backends.kai.topology import levels_of, topology_name
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS
-from webhook.model.gang_object import gang_metadata
+from webhook.model.gang_object import RESTORED_ANNOTATION, gang_metadata
 from webhook.model.grove import TOPOLOGY_NAME
 from webhook.model.keys import Record
 from webhook.model.naming import label_name
@@ -56,20 +56,23 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
 
 def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Manifest:
     """`desired` with the queue and the node pool that others set on the existing PodGroup, and with the minimums from
-    before Grove released its members to 0 (at least one pod each).
+    before Grove released its members to 0 (at least one pod each), or those that it was restored with.
 
     Fields outside `desired` (markUnschedulable, schedulingBackoff, the scheduler's annotations, status) are not sent
     and so stay.
     """
     recorded = mapping(mapping(live).get("spec"))
     before = {
-        text(mapping(group).get("name")): integer(mapping(group).get("minMember"))
+        text(mapping(group).get("name")) or "": integer(mapping(group).get("minMember")) or 0
         for group in sequence(recorded.get("subGroups"))
     }
     groups = [
-        {**group, "minMember": max(before.get(group["name"]) or 1, 1)} if group.get("minMember") == 0 else group
+        {**group, "minMember": max(before.get(group["name"], 0), 1)} if group.get("minMember") == 0 else group
         for group in desired["spec"]["subGroups"]
     ]
+    desired = {**desired, "spec": {**desired["spec"], "subGroups": groups}}
+    if RESTORED_ANNOTATION in mapping(mapping(mapping(live).get("metadata")).get("annotations")):
+        desired = _restored(desired, before)
     queue = text(recorded.get("queue")) or desired["spec"]["queue"]
     metadata = desired["metadata"]
     if live is not None:
@@ -78,7 +81,28 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
         pool = text(mapping(mapping(live.get("metadata")).get("labels")).get(own))
         # This includes the default pool: a PodGroup without the label is not moved into another pool.
         metadata = {**metadata, "labels": labels if pool is None else {**labels, own: pool}}
-    return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue, "subGroups": groups}}
+    return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue}}
+
+
+def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
+    """`desired` with minimums that the pods on nodes meet, which it keeps for its life. With its own minimums the gang
+    would be stale at once, and KAI would evict all of its pods 60 seconds later.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
+    """
+    return _restored(desired, {keys.leaf(member): number for member, number in present.items()})
+
+
+def _restored(desired: Manifest, most: Mapping[str, int]) -> Manifest:
+    """`desired` with at most these minimums, by leaf."""
+    groups = [
+        {**group, "minMember": min(group["minMember"], most.get(group["name"], 0))} if "minMember" in group else group
+        for group in desired["spec"]["subGroups"]
+    ]
+    metadata = desired["metadata"]
+    annotations = {**mapping(metadata.get("annotations")), RESTORED_ANNOTATION: "true"}
+    spec = {**desired["spec"], "subGroups": groups}
+    return {**desired, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:

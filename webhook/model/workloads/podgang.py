@@ -88,6 +88,7 @@ class PodGang:
         "name",
         "namespace",
         "owns",
+        "present",
         "raw",
         "settled",
         "uid",
@@ -98,7 +99,7 @@ class PodGang:
     gang_label: ClassVar[str] = grove.LABEL_PODGANG
     member_label: ClassVar[str] = grove.LABEL_PODCLIQUE
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is known of its gang
         self,
         raw: Manifest,
         namespace: str | None = None,
@@ -107,18 +108,20 @@ class PodGang:
         settled: bool = False,
         owns: bool = False,
         divided: frozenset[str] = frozenset(),
+        present: Mapping[str, int] | None = None,
     ) -> None:
         """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
         that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as
         releases up to 0.3.0 expect; a renamed one cannot. `divided` are its members that other PodGangs have too: Grove
-        may divide the pods of a PodClique over several.
+        may divide the pods of a PodClique over several. `present` is how many of its pods on nodes were prepared for
+        this name, by member, if a member has fewer than it needs: the others have another group.
         """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or ""
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
         self.gang, self.settled = gang or self.name, settled
-        self.divided = divided
+        self.divided, self.present = divided, present
         self.owns = owns and self.gang == self.name
         self.uid = text(metadata.get("uid"))
         self.labels = mapping(metadata.get("labels"))
