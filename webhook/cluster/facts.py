@@ -163,6 +163,7 @@ class LiveFacts:
                 self._awaited.discard(projection)
                 self._tasks.pop(projection).cancel()
                 self._drop(self.watches.pop(projection))
+                self._unread.discard(api)
                 if not projection.shared:
                     gone[projection.part] = None
         if gone or served != self.facts.apis:
@@ -197,7 +198,7 @@ class LiveFacts:
     def _drop(self, watch: Watch) -> None:
         """Take what a watch has read out of a part that others fill too."""
         if watch.index.projection.shared:
-            self._unread.discard(watch.index.projection.resource.api)
+            self._unread.add(watch.index.projection.resource.api)
             watch.index.keep_only(set())
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:
@@ -209,8 +210,6 @@ class LiveFacts:
                 log.exception("watch failed", kind=projection.resource.api.kind)
                 watch.trouble = "an internal error; see the log"
                 self._drop(watch)
-                if projection.shared:
-                    self._unread.add(projection.resource.api)
                 self._set(**({} if projection.shared else {projection.part: None}))
                 await asyncio.sleep(FAULT_SECONDS)
                 watch = self._watch(projection)

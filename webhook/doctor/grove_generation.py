@@ -203,7 +203,7 @@ def two_writers(snapshot: Snapshot) -> Symptoms:
     reconcile).
     """
     grove_s = _grove_s(snapshot)
-    # After a change of the writer nobody changes the label of Rollcall's objects when Grove renames the PodGang.
+    # After a change of the writer the label of Rollcall's objects stays as it is when Grove renames the PodGang.
     sets = {
         (key[0], str(labels_of(raw).get(grove.LABEL_PART_OF)))
         for raw in snapshot.all(POD_GANGS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from webhook.backends.base import PodChanges
@@ -19,17 +20,17 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.living_gang import LivingGang, gang_joined, is_divided, map_key
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang, Present, no_count
 
 
 class Named(NamedTuple):
-    """The name of a gang. `settled` means that a pod on a node has it, so its objects have to stay. `present` is how
-    many pods on nodes have it, by member, if these are fewer than a member needs.
+    """The name of a gang. `settled` means that a pod on a node has it, so its objects have to stay. `present` is that
+    of `PodGang`.
     """
 
     gang: str
     settled: bool = False
-    present: Mapping[str, int] | None = None
+    present: Present = no_count
 
 
 class Known(NamedTuple):
@@ -75,10 +76,9 @@ def _named(podgang: PodGang, known: Known) -> Named:
     for pod in pods:
         candidates = dict.fromkeys((joined or podgang.name, podgang.name, *_earlier(pod, workload)))
         found = next((gang for gang in candidates if _is_in(pod, gang, known.prepared)), None)
-        if found is not None and pod.node is not None:
-            return Named(found, True, _present(podgang, pods, found, known.prepared))
         if found is not None:
-            return Named(found)
+            counted = partial(_present, podgang, pods, found, known.prepared)
+            return Named(found) if pod.node is None else Named(found, settled=True, present=counted)
     return Named(joined or podgang.name)
 
 

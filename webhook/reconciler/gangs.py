@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.backends.base import Frozen, Stage
@@ -204,7 +204,7 @@ class GangReconciler:
                     raise error
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
-        wanted = self._wanted(planned, podgang.present)
+        wanted = self._wanted(planned, podgang)
         for one in wanted:
             if one.live is None:
                 continue
@@ -232,12 +232,12 @@ class GangReconciler:
         self._events.well(podgang)
         return ("written" if any(written) or pruned else "inStep"), None
 
-    def _wanted(self, planned: Plan, present: Mapping[str, int] | None) -> list[_Wanted]:
-        """The objects of a gang; `present` is how many pods on nodes are in it, by member, if some are not."""
+    def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
         found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
         settled = backend.settle(planned.objects, [live for live in found if live is not None])
+        present = podgang.present() if None in found else None
         wanted = []
         for store, desired, live in zip(stores, settled, found, strict=True):
             adopted = backend.adopt(desired, live)

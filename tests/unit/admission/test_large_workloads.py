@@ -10,7 +10,6 @@ from tests.unit.worlds import request, settings_of
 from webhook import admission
 from webhook.admission.size import MOST_PARTS
 from webhook.errors import TooManyParts
-from webhook.model.admission_request import Request
 from webhook.model.facts import NOTHING_KNOWN
 
 SETTINGS = settings_of("koord-scheduler", standalone=True)
@@ -32,10 +31,6 @@ def workload(api_version: str, kind: str, path: tuple[str, ...], parts: int) -> 
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "labels": labels}, "spec": spec}
 
 
-def asked(raw: dict[str, Any], old: dict[str, Any] | None = None) -> Request:
-    return request(raw, old)
-
-
 @pytest.mark.parametrize(("api_version", "kind", "path"), KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("decide", [admission.validate, admission.mutate])
 def test_a_workload_of_more_parts_than_are_judged_is_too_large(
@@ -44,14 +39,14 @@ def test_a_workload_of_more_parts_than_are_judged_is_too_large(
     most, more = (workload(api_version, kind, path, MOST_PARTS + one) for one in (0, 1))
     why = rf"^spec\.{'.'.join(path)} has 10001 entries, and at most 10000 are judged; split the object$"
     with pytest.raises(TooManyParts, match=why):
-        decide(asked(more), NOTHING_KNOWN, SETTINGS)
+        decide(request(more), NOTHING_KNOWN, SETTINGS)
     with pytest.raises(TooManyParts, match=why):
-        decide(asked(most, more), NOTHING_KNOWN, SETTINGS)
-    decide(asked(most), NOTHING_KNOWN, SETTINGS)
+        decide(request(most, more), NOTHING_KNOWN, SETTINGS)
+    decide(request(most), NOTHING_KNOWN, SETTINGS)
 
 
 @pytest.mark.parametrize("decide", [admission.validate, admission.mutate])
 def test_a_workload_that_is_being_deleted_may_have_any_number_of_parts(decide: Any) -> None:
     more = workload(*KINDS["cliques"], MOST_PARTS + 1)
     leaving = {**more, "metadata": {**more["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert decide(asked(more, leaving), NOTHING_KNOWN, SETTINGS).allowed
+    assert decide(request(more, leaving), NOTHING_KNOWN, SETTINGS).allowed

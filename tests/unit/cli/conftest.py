@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -12,6 +13,12 @@ import pytest
 
 from webhook.cli import run
 from webhook.cluster import access
+
+CONFIG = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler, gate: true}]}
+"""
 
 
 class Ran(NamedTuple):
@@ -23,6 +30,14 @@ class Ran(NamedTuple):
 
 
 Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def config_option(tmp_path: Path) -> str:
+    """The option that names a file with `CONFIG`."""
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(CONFIG)
+    return f"--config={file}"
 
 
 @pytest.fixture

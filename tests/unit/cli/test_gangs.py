@@ -14,7 +14,7 @@ import pytest
 import structlog
 from rich.console import Console
 
-from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
@@ -39,11 +39,6 @@ from webhook.model.disruption import Disruption
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from webhook.telemetry import logs
 
-CONFIG = """\
-apiVersion: rollcall.dev/v1alpha1
-kind: RollcallConfiguration
-scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler, gate: true}]}
-"""
 GATE = "rollcall.dev/gang-sync"
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.unit.cli.conftest import Run, answer_for_the_cluster
-from tests.unit.cli.test_gangs import CONFIG, GATE, pod, quiet
+from tests.unit.cli.test_gangs import GATE, pod, quiet
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import put_pods
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, world
@@ -25,13 +23,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
     return found
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> str:
-    file = tmp_path / "rollcall.yaml"
-    file.write_text(CONFIG)
-    return f"--config={file}"
-
-
 def owner(cluster: WritableWorld) -> str:
     found = cluster.get(GROUPS, "team-a", "demo-0-a")
     assert found is not None
@@ -39,21 +30,21 @@ def owner(cluster: WritableWorld) -> str:
 
 
 def test_podgangs_own_their_objects_again_and_no_pod_is_changed(
-    rollcall: Run, cluster: WritableWorld, config: str
+    rollcall: Run, cluster: WritableWorld, config_option: str
 ) -> None:
     put_pods(cluster, pod("one", GATE), pod("two", GATE))
-    assert rollcall("gangs", "give-back", config) == (0, "", "")
+    assert rollcall("gangs", "give-back", config_option) == (0, "", "")
     assert owner(cluster) == "PodGang"
     assert [path for _, path in cluster.writes if path.startswith(PODS) or "/pods/" in path] == []
 
 
-def test_a_gang_that_cannot_be_written_is_named(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+def test_a_gang_that_cannot_be_written_is_named(rollcall: Run, cluster: WritableWorld, config_option: str) -> None:
     podgang = cluster.get(GANGS, "team-a", "demo-0")
     assert podgang is not None
     constraint = {"packConstraint": {"required": "example.com/rack"}}
     group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
     podgang["spec"]["topologyConstraintGroupConfigs"] = [group]
-    ran = rollcall("gangs", "give-back", config)
+    ran = rollcall("gangs", "give-back", config_option)
     assert (ran.code, ran.out) == (
         1,
         "PodGang team-a/demo-0: its objects still belong to its PodCliqueSet; `rollcall gangs` says why they are not "

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.cli.conftest import Run, answer_for_the_cluster
-from tests.unit.cli.test_gangs import CONFIG, quiet
+from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster
+from tests.unit.cli.test_gangs import quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
@@ -35,13 +35,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
     return found
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> str:
-    file = tmp_path / "rollcall.yaml"
-    file.write_text(CONFIG)
-    return f"--config={file}"
-
-
 def put_object(cluster: WritableWorld, kind: str, uid: str) -> None:
     """The gang's PodGroup, with this controller."""
     owner = {"apiVersion": "example/v1", "kind": kind, "name": "x", "uid": uid, "controller": True}
@@ -50,9 +43,11 @@ def put_object(cluster: WritableWorld, kind: str, uid: str) -> None:
     cluster.put(GROUPS, {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": {"minMember": 2}})
 
 
-def test_a_gang_that_would_be_stranded_is_exit_code_1(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+def test_a_gang_that_would_be_stranded_is_exit_code_1(
+    rollcall: Run, cluster: WritableWorld, config_option: str
+) -> None:
     put_object(cluster, "PodGang", "gang-team-a")
-    ran = rollcall("upgrade-plan", ALPHA_13, config)
+    ran = rollcall("upgrade-plan", ALPHA_13, config_option)
     assert ran == (
         1,
         """\
@@ -79,15 +74,15 @@ that the gang continues (grove/podgangs-deleted)
     assert cluster.writes == []
 
 
-def test_a_gang_that_continues_is_exit_code_0(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+def test_a_gang_that_continues_is_exit_code_0(rollcall: Run, cluster: WritableWorld, config_option: str) -> None:
     put_object(cluster, "PodCliqueSet", "set-team-a")
-    ran = rollcall("upgrade-plan", ALPHA_13, config)
+    ran = rollcall("upgrade-plan", ALPHA_13, config_option)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.endswith("\n1 living gang: 1 continues\n")
 
 
-def test_a_plan_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    ran = rollcall("upgrade-plan", ALPHA_13, "--to", "kai=0.17", config, "-o", "json")
+def test_a_plan_as_json(rollcall: Run, cluster: WritableWorld, config_option: str) -> None:
+    ran = rollcall("upgrade-plan", ALPHA_13, "--to", "kai=0.17", config_option, "-o", "json")
     found = json.loads(ran.out)
     assert ran.code == 0
     assert found["to"] == {"grove": "v0.1.0-alpha.13", "kai": "0.17"}
@@ -116,15 +111,15 @@ def test_a_gang_that_podgrouper_makes_is_not_left_out(
     assert [one["change"] for one in found["effects"]] == ["kai/finishing-gangs", "kai/jobset-tree"]
 
 
-def test_a_change_of_scheduler(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    ran = rollcall("upgrade-plan", "--scheduler", "koord-scheduler=kai-scheduler", config)
+def test_a_change_of_scheduler(rollcall: Run, cluster: WritableWorld, config_option: str) -> None:
+    ran = rollcall("upgrade-plan", "--scheduler", "koord-scheduler=kai-scheduler", config_option)
     assert ran.code == 0
     assert "continues  scheduler/permanent\n" in ran.out
 
 
-def test_a_cluster_without_gangs(rollcall: Run, monkeypatch: pytest.MonkeyPatch, config: str) -> None:
+def test_a_cluster_without_gangs(rollcall: Run, monkeypatch: pytest.MonkeyPatch, config_option: str) -> None:
     answer_for_the_cluster(WritableWorld(), monkeypatch)
-    ran = rollcall("upgrade-plan", "--to=kai=0.17.1", config)
+    ran = rollcall("upgrade-plan", "--to=kai=0.17.1", config_option)
     assert ran == (0, "Order\n    1. upgrade kai to 0.17.1\n\n0 living gangs\n", "")
 
 
@@ -151,11 +146,11 @@ def test_usage_mistakes_are_exit_code_2(rollcall: Run, arguments: list[str], why
 
 
 def test_an_unreadable_cluster_is_exit_code_3(
-    rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
+    rollcall: Run, cluster: WritableWorld, config_option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gang_view, "PATIENCE_SECONDS", 0.2)
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
-    ran = rollcall("upgrade-plan", ALPHA_13, config)
+    ran = rollcall("upgrade-plan", ALPHA_13, config_option)
     assert (ran.code, ran.out) == (3, "")
     assert "you may not" in ran.err
 

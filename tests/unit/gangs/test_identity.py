@@ -169,9 +169,9 @@ def test_the_pods_on_nodes_that_are_in_the_gang_are_counted_if_a_member_lacks_so
     raw = podgang(NEW)
     raw["spec"]["podgroups"][0]["minReplicas"] = 2
     known = Known([], lambda: strayed, preparing(), ClusterFacts(pod_gang_maps={}), lambda: None)
-    assert gang_of(raw, known).present == {"demo-0-worker": 1}
+    assert gang_of(raw, known).present() == {"demo-0-worker": 1}
     raw["spec"]["podgroups"][0]["minReplicas"] = 1
-    assert gang_of(raw, known).present is None
+    assert gang_of(raw, known).present() is None
 
 
 def test_pods_that_wait_decide_as_well_but_do_not_settle_the_name() -> None:

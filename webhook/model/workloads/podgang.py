@@ -6,7 +6,7 @@ scheduler/api/core/v1alpha1/podgang.go, operator/internal/controller/podcliquese
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model import grove
@@ -75,6 +75,15 @@ class GroupConfig(NamedTuple):
     constraint: PackConstraint
 
 
+# See `PodGang.present`.
+Present = Callable[[], Mapping[str, int] | None]
+
+
+def no_count() -> None:
+    """No pod on a node was prepared for the gang, or it is not known which."""
+    return
+
+
 class PodGang:
     """A PodGang (scheduler.grove.io/v1alpha1)."""
 
@@ -108,13 +117,14 @@ class PodGang:
         settled: bool = False,
         owns: bool = False,
         divided: frozenset[str] = frozenset(),
-        present: Mapping[str, int] | None = None,
+        present: Present = no_count,
     ) -> None:
         """`gang` is the name that its gang objects are made under, its own if it was never renamed. `settled` means
         that a pod on a node was prepared for this name. `owns` means that the PodGang owns its gang objects, as
         releases up to 0.3.0 expect; a renamed one cannot. `divided` are its members that other PodGangs have too: Grove
-        may divide the pods of a PodClique over several. `present` is how many of its pods on nodes were prepared for
-        this name, by member, if a member has fewer than it needs: the others have another group.
+        may divide the pods of a PodClique over several. `present` counts its pods on nodes that were prepared for this
+        name, by member; it returns None if no member has fewer than it needs. It prepares every pod, so it is called
+        only if an object is missing.
         """
         self.raw = raw
         metadata = mapping(raw.get("metadata"))
