@@ -137,6 +137,8 @@ class Lane:
             if turn.begun.done() and not turn.begun.cancelled() and turn.begun.result():
                 self._next()
             done()
+            # As in `_work`.
+            del result
 
     async def _work(
         self, turn: Turn, work: Callable[[Turn], Awaitable[Result]], result: asyncio.Future[Result]
@@ -153,6 +155,8 @@ class Lane:
         else:
             if not result.done():
                 result.set_result(found)
+        # On Python 3.13 the frames of the error also refer to their callers: this one, and that of `_hold`.
+        del result
         if turn.clear is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, turn.clear)
             # It refers to the turn.
