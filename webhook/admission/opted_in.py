@@ -30,7 +30,7 @@ from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_opted_in
-from webhook.validators.selection import Choice, namespace_choice
+from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
 
 # The same text for every such workload, so that it is reported once.
 NOT_OPTED_IN = (
@@ -56,8 +56,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     ) -> Choice | None:
         """Return the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
         available = settings.available
-        if settings.forced is not None:
-            return Choice(settings.forced, LABELS / SCHEDULER_LABEL, available)
+        if (forced := settings.forced_choice) is not None:
+            return forced
         if workload.scheduler is not None:
             return Choice(workload.scheduler, LABELS / SCHEDULER_LABEL, available)
         if old is not None:
@@ -67,7 +67,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
             recorded = known.record.scheduler
             return None if recorded is None else Choice(recorded, METADATA / "ownerReferences", available)
         named = namespace_choice(facts, workload.namespace)
-        return None if named is None else Choice(named, METADATA / "namespace", available)
+        return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
 
     def without_choice(self, workload: OptedInWorkload, settings: Settings) -> Verdict:
         """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. A workload

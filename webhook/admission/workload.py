@@ -48,7 +48,7 @@ class WorkloadAdmission(ABC, Generic[W]):
             findings = softened(findings, self.faults_of(old, facts, settings))
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
-        verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
+        verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.by)
         # Name other schedulers only for a new workload: the record of a stored one cannot simply change.
         return verdict if allowed or old is not None else self.compared(verdict, workload, choice, facts, settings)
 

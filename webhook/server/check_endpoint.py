@@ -139,7 +139,7 @@ class ManifestEndpoint:
     def _work(self, work: Work, body: bytes, scheduler: str | None, turn: Turn) -> tuple[int, bytes]:
         settings = self._state.settings
         if scheduler is not None:
-            settings = force_scheduler(settings, scheduler)
+            settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
         # Without a cluster the facts never change.
         facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)

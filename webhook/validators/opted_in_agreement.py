@@ -45,13 +45,13 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     default-scheduler does not count as a choice, because the API server writes it if the name is missing.
     """
     choice = context.choice
-    for part in workload.distinct_parts:
+    for part in () if choice.forced else workload.distinct_parts:
         named = text(part.template.spec.get("schedulerName"))
         if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
             yield Finding(
                 at=part.template.spec_path / "schedulerName",
                 found=named,
-                why=f"{choice.path} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
+                why=f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
                 remedy=f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}",
             )
 
@@ -70,11 +70,12 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
     """
     choice = context.choice
-    if isinstance(workload, MadeJobSet) and workload.scheduler not in {None, choice.scheduler}:
+    own = workload.scheduler if isinstance(workload, MadeJobSet) else None
+    if own not in {None, choice.scheduler} and not choice.forced:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
-            found=workload.scheduler,
-            why=f"the pods would be prepared for it, but {choice.path} of the TrainJob says {shown(choice.scheduler)}",
+            found=own,
+            why=f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}",
             remedy="choose the same scheduler in both, or remove the label from the runtime",
         )
 
@@ -144,7 +145,7 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/jobset (v2.3.0): the JobSet has the labels of the runtime's
     template and of runtimePatches.
     """
-    if not isinstance(workload, TrainJob) or workload.scheduler is None:
+    if not isinstance(workload, TrainJob) or workload.scheduler is None or context.choice.forced:
         return
     namespace = (context.facts.namespaces or {}).get(workload.namespace)
     runtime = runtime_of(workload, context.facts)
