@@ -167,7 +167,8 @@ def _summary(report: Report, unreadable: list[InputError]) -> Iterator[str]:
     if counts[Action.AUDIT]:
         yield f"{counts[Action.AUDIT]} for audit"
     if report.unjudged:
-        yield f"{len(report.unjudged)} not judged"
+        # Not objects: a judged object may lack the facts for several rules.
+        yield f"{_count(len(report.unjudged), 'check')} not judged"
     if report.ignored:
         yield f"{report.ignored} ignored"
     if unreadable:

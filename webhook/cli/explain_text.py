@@ -33,6 +33,8 @@ _ANSWERS = {
 _SHORT = {Answer.RUNS: "runs", Answer.PARTLY: "in part", Answer.REFUSED: "refused", Answer.UNKNOWN: "?"}
 # Longer values are cut.
 _LONGEST = 120
+_VALUE_MISSING = "the edit needs a value that only you know"
+_NOT_FOUND = "no small edit was found"
 
 Row = list[tuple[str, str]]
 
@@ -112,7 +114,9 @@ def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
     if view.edit is not None:
         _edit(view.edit, out)
     elif edited and opinion.answer is Answer.REFUSED:
-        say(out, 2, "no small edit would help; see what to do above")
+        # Only the author knows a missing value for which the facts offer none.
+        valueless = any(found.found is None and not found.instead for found in opinion.denials)
+        say(out, 2, f"{_VALUE_MISSING if valueless else _NOT_FOUND}; see what to do above")
 
 
 def _honour(honour: Honour, out: Console) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from inspect import cleandoc
 from typing import Any
 
 from webhook.backends.registry import installed_backends
+from webhook.cli.known_values import known_values
 from webhook.cli.rule_messages import messages
-from webhook.cli.yaml_text import as_yaml_text
+from webhook.cli.yaml_text import as_compact_yaml_text, as_yaml_text
 from webhook.model.capabilities import Support
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Example, Rule
@@ -72,7 +72,7 @@ def pages() -> dict[str, str]:
 
 def as_yaml(example: Example) -> str:
     """Return an example as YAML, with its assumptions as comments above."""
-    assumed = [f"# profile: {example.config}"] if example.config else []
+    assumed = _comment({"profile": dict(example.config)}) if example.config else []
     if example.version is not None:
         assumed.append(f"# profile: schedulerVersion {example.version}")
     if example.user:
@@ -80,11 +80,13 @@ def as_yaml(example: Example) -> str:
     if example.old is not None:
         assumed.append("# an update of:")
         assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]
-    known = {part.name: getattr(example.facts, part.name) for part in fields(example.facts)}
-    assumed += [
-        f"# known of the cluster: {name}: {_plain(value)}" for name, value in known.items() if value is not None
-    ]
+    if known := known_values(example.facts):
+        assumed += ["# known of the cluster:", *_comment(known, "  ")]
     return "\n".join([*assumed, as_yaml_text(example.object)]).rstrip()
+
+
+def _comment(values: dict[str, Any], indent: str = "") -> list[str]:
+    return [f"# {indent}{line}" for line in as_compact_yaml_text(values).splitlines()]
 
 
 def _by_page() -> dict[str, list[Rule]]:
@@ -135,20 +137,3 @@ def _support(support: Support) -> str:
     if not support.supported:
         return f"no: {support.why}; {support.remedy}"
     return f"depends on {support.depends}" if support.depends else "yes"
-
-
-def _plain(value: Any) -> str:
-    """Return a part of the facts in a form that is the same on every run."""
-    if isinstance(value, frozenset):
-        return ", ".join(sorted(map(str, value)))
-    if isinstance(value, dict):
-        return (
-            ", ".join(f"{'/'.join(key) if isinstance(key, tuple) else key} {_plain(one)}" for key, one in value.items())
-            or "none"
-        )
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_plain(one) for one in value) + "]"
-    if not is_dataclass(value):
-        return str(value)
-    parts = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
-    return "(" + ", ".join(f"{name}={one}" for name, one in parts.items()) + ")"

@@ -46,6 +46,7 @@ from webhook.config.settings import (
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
+from webhook.model.near_names import meant
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -187,7 +188,8 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
         place = f"{path}.rules[{rule_id}]"
         action = Action[mode.upper()]
         if rule_id not in rules:
-            problems.append(Problem(place, mode, "is a mode for a rule that does not exist", tuple(sorted(rules))))
+            why = f"is a mode for a rule that does not exist; `rollcall rules` lists them{meant(rule_id, rules)}"
+            problems.append(Problem(place, mode, why))
         elif rules[rule_id].fails_closed and action is not Action.DENY:
             why = "cannot be set: what the rule refuses cannot be translated, so the gang would never start"
             problems.append(Problem(place, mode, why, ("deny",)))

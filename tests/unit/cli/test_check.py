@@ -191,7 +191,7 @@ def test_without_facts_a_rule_is_not_judged_and_strict_makes_that_a_failure(roll
         0,
         f"{file}:6:17: not judged koordinator/quota: the ElasticQuotas unknown\n"
         "    field  metadata.annotations[scheduling.grove.io/koordinator-quota]\n"
-        "1 object judged, 0 errors, 1 not judged\n",
+        "1 object judged, 0 errors, 1 check not judged\n",
         "",
     )
     assert rollcall("check", *KOORD, "--strict", str(file)).code == 1
