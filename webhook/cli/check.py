@@ -18,6 +18,7 @@ from webhook.cli.options import (
     Format,
     Inputs,
     Output,
+    SchemaFiles,
     Scheduler,
     console,
     facts_of,
@@ -29,7 +30,7 @@ from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
 from webhook.offline.judgement import judge
 from webhook.offline.report import Place, Report
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.manifests import Document, read_file, read_standard_input
 
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
@@ -40,6 +41,7 @@ def check(
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    schemas: SchemaFiles = None,
     config: Configuration = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a rule could not be judged.")] = False,
     output: Output = Format.TEXT,
@@ -62,7 +64,7 @@ def check(
     settings, known = settings_of(config, scheduler), facts_of(facts)
     documents, unreadable = _read(paths)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    known = one_world(known, documents)
+    known = one_world(with_field_names(known, schemas or ()), documents)
     report = Report()
     for document in documents:
         try:

@@ -20,6 +20,7 @@ from webhook.cli.options import (
     Grove,
     Kubeconfig,
     KubeContext,
+    SchemaFiles,
     Scheduler,
     console,
     facts_of,
@@ -35,7 +36,7 @@ from webhook.errors import InputError, ReviewError
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.manifests import Document, read_file, read_standard_input
 
 _ASSUMED = "no --config: default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it"
@@ -76,6 +77,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    schemas: SchemaFiles = None,
     config: Configuration = None,
     grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
@@ -126,7 +128,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         for path in inputs_of(paths)
         for document in (read_file(path) if isinstance(path, Path) else read_standard_input())
     ]
-    known = one_world(known, documents)
+    known = one_world(with_field_names(known, schemas or ()), documents)
     found: list[Found] = []
     for document in documents:
         try:

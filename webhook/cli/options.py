@@ -41,6 +41,15 @@ Facts = Annotated[
         show_default=False,
     ),
 ]
+SchemaFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--schemas",
+        metavar="FILE|DIR",
+        help="CustomResourceDefinitions of your cluster, to find unknown fields. Repeatable.",
+        show_default="the fields of known releases",
+    ),
+]
 Configuration = Annotated[
     Path | None,
     typer.Option(

@@ -11,20 +11,24 @@ from dataclasses import dataclass, replace
 
 from webhook import admission
 from webhook.admission import decision
+from webhook.admission.names import with_names
 from webhook.admission.review import KIND as REVIEW
 from webhook.admission.review import request_from
 from webhook.config.settings import Profile, Settings
 from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.keys import Api
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.overridden import overridden
 from webhook.offline.translation import gang_objects, shown_record
+from webhook.validators.registry import Subject
 
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
 
@@ -38,15 +42,29 @@ class Judgement:
     name: str
     at: FieldPath
     verdict: Verdict
+    # False for an object of a kind that has no rules: only the names in it were checked.
+    judged: bool = True
 
 
 def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
-    """Yield the judgement of each object in a document that has rules; other objects yield nothing.
+    """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
+    names in them, if anything is.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
-    for request, at in requests_in(manifest, judged=_JUDGED | settings.judging.keys()):
-        yield _judgement(request, at, facts, settings)
+    judged = frozenset(_JUDGED | settings.judging.keys())
+    for raw, place in objects_in(manifest):
+        found = _request(raw, place, judged)
+        if found is not None:
+            judgement = _judgement(*found, facts, settings)
+            # What an API server sends has passed the schema of its kind.
+            yield judgement if kind_of(raw).kind == REVIEW else _with_names(raw, judgement, judged, facts, settings)
+        elif kind_of(raw).kind != REVIEW:
+            name, namespace = _names(raw)
+            unjudged = Judgement(kind_of(raw).kind, namespace, name, place, Verdict(), judged=False)
+            checked = _with_names(raw, unjudged, judged, facts, settings)
+            if checked.verdict.findings:
+                yield checked
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
@@ -62,20 +80,34 @@ def requests_in(
     """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
     request. `judged` are the groups and kinds that have rules.
     """
+    for raw, place in objects_in(manifest, at):
+        if (found := _request(raw, place, judged)) is not None:
+            yield found
+
+
+def objects_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Manifest, FieldPath]]:
+    """Yield each object in a document, and its place: the items of a List, or the document itself."""
+    kind, items = _word(manifest, "kind"), manifest.get("items")
+    if not (kind.endswith("List") and isinstance(items, list)):
+        yield manifest, at
+        return
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            # The items of a typed list may omit apiVersion and kind.
+            typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
+            yield from objects_in(typed, at / "items" / Item(index))
+
+
+def _request(manifest: Manifest, at: FieldPath, judged: Container[tuple[str, str]]) -> tuple[Request, FieldPath] | None:
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
         request = request_from(manifest)
-        if request.kind[::2] in judged and request.object is not None:
-            yield request, at / "request" / "object"
-    elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
-        for index, item in enumerate(manifest["items"]):
-            if isinstance(item, dict):
-                # The items of a typed list may omit apiVersion and kind.
-                typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
-                yield from requests_in(typed, at / "items" / Item(index), judged)
-    elif kind[::2] in judged:
-        name, namespace = _names(manifest)
-        yield Request("", "CREATE", kind, namespace, name, manifest), at
+        named = request.kind[::2] in judged and request.object is not None
+        return (request, at / "request" / "object") if named else None
+    if kind[::2] not in judged:
+        return None
+    name, namespace = _names(manifest)
+    return Request("", "CREATE", kind, namespace, name, manifest), at
 
 
 def kind_of(manifest: Manifest) -> Kind:
@@ -113,6 +145,21 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
     return replace(judged, patch=mutated.patch, notes=(*notes, *mutated.notes, *judged.notes))
+
+
+def _with_names(
+    raw: Manifest, found: Judgement, judged: frozenset[tuple[str, str]], facts: ClusterFacts, settings: Settings
+) -> Judgement:
+    """Return the judgement with what is wrong with the names in the object. Admission has judged the keys of the objects
+    that it knows.
+    """
+    kind, known = kind_of(raw), facts.field_names or {}
+    fields = known.get(Api(*kind))
+    every = AnyObject(kind, raw, fields, judged, frozenset((api.group, api.kind) for api in known))
+    admitted = found.judged and kind.kind != "PodGang"
+    subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
+    verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
+    return replace(found, verdict=verdict)
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -57,7 +57,7 @@ class Report:
         """Add the findings of one document. A document without judgements counts as ignored."""
         before = self.judged
         for judgement in judgements:
-            self.judged += 1
+            self.judged += judgement.judged
             verdict = judgement.verdict
             self.findings += [(found, _place(document, judgement, found.at)) for found in verdict.findings]
             self.unjudged += [(missing, _place(document, judgement, missing.at)) for missing in verdict.unjudged]

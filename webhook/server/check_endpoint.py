@@ -31,7 +31,7 @@ from webhook.server.intake import Upload
 from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import Document, read_text
 
@@ -67,7 +67,7 @@ class ManifestEndpoint:
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
-            known = one_world(facts, documents)
+            known = one_world(with_field_names(facts), documents)
             for document in documents:
                 report.add(document, judge(document.manifest, known, settings))
             return 200 if report.clean(strict=strict) else 422, report.as_json(strict=strict)
@@ -153,7 +153,7 @@ class ManifestEndpoint:
 
 def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
     workloads: list[dict[str, Any]] = []
-    facts = one_world(facts, documents)
+    facts = one_world(with_field_names(facts), documents)
     for document in documents:
         for found in explain_document(document.manifest, facts, settings):
             if len(workloads) == MAX_EXPLAINED:
