@@ -13,8 +13,8 @@ from rich.text import Text
 from webhook.admission.opinion import Answer, Honour, Honoured
 from webhook.cli.drawing import gangs_box, tree_lines
 from webhook.cli.output import printable
-from webhook.explain.edits import Change
 from webhook.explain.workload import Edit, Explanation, View
+from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
 
 _CELLS = {

@@ -10,8 +10,9 @@ from rich.table import Table
 from webhook.cli.options import ReferenceFormat, console
 from webhook.cli.output import as_json_text
 from webhook.cli.rule_messages import messages
-from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
+from webhook.cli.rule_reference import as_yaml, every_rule, reference
 from webhook.model.near_names import meant
+from webhook.reports.rule_pages import paragraphs, summary
 from webhook.validators.registry import Rule
 
 

@@ -24,17 +24,18 @@ from webhook.admission.opted_in import NOT_OPTED_IN, gang_support, is_part, made
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
-from webhook.explain.edits import Change, applied, smallest_edit
+from webhook.explain.fixes import edit_under
 from webhook.explain.gang_tree import Node, gang_names, gang_tree
 from webhook.explain.workload_tree import workload_tree
 from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
+from webhook.model.changes import Change, applied
 from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Finding
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.facts import VIEWS
@@ -220,11 +221,7 @@ def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: Cl
     if opinion.answer is not Answer.REFUSED:
         return View(opinion, None, disruption_modes(workload, profile, facts))
 
-    def denials(edited: PodCliqueSet) -> list[Finding]:
-        outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, own, facts, settings)
-        return [found for found in outcome.findings if found.action is Action.DENY]
-
-    changes = smallest_edit(workload, denials)
+    changes = edit_under(profile, workload, own, facts, settings)
     if not changes:
         return View(opinion)
     edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)

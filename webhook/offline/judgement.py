@@ -150,8 +150,8 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
 def _with_names(
     raw: Manifest, found: Judgement, judged: frozenset[tuple[str, str]], facts: ClusterFacts, settings: Settings
 ) -> Judgement:
-    """Return the judgement with what is wrong with the names in the object. Admission has judged the keys of the objects
-    that it knows.
+    """Return the judgement with what is wrong with the names in the object. Admission has judged the keys of the
+    objects that it knows.
     """
     kind, known = kind_of(raw), facts.field_names or {}
     fields = known.get(Api(*kind))

@@ -24,7 +24,9 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
 from webhook.offline.judgement import judge
-from webhook.offline.report import Report
+from webhook.offline.report import FailOn, Report
+from webhook.reports.json_report import report_as_json
+from webhook.reports.options import ONLY_ERRORS, ReportOptions
 from webhook.server.answers import ClientGone, caller_of, read_body
 from webhook.server.carriers import carrier_of
 from webhook.server.intake import Upload
@@ -65,12 +67,14 @@ class ManifestEndpoint:
         """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
         strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
 
+        options = ReportOptions(ONLY_ERRORS | {FailOn.UNJUDGED} if strict else ONLY_ERRORS)
+
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
             known = one_world(with_field_names(facts), documents)
             for document in documents:
                 report.add(document, judge(document.manifest, known, settings))
-            return 200 if report.clean(strict=strict) else 422, report.as_json(strict=strict)
+            return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
 
         return await self._answer(request, judged)
 
