@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from webhook.cli.check_options import (
     BaselineFile,
@@ -38,32 +33,16 @@ from webhook.cli.options import (
     Inputs,
     Scheduler,
     SchemaFiles,
-    console,
     facts_of,
     inputs_of,
     settings_of,
 )
-from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
 from webhook.errors import InputError, ReviewError
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
-from webhook.reports.concise import concise
-from webhook.reports.github import github
-from webhook.reports.json_report import report_as_json
-from webhook.reports.junit import junit
-from webhook.reports.markdown import markdown
-from webhook.reports.options import ReportOptions
-from webhook.reports.sarif import sarif
-from webhook.reports.tap import tap
-from webhook.reports.text import Field, Head, Line, text_lines
 from webhook.sources.facts import one_world, with_field_names
-from webhook.sources.fixes import add_fixes
 from webhook.sources.manifests import Document, read_file, read_standard_input
-
-# The formats that say what can be fixed.
-_WITH_FIXES = frozenset(
-    {CheckFormat.TEXT, CheckFormat.CONCISE, CheckFormat.JSON, CheckFormat.SARIF, CheckFormat.MARKDOWN}
-)
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -106,6 +85,10 @@ def check(  # noqa: PLR0913 - one parameter for each option
     - `rollcall check --config rollcall.yaml --fail-on warning -o sarif deploy/ > rollcall.sarif`
     - `rollcall check --baseline known.json --exclude vendor -o github deploy/`
     """
+    from webhook.cli.check_output import WITH_FIXES, print_report
+    from webhook.reports.options import ReportOptions
+    from webhook.sources.fixes import add_fixes
+
     settings, known = settings_of(config, scheduler), facts_of(facts)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
@@ -122,10 +105,10 @@ def check(  # noqa: PLR0913 - one parameter for each option
             unreadable.append(InputError(document.source, str(error), document.line, 1))
     if write_to is not None:
         write_baseline(write_to, report)
-    if output in _WITH_FIXES:
+    if output in WITH_FIXES:
         add_fixes(report, known, settings)
     options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
-    _print(report, options, output)
+    print_report(report, options, output)
     for reason in unreadable:
         tell(str(reason))
     if unreadable:
@@ -156,52 +139,3 @@ def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
 
 def _documents(path: str | Path) -> list[Document]:
     return read_file(path) if isinstance(path, Path) else read_standard_input()
-
-
-def _print(report: Report, options: ReportOptions, output: CheckFormat) -> None:
-    match output:
-        case CheckFormat.TEXT:
-            _print_text(text_lines(report, options))
-        case CheckFormat.JSON:
-            typer.echo(as_json_text(report_as_json(report, options)))
-        case CheckFormat.SARIF:
-            typer.echo(as_json_text(sarif(report, options)))
-        case CheckFormat.JUNIT:
-            typer.echo(junit(report, options), nl=False)
-        case CheckFormat.CONCISE:
-            _print_lines(concise(report, options))
-        case CheckFormat.GITHUB:
-            _print_lines(github(report, options))
-        case CheckFormat.MARKDOWN:
-            _print_lines(markdown(report, options))
-        case CheckFormat.TAP:
-            _print_lines(tap(report, options))
-
-
-def _print_lines(lines: Iterable[object]) -> None:
-    """Print plain lines, all at once: a write for each line takes longer than the judging."""
-    sys.stdout.write("".join(f"{printable(str(line))}\n" for line in lines))
-    sys.stdout.flush()
-
-
-def _print_text(lines: Iterable[Line]) -> None:
-    out = console()
-    if not out.is_terminal:
-        _print_lines(lines)
-        return
-    for line in lines:
-        _print_line(line, out)
-
-
-def _print_line(line: Line, out: Console) -> None:
-    if isinstance(line, Field):
-        # A grid, so that a long value continues below its own start.
-        grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text(f"{line.name:<6}", "dim"), Text(printable(line.value)))
-        out.print(Padding(grid, (0, 0, 0, 4)))
-    elif isinstance(line, Head):
-        # Not wrapped: editors and terminals turn the path into a link.
-        parts = Text.assemble(f"{printable(line.place)}: ", (line.word, line.style), printable(line.rest))
-        out.print(parts, soft_wrap=True)
-    else:
-        out.print(Text(printable(str(line))))

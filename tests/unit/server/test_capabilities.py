@@ -144,4 +144,10 @@ def test_check_names_other_schedulers_that_could_run_it(several: ServerState) ->
     (response,) = ask(several, "POST", "/check", json.dumps(CLAIMS))
     (found,) = response.json()["couldRun"]
     assert (response.status_code, found["schedulers"]) == (422, ["default-scheduler"])
-    assert found["object"] == {"kind": "PodCliqueSet", "namespace": "default", "name": "demo"}
+    assert found["object"] == {
+        "kind": "PodCliqueSet",
+        "namespace": "default",
+        "name": "demo",
+        "scheduler": "koord-scheduler",
+        "chosenBy": "default",
+    }

@@ -109,7 +109,13 @@ def test_plain_manifests_are_judged_with_line_and_column(client: httpx.Client) -
         18,
         5,
     )
-    assert finding["object"] == {"kind": "PodCliqueSet", "namespace": "default", "name": "demo"}
+    assert finding["object"] == {
+        "kind": "PodCliqueSet",
+        "namespace": "default",
+        "name": "demo",
+        "scheduler": "koord-scheduler",
+        "chosenBy": "default",
+    }
 
 
 def test_valid_plain_manifests_are_200(client: httpx.Client) -> None:
