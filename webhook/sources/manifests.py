@@ -68,7 +68,7 @@ class Document:
     def read_again(self) -> Manifest:
         """Return the manifest as it is in the file: judging changes the one that was read."""
         own = document_at(self._lines.text, self._root().start)
-        value, _, _ = next(_values(own, partial(Budget, COMMAND_LINE)))
+        value = next((found for found, _, _ in _values(own, partial(Budget, COMMAND_LINE))), None)
         return value if isinstance(value, dict) else {}
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
