@@ -18,8 +18,8 @@ from webhook.cli.options import (
     Format,
     Inputs,
     Output,
-    SchemaFiles,
     Scheduler,
+    SchemaFiles,
     console,
     facts_of,
     inputs_of,
@@ -36,7 +36,7 @@ from webhook.sources.manifests import Document, read_file, read_standard_input
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
 
 
-def check(
+def check(  # noqa: PLR0913 - one parameter for each option
     paths: Inputs,
     *,
     scheduler: Scheduler = None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from webhook import admission
 from webhook.admission import decision
@@ -45,23 +46,31 @@ class Judgement:
     judged: bool = True
 
 
+class _Kinds(NamedTuple):
+    """The groups and kinds that have rules, and those whose fields are known."""
+
+    judged: frozenset[tuple[str, str]]
+    known: frozenset[tuple[str, str]]
+
+
 def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
     """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
     names in them, if anything is.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
-    judged = frozenset(_JUDGED | settings.judging.keys())
+    known = frozenset((api.group, api.kind) for api in facts.field_names or ())
+    kinds = _Kinds(frozenset(_JUDGED | settings.judging.keys()), known)
     for raw, place in objects_in(manifest):
-        found = _request(raw, place, judged)
+        found = _request(raw, place, kinds.judged)
         if found is not None:
             judgement = _judgement(*found, facts, settings)
             # What an API server sends has passed the schema of its kind.
-            yield judgement if kind_of(raw).kind == REVIEW else _with_names(raw, judgement, judged, facts, settings)
+            yield judgement if kind_of(raw).kind == REVIEW else _with_names(raw, judgement, kinds, facts, settings)
         elif kind_of(raw).kind != REVIEW:
             name, namespace = _names(raw)
             unjudged = Judgement(kind_of(raw).kind, namespace, name, place, Verdict(), judged=False)
-            checked = _with_names(raw, unjudged, judged, facts, settings)
+            checked = _with_names(raw, unjudged, kinds, facts, settings)
             if checked.verdict.findings:
                 yield checked
 
@@ -138,15 +147,12 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
     return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
 
 
-def _with_names(
-    raw: Manifest, found: Judgement, judged: frozenset[tuple[str, str]], facts: ClusterFacts, settings: Settings
-) -> Judgement:
-    """Return the judgement with what is wrong with the names in the object. Admission has judged the keys of the objects
-    that it knows.
+def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
+    """Return the judgement with what is wrong with the names in the object. The keys of objects that admission judges
+    were judged there.
     """
-    kind, known = kind_of(raw), facts.field_names or {}
-    fields = known.get(Api(*kind))
-    every = AnyObject(kind, raw, fields, judged, frozenset((api.group, api.kind) for api in known))
+    kind = kind_of(raw)
+    every = AnyObject(kind, raw, (facts.field_names or {}).get(Api(*kind)), kinds.judged, kinds.known)
     admitted = found.judged and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
