@@ -22,6 +22,7 @@ from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.findings import Finding
 from webhook.model.keys import Api
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
@@ -59,20 +60,31 @@ def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterat
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
-    known = frozenset((api.group, api.kind) for api in facts.field_names or ())
-    kinds = _Kinds(frozenset(_JUDGED | settings.judging.keys()), known)
+    kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
         found = _request(raw, place, kinds.judged)
+        is_review = kind_of(raw).kind == REVIEW
         if found is not None:
             judgement = _judgement(*found, facts, settings)
             # What an API server sends has passed the schema of its kind.
-            yield judgement if kind_of(raw).kind == REVIEW else _with_names(raw, judgement, kinds, facts, settings)
-        elif kind_of(raw).kind != REVIEW:
-            name, namespace = _names(raw)
-            unjudged = Judgement(kind_of(raw).kind, namespace, name, place, Verdict(), judged=False)
-            checked = _with_names(raw, unjudged, kinds, facts, settings)
-            if checked.verdict.findings:
-                yield checked
+            yield judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+        elif not is_review:
+            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+
+
+def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+    """Yield what is wrong with the names in each object of a document, by no other rules."""
+    kinds = _kinds_of(facts, settings)
+    for raw, place in objects_in(manifest):
+        if kind_of(raw).kind != REVIEW:
+            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+
+
+def names_of(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
+    """Return what is wrong with the names in the object of a request. `scheduler` is the object's."""
+    kinds = _kinds_of(facts, settings)
+    judged = _only_names(request.object or {}, ROOT, Verdict(scheduler=scheduler), kinds, facts, settings)
+    return tuple(finding for one in judged for finding in one.verdict.findings)
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
@@ -145,6 +157,21 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
         judged = admission.validate(request, facts, settings)
         verdict = replace(judged, patch=mutated.patch, notes=(*mutated.notes, *judged.notes))
     return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
+
+
+def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
+    known = frozenset((api.group, api.kind) for api in facts.field_names or ())
+    return _Kinds(frozenset(_JUDGED | settings.judging.keys()), known)
+
+
+def _only_names(
+    raw: Manifest, at: FieldPath, verdict: Verdict, kinds: _Kinds, facts: ClusterFacts, settings: Settings
+) -> Iterator[Judgement]:
+    name, namespace = _names(raw)
+    found = Judgement(kind_of(raw).kind, namespace, name, at, verdict, judged=False)
+    checked = _with_names(raw, found, kinds, facts, settings)
+    if checked.verdict.findings:
+        yield checked
 
 
 def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
