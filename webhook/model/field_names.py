@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -66,7 +66,8 @@ class UnknownField(NamedTuple):
 class KindFields:
     """The fields of one kind. `origin` names the release or the file that they were read from."""
 
-    names: Names
+    # Left out where facts are shown: there may be thousands.
+    names: Names = field(compare=False)
     origin: str
 
     @cached_property

@@ -108,7 +108,7 @@ FOUND: dict[str, tuple[Manifest, tuple[str, str, str]]] = {
             "did you mean spec.template.spec.schedulerName? move it there",
         ),
     ),
-    "labels beside the metadata": (
+    "a field of the spec beside the spec": (
         {**job(), "parallelism": 3},
         ("fields/misplaced", "parallelism", "did you mean spec.parallelism? move it there"),
     ),

@@ -30,7 +30,7 @@ def verdict_on(rule: Rule, example: Example) -> Verdict:
     stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
     settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, **stated)
     if rule.subject is Subject.MANIFEST:
-        # Only files are judged by these.
+        # The webhook has no such rules.
         found = [judgement.verdict for judgement in judge(deepcopy(example.object), example.facts, settings)]
         return found[0] if found else Verdict()
     return validate(example.object, example.old, settings=settings, facts=example.facts, user=example.user)
