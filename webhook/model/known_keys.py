@@ -100,7 +100,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         "resource-group revocable-zone sla-waiting-time task-index task-spec template-uid vgpu-number",
     ),
     **_keys("scheduling.x-k8s.io", _L, "pod-group"),
-    **_keys("kueue.x-k8s.io", _L, "queue-name priority-class pod-group-name"),
+    **_keys("kueue.x-k8s.io", _L, "priority-class pod-group-name"),
     **_keys(
         "kueue.x-k8s.io",
         _E,
@@ -108,7 +108,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         "job-completions-equal-parallelism job-min-parallelism job-uid local-queue-name managed manager "
         "multikueue pod-group-serving pod-group-total-count pod-suspending-parent podset "
         "podset-preferred-topology podset-required-topology podset-unconstrained-topology "
-        "provisioning-request role-hash topology was-podgroup workload workload-priority-class",
+        "provisioning-request queue-name role-hash topology was-podgroup workload workload-priority-class",
     ),
     **_keys("alpha.jobset.sigs.k8s.io", _A, "exclusive-topology node-selector"),
     **_keys(
