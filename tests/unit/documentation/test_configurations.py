@@ -73,6 +73,9 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
         config = folder / "rollcall.yaml"
         config.write_text(next(one.text for one in blocks(ROOT / page) if one.text.startswith("# rollcall.yaml\n")))
         yield ["check", "--config", str(config), str(file)]
+    elif document.get("kind") == "LeaderWorkerSet":
+        file.write_text(yaml.safe_dump(document))
+        yield ["check", str(file)]
 
 
 @pytest.mark.parametrize("block", fenced("json", "toml", "python"))
