@@ -1,15 +1,14 @@
-"""Judge the names in an object of any kind: the keys of its labels and annotations and, for files, its kind and fields."""
+"""Judge the names in an object of any kind: the keys of labels and annotations; in files also kind and fields."""
 
 from __future__ import annotations
 
 from webhook.admission.gang_object import with_findings
-from webhook.admission.opinion import gang_context
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
-from webhook.validators.registry import Subject, run_each
+from webhook.validators.registry import Context, Subject, run_each
 from webhook.validators.selection import Choice
 
 
@@ -23,7 +22,7 @@ def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings:
     return with_names(verdict, found, request.namespace, facts, settings, Subject.KEYS)
 
 
-def with_names(  # noqa: PLR0913, PLR0917 - what is judged, where, and by which rules
+def with_names(
     verdict: Verdict,
     found: AnyObject,
     namespace: str,
@@ -35,12 +34,9 @@ def with_names(  # noqa: PLR0913, PLR0917 - what is judged, where, and by which 
     scheduler, else the default one, says what these rules do.
     """
     profile = settings.profiles.get(verdict.scheduler or "", settings.profiles[settings.default])
-    rules = [
-        bound
-        for bound in profile.name_rules[settings.ceiling(profile, facts, namespace)]
-        if bound.rule.subject in subjects
-    ]
-    choice = Choice(profile.name, ROOT, settings.available)
-    context = gang_context(profile, facts, choice, {}, proceed=settings.proceed, namespace=namespace)
+    ceiling = settings.ceiling(profile, facts, namespace)
+    rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
+    # These rules ask nothing about the scheduler, so its context need not be made.
+    context: Context[None] = Context(facts, Choice(profile.name, ROOT), {}, None)
     outcome = run_each(rules, context, found)
     return with_findings(verdict, outcome.findings) if outcome.findings else verdict

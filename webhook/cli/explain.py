@@ -12,7 +12,7 @@ from webhook.admission.opinion import Answer
 from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
-from webhook.cli.explain_text import print_explanation
+from webhook.cli.explain_text import print_explanation, print_names
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
@@ -36,6 +36,8 @@ from webhook.errors import InputError, ReviewError
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration
+from webhook.offline.judgement import Judgement, names_in
+from webhook.offline.report import finding_as_json
 from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.manifests import Document, read_file, read_standard_input
 
@@ -63,6 +65,26 @@ class Found(NamedTuple):
     def place(self) -> tuple[str, int, int]:
         """File, line and column."""
         return (self.document.source, *self.document.position(self.at))
+
+
+class Named(NamedTuple):
+    """An object that is not explained, with what is wrong with the names in it."""
+
+    document: Document
+    judgement: Judgement
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """File, line and column."""
+        return (self.document.source, *self.document.position(self.judgement.at))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the findings as plain JSON values."""
+        judged = self.judgement
+        named = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
+        file, line, column = self.place
+        place = {"object": named, "file": file, "line": line, "column": column}
+        return [finding_as_json(found) | place for found in judged.verdict.findings]
 
 
 def explain(  # noqa: PLR0913 - one parameter for each option
@@ -130,14 +152,18 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     ]
     known = one_world(with_field_names(known, schemas or ()), documents)
     found: list[Found] = []
+    others: list[Named] = []
     for document in documents:
         try:
             explained = list(explain_document(document.manifest, known, settings))
         except ReviewError as error:
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]
+        places = {one.at for one in explained}
+        every = names_in(document.manifest, known, settings)
+        others += [Named(document, one) for one in every if one.at not in places]
     trees = trees_in(documents)
-    _print(found, trees, output, [_ASSUMED] if config is None else [])
+    _print(found, trees, others, output, [_ASSUMED] if config is None else [])
     if not found and not trees:
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
@@ -147,17 +173,19 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 
-def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed: list[str]) -> None:
+def _print(found: list[Found], trees: list[FoundTree], named: list[Named], output: Picture, assumed: list[str]) -> None:
     boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
     boxes += [one.box for one in trees]
     if output is Picture.JSON:
-        typer.echo(as_json_text(_json(found, trees, assumed)))
+        typer.echo(as_json_text(_json(found, trees, named, assumed)))
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:
         typer.echo(drawing(boxes), nl=False)
     else:
         out = console()
+        for other in named:
+            print_names(other.place, other.judgement, out)
         for one in found:
             print_explanation(one.place, one.explanation, out)
         for tree in trees:
@@ -172,9 +200,11 @@ def _settings(config: Path | None, scheduler: str | None, grove: GroveGeneration
     return judging_files(choosing_settings(), scheduler, grove)
 
 
-def _json(found: list[Found], trees: list[FoundTree], assumed: list[str]) -> dict[str, Any]:
+def _json(found: list[Found], trees: list[FoundTree], named: list[Named], assumed: list[str]) -> dict[str, Any]:
     workloads = []
     for one in found:
         file, line, column = one.place
         workloads.append(one.explanation.as_json() | {"file": file, "line": line, "column": column})
-    return {"workloads": workloads, "trees": [one.as_json() for one in trees], "assumed": assumed}
+    others = [entry for one in named for entry in one.as_json()]
+    trees_found = [one.as_json() for one in trees]
+    return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}

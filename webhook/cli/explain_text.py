@@ -16,6 +16,7 @@ from webhook.cli.output import printable
 from webhook.explain.workload import Edit, Explanation, View
 from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
+from webhook.offline.judgement import Judgement
 
 _CELLS = {
     Honoured.YES: ("yes", "green"),
@@ -47,7 +48,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
         say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
     for note in found.notes:
         say(out, 1, note)
-    for problem in found.broken:
+    for problem in (*found.broken, *found.names):
         _finding(problem, out, 1)
     if found.views:
         out.print()
@@ -59,6 +60,15 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
         out.print()
         for line_of_tree in tree_lines(gangs_box(found.tree)):
             say(out, 1, line_of_tree)
+    out.print()
+
+
+def print_names(place: tuple[str, int, int], found: Judgement, out: Console) -> None:
+    """Print what is wrong with the names in an object that is not explained."""
+    file, line, column = place
+    out.print(Text(printable(f"{file}:{line}:{column}: {found.kind} {found.namespace}/{found.name}"), "bold"))
+    for problem in found.verdict.findings:
+        _finding(problem, out, 1)
     out.print()
 
 

@@ -116,8 +116,8 @@ class Profile:
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)
-        # The rules about the names in an object of any kind.
-        self.name_rules = about(self.rules, Subject.KEYS, Subject.MANIFEST)
+        # The rules about the names in an object of any kind, by their subject.
+        self.name_rules = {subject: about(self.rules, subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
         # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
         self.judged = backend.judged_kinds
 

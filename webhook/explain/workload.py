@@ -42,7 +42,7 @@ from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.judgement import requests_in
+from webhook.offline.judgement import names_of, requests_in
 from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.translation import disruption_modes
@@ -89,6 +89,8 @@ class Explanation:
     kind: str = "PodCliqueSet"
     # Advice that does not come from a rule.
     notes: tuple[str, ...] = ()
+    # What is wrong with the names of its fields, labels and annotations.
+    names: tuple[Finding, ...] = ()
 
     @property
     def answer(self) -> Answer | None:
@@ -113,7 +115,7 @@ class Explanation:
             "chosenBy": self.chosen_by if self.choice.scheduler else None,
             "answer": None if self.answer is None else str(self.answer),
             "couldRun": [view.scheduler for view in self.views if view.opinion.answer is Answer.RUNS],
-            "findings": [finding_as_json(found) for found in self.broken],
+            "findings": [finding_as_json(found) for found in (*self.broken, *self.names)],
             "notes": list(self.notes),
             "uses": [
                 {"capability": str(asked), "fields": [_field(use) for use in uses]}
@@ -135,13 +137,14 @@ class Explained:
 def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
     """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest):
-        found = None
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
-            found = explain(request, facts, settings)
-        elif request.kind[::2] in VIEWS:
-            found = explain_opted_in(request, facts, settings)
+            found: Explanation | None = explain(request, facts, settings)
+        else:
+            found = explain_opted_in(request, facts, settings) if request.kind[::2] in VIEWS else None
         if found is not None:
-            yield Explained(at, replace(found, notes=(*overridden(request, facts, settings), *found.notes)))
+            names = names_of(request, found.choice.scheduler, facts, settings)
+            notes = (*overridden(request, facts, settings), *found.notes)
+            yield Explained(at, replace(found, names=names, notes=notes))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:

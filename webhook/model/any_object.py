@@ -69,10 +69,14 @@ class AnyObject:
             isinstance(one, dict) and one.get("controller") is True for one in owners
         )
 
-    def holders(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-        """Yield the labels and annotations of the object and of its templates, with their places. Does not raise for
-        values of the wrong type.
+    @cached_property
+    def holders(self) -> tuple[tuple[FieldPath, Mapping[str, Any]], ...]:
+        """The labels and annotations of the object and of its templates, with their places. Values of the wrong type
+        are left out.
         """
+        return tuple(self._holders())
+
+    def _holders(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
         for place in (("metadata",), *_TEMPLATES.get(self.kind[::2], ())):
             for at, found in _at(self.raw, place, ROOT):
                 for name in ("labels", "annotations"):

@@ -1,7 +1,7 @@
 """The field names of a kind, as a tree, without types and values; and the fields of an object that are not in it.
 
-Where a schema permits any field (`additionalProperties`, `x-kubernetes-preserve-unknown-fields`, a list of scalars), the
-tree ends and nothing below is checked.
+Where a schema permits any field (`additionalProperties`, `x-kubernetes-preserve-unknown-fields`, a list of scalars),
+the tree ends and nothing below is checked.
 
 Source: apiextensions.k8s.io/v1 (structural schemas and pruning); fields of metadata: k8s.io/apimachinery ObjectMeta.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -25,8 +25,23 @@ ITEMS, EACH = "[]", "*"
 
 # metadata has these fields in every kind. A schema does not list them.
 OBJECT_META: Names = dict.fromkeys(
-    "annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation "
-    "labels managedFields name namespace ownerReferences resourceVersion selfLink uid".split()
+    (
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    )
 )
 # The most unknown fields of one object that are reported.
 MOST_UNKNOWN = 100
@@ -51,7 +66,8 @@ class UnknownField(NamedTuple):
 class KindFields:
     """The fields of one kind. `origin` names the release or the file that they were read from."""
 
-    names: Names
+    # Left out where facts are shown: there may be thousands.
+    names: Names = field(compare=False)
     origin: str
 
     @cached_property

@@ -40,8 +40,8 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "rollcall.dev",
         _E,
-        "applied creation-order divided exempt gang gang-member gang-sync given-back members next-certificate reconciler "
-        "rotate stamp",
+        "applied creation-order divided exempt gang gang-member gang-sync given-back members next-certificate "
+        "reconciler rotate stamp",
     ),
     **_keys("scheduling.grove.io", _A, "koordinator-quota volcano-queue"),
     **_keys("scheduling.grove.io", _E, "koordinator-schedule-timeout-seconds"),
@@ -49,17 +49,18 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "grove.io",
         _E,
-        "base-podgang disable-managed-resource-protection epoch external-workload-managed ignore pod-template-hash podclique "
-        "podclique-pod-index podcliquescalinggroup podcliquescalinggroup-replica-index podcliqueset-generation-hash "
-        "podcliqueset-replica-index podgang podgang-pending-creation podgang-podgroup podgang-role reconcile-trigger "
-        "scheduler-name",
+        "base-podgang disable-managed-resource-protection epoch external-workload-managed ignore "
+        "pod-template-hash podclique podclique-pod-index podcliquescalinggroup "
+        "podcliquescalinggroup-replica-index podcliqueset-generation-hash podcliqueset-replica-index podgang "
+        "podgang-pending-creation podgang-podgroup podgang-role reconcile-trigger scheduler-name",
     ),
     **_keys("quota.scheduling.koordinator.sh", _L, "name"),
     **_keys(
         "quota.scheduling.koordinator.sh",
         _E,
-        "admission allow-lent-resource allow-preempt guaranteed is-parent is-root is-virtual-node namespaces non-preemptible "
-        "parent preemptible profile request resource-keys runtime shared-weight total-resource tree-id type used",
+        "admission allow-lent-resource allow-preempt guaranteed is-parent is-root is-virtual-node namespaces "
+        "non-preemptible parent preemptible profile request resource-keys runtime shared-weight "
+        "total-resource tree-id type used",
     ),
     **_keys("koordinator.sh", _L, "qosClass priority priority-class"),
     **_keys(
@@ -72,18 +73,18 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "scheduling.koordinator.sh",
         _E,
-        "device-allocated device-allocate-hint device-joint-allocate gpu-partition-spec network-topology-selector "
-        "reservation-affinity reservation-allocated reservation-ignored reserve-pod resource-spec resource-status "
-        "scheduler-name",
+        "device-allocated device-allocate-hint device-joint-allocate gpu-partition-spec "
+        "network-topology-selector reservation-affinity reservation-allocated reservation-ignored reserve-pod "
+        "resource-spec resource-status scheduler-name",
     ),
     **_keys("kai.scheduler", _L, "node-pool subgroup-name"),
     **_keys(
         "kai.scheduler",
         _E,
-        "batch-min-member detected-owner ignore-workload-api last-eviction-timestamp last-start-timestamp preemptibility "
-        "preemption-delay queue segment-size segment-topology-preferred-placement segment-topology-required-placement "
-        "skip-podgrouper stale-podgroup-timestamp staleness-grace-period top-owner-metadata topology "
-        "topology-preferred-placement topology-required-placement",
+        "batch-min-member detected-owner ignore-workload-api last-eviction-timestamp last-start-timestamp "
+        "preemptibility preemption-delay queue segment-size segment-topology-preferred-placement "
+        "segment-topology-required-placement skip-podgrouper stale-podgroup-timestamp staleness-grace-period "
+        "top-owner-metadata topology topology-preferred-placement topology-required-placement",
     ),
     **_keys("scheduling.k8s.io", _E, "group-name group-template-name parent-compositepodgroup podgroup-protection"),
     **_keys(
@@ -95,35 +96,36 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         "volcano.sh",
         _E,
         "closed-by-parent cooldown-time hierarchy hierarchy-weights jdb-max-unavailable jdb-min-available "
-        "job-allocated-hypernode job-name job-namespace job-retry-count job-version network-topology-highest-tier "
-        "network-topology-mode partition-id preemptable queue-name reclaimable resource-group revocable-zone "
-        "sla-waiting-time task-index task-spec template-uid vgpu-number",
+        "job-allocated-hypernode job-name job-namespace job-retry-count job-version "
+        "network-topology-highest-tier network-topology-mode partition-id preemptable queue-name reclaimable "
+        "resource-group revocable-zone sla-waiting-time task-index task-spec template-uid vgpu-number",
     ),
     **_keys("scheduling.x-k8s.io", _L, "pod-group"),
-    **_keys("kueue.x-k8s.io", _L, "queue-name priority-class pod-group-name"),
+    **_keys("kueue.x-k8s.io", _L, "priority-class pod-group-name"),
     **_keys(
         "kueue.x-k8s.io",
         _E,
-        "admission admission-gated-by cluster-queue-name component-workload-index elastic-job job-completions-equal-parallelism "
-        "job-min-parallelism job-uid local-queue-name managed manager multikueue pod-group-serving pod-group-total-count "
-        "pod-suspending-parent podset podset-preferred-topology podset-required-topology podset-unconstrained-topology "
-        "provisioning-request role-hash topology was-podgroup workload workload-priority-class",
+        "admission admission-gated-by cluster-queue-name component-workload-index elastic-job "
+        "job-completions-equal-parallelism job-min-parallelism job-uid local-queue-name managed manager "
+        "multikueue pod-group-serving pod-group-total-count pod-suspending-parent podset "
+        "podset-preferred-topology podset-required-topology podset-unconstrained-topology "
+        "provisioning-request queue-name role-hash topology was-podgroup workload workload-priority-class",
     ),
     **_keys("alpha.jobset.sigs.k8s.io", _A, "exclusive-topology node-selector"),
     **_keys(
         "jobset.sigs.k8s.io",
         _E,
-        "coordinator global-replicas group-name group-replicas job-global-index job-group-index job-index job-key "
-        "job-restart-attempt jobset-controller jobset-name jobset-uid priority replicatedjob-name replicatedjob-replicas "
-        "restart-attempt",
+        "coordinator global-replicas group-name group-replicas job-global-index job-group-index job-index "
+        "job-key job-restart-attempt jobset-controller jobset-name jobset-uid priority replicatedjob-name "
+        "replicatedjob-replicas restart-attempt",
     ),
     **_keys("leaderworkerset.sigs.k8s.io", _A, "exclusive-topology"),
     **_keys(
         "leaderworkerset.sigs.k8s.io",
         _E,
-        "group-index group-key leader-name leader-requests-tpus name replicas size subgroup-exclusive-topology "
-        "subgroup-index subgroup-size subgroup-unique-key subgroup-policy-type template-revision-hash worker-index "
-        "workload-aware-scheduling",
+        "group-index group-key leader-name leader-requests-tpus name replicas size "
+        "subgroup-exclusive-topology subgroup-index subgroup-size subgroup-unique-key subgroup-policy-type "
+        "template-revision-hash worker-index workload-aware-scheduling",
     ),
     **_keys("trainer.kubeflow.org", _E, "framework resource-in-use-protection trainjob-ancestor-step"),
 }
@@ -135,7 +137,7 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {
 OWN_DOMAIN = "rollcall.dev"
 _SIMILAR_NAME, _SIMILAR_DOMAIN = 0.86, 0.86
 # The most unknown domains of one object that are compared with the known ones.
-_MOST_DOMAINS = 32
+_MOST_DOMAINS = 16
 # No known domain is half as long.
 _LONGEST_DOMAIN = 80
 

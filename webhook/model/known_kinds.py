@@ -10,10 +10,43 @@ from collections.abc import Mapping
 
 # Real kinds with names like those of judged kinds.
 REAL_KINDS = frozenset(
-    "AppWrapper ClusterTopology CronJob DaemonSet Deployment DisaggregatedSet JAXJob Job JobFlow JobTemplate MPIJob MXJob "
-    "NodePool PaddleJob PersistentVolume PodDisruptionBudget PodGangMap PodGroup PodMonitor PodSecurityPolicy "
-    "PodTemplate PyTorchJob Queue RayCluster RayJob RayService ReplicaSet ReplicationController ScheduledSparkApplication "
-    "SparkApplication StatefulSet TFJob Topology Workload XGBoostJob".split()
+    {
+        "AppWrapper",
+        "ClusterTopology",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "DisaggregatedSet",
+        "JAXJob",
+        "Job",
+        "JobFlow",
+        "JobTemplate",
+        "MPIJob",
+        "MXJob",
+        "NodePool",
+        "PaddleJob",
+        "PersistentVolume",
+        "PodDisruptionBudget",
+        "PodGangMap",
+        "PodGroup",
+        "PodMonitor",
+        "PodSecurityPolicy",
+        "PodTemplate",
+        "PyTorchJob",
+        "Queue",
+        "RayCluster",
+        "RayJob",
+        "RayService",
+        "ReplicaSet",
+        "ReplicationController",
+        "ScheduledSparkApplication",
+        "SparkApplication",
+        "StatefulSet",
+        "TFJob",
+        "Topology",
+        "Workload",
+        "XGBoostJob",
+    }
 )
 # Kinds whose name is used in several groups, so the name alone does not show which is meant.
 SHARED_NAMES = frozenset({"Job", "PodGroup", "Queue", "Topology", "Workload", "Pod"})

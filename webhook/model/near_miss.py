@@ -1,4 +1,6 @@
-"""The known word that a misspelt word most likely means. The work for one object is limited: its author may be hostile."""
+"""The known word that a misspelt word most likely means. The work for one object is limited, because its author may be
+hostile.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 # The most words of one object that are compared. One comparison with a hundred known words takes about a millisecond.
-MOST_COMPARED = 32
+MOST_COMPARED = 16
 # No known word is longer. The time of a comparison grows with the length.
 _LONGEST = 80
 # How similar two words must be, from 0 to 1: `siez` and `size` have 0.75.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from webhook import admission
 from webhook.admission import decision
@@ -21,6 +22,7 @@ from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.findings import Finding
 from webhook.model.keys import Api
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
@@ -46,25 +48,44 @@ class Judgement:
     judged: bool = True
 
 
+class _Kinds(NamedTuple):
+    """The groups and kinds that have rules, and those whose fields are known."""
+
+    judged: frozenset[tuple[str, str]]
+    known: frozenset[tuple[str, str]]
+
+
 def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
     """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
     names in them, if anything is.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
-    judged = frozenset(_JUDGED | settings.judging.keys())
+    kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
-        found = _request(raw, place, judged)
+        found = _request(raw, place, kinds.judged)
+        is_review = kind_of(raw).kind == REVIEW
         if found is not None:
             judgement = _judgement(*found, facts, settings)
             # What an API server sends has passed the schema of its kind.
-            yield judgement if kind_of(raw).kind == REVIEW else _with_names(raw, judgement, judged, facts, settings)
-        elif kind_of(raw).kind != REVIEW:
-            name, namespace = _names(raw)
-            unjudged = Judgement(kind_of(raw).kind, namespace, name, place, Verdict(), judged=False)
-            checked = _with_names(raw, unjudged, judged, facts, settings)
-            if checked.verdict.findings:
-                yield checked
+            yield judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+        elif not is_review:
+            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+
+
+def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+    """Yield what is wrong with the names in each object of a document, by no other rules."""
+    kinds = _kinds_of(facts, settings)
+    for raw, place in objects_in(manifest):
+        if kind_of(raw).kind != REVIEW:
+            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+
+
+def names_of(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
+    """Return what is wrong with the names in the object of a request. `scheduler` is the object's."""
+    kinds = _kinds_of(facts, settings)
+    judged = _only_names(request.object or {}, ROOT, Verdict(scheduler=scheduler), kinds, facts, settings)
+    return tuple(finding for one in judged for finding in one.verdict.findings)
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
@@ -147,15 +168,27 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     return replace(judged, patch=mutated.patch, notes=(*notes, *mutated.notes, *judged.notes))
 
 
-def _with_names(
-    raw: Manifest, found: Judgement, judged: frozenset[tuple[str, str]], facts: ClusterFacts, settings: Settings
-) -> Judgement:
-    """Return the judgement with what is wrong with the names in the object. Admission has judged the keys of the
-    objects that it knows.
+def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
+    known = frozenset((api.group, api.kind) for api in facts.field_names or ())
+    return _Kinds(frozenset(_JUDGED | settings.judging.keys()), known)
+
+
+def _only_names(
+    raw: Manifest, at: FieldPath, verdict: Verdict, kinds: _Kinds, facts: ClusterFacts, settings: Settings
+) -> Iterator[Judgement]:
+    name, namespace = _names(raw)
+    found = Judgement(kind_of(raw).kind, namespace, name, at, verdict, judged=False)
+    checked = _with_names(raw, found, kinds, facts, settings)
+    if checked.verdict.findings:
+        yield checked
+
+
+def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
+    """Return the judgement with what is wrong with the names in the object. The keys of objects that admission judges
+    were judged there.
     """
-    kind, known = kind_of(raw), facts.field_names or {}
-    fields = known.get(Api(*kind))
-    every = AnyObject(kind, raw, fields, judged, frozenset((api.group, api.kind) for api in known))
+    kind = kind_of(raw)
+    every = AnyObject(kind, raw, (facts.field_names or {}).get(Api(*kind)), kinds.judged, kinds.known)
     admitted = found.judged and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)

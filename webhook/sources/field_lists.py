@@ -15,7 +15,6 @@ from typing import Any
 
 from webhook.errors import InputError
 from webhook.model.field_names import KindFields, Names, kind_names
-from webhook.model.fields import ROOT
 from webhook.model.keys import Api
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.offline.judgement import kind_of, objects_in
@@ -62,7 +61,7 @@ def fields_in(documents: Iterable[Document]) -> dict[Api, KindFields]:
             try:
                 found.update((api, KindFields(names, document.source)) for api, names in versions_of(raw))
             except Malformed as error:
-                place = document.position(at or ROOT)
+                place = document.position(at)
                 raise InputError(document.source, f"CustomResourceDefinition: {error}", *place) from None
     return found
 

@@ -43,7 +43,7 @@ def unknown_field(found: AnyObject, _: Context[Any]) -> Results:
     validation. A dropped field has no effect, and its default applies instead.
 
     Source: pruning of structural schemas (k8s.io/apiextensions-apiserver); `kubectl apply --validate`. The field names
-    are those of a CRD in `--schemas` or `--facts`, else those of the known releases in `webhook/sources/field_lists.json`.
+    are those of a CRD in `--schemas` or `--facts`, else those of known releases (webhook/sources/field_lists.json).
     """
     for field in found.unknown_fields:
         if field.belongs is None:
@@ -62,7 +62,7 @@ def misplaced_field(found: AnyObject, _: Context[Any]) -> Results:
     """The kind has a field of that name, but at another place. Where it is written, the API server drops it or refuses
     the object.
 
-    Source: pruning of structural schemas (k8s.io/apiextensions-apiserver). The field names are those of `fields/unknown`.
+    Source: pruning of structural schemas (k8s.io/apiextensions-apiserver), as for `fields/unknown`.
     """
     for field in found.unknown_fields:
         if field.belongs is not None:

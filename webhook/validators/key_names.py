@@ -32,7 +32,7 @@ def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
     (k8s.io/apimachinery, pkg/api/validation).
     """
     misspelt = MisspeltKeys()
-    for at, keys in found.holders():
+    for at, keys in found.holders:
         for key, value in keys.items():
             if key in KNOWN_KEYS:
                 continue
@@ -67,7 +67,7 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
     (webhook/validators/selection.py).
     """
     is_namespace = found.kind[::2] == ("", "Namespace")
-    for at, keys in found.holders():
+    for at, keys in found.holders:
         written = Holder.LABEL if at.parts[-1] == "labels" else Holder.ANNOTATION
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, Holder.EITHER)

@@ -4,7 +4,7 @@ of. They judge files only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from webhook.model.any_object import AnyObject
@@ -33,12 +33,8 @@ def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
 
     Source: an API server serves a kind only by its exact group and name (k8s.io/apimachinery, pkg/api/meta).
     """
-    group, _version, kind = found.kind
-    known = (*found.judged, *found.known)
-    if not kind or (group, kind) in known:
-        return
-    meant = _meant(group, kind, known)
-    if meant is None:
+    kind = found.kind.kind
+    if (meant := _meant(found)) is None:
         return
     likely_group, likely_kind = meant
     at, wrong, likely = (
@@ -54,11 +50,14 @@ def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
     )
 
 
-def _meant(group: str, kind: str, known: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+def _meant(found: AnyObject) -> tuple[str, str] | None:
     """Return the group and kind that an unknown kind most likely means, or None."""
+    group, _, kind = found.kind
     groups: dict[str, list[str]] = {}
-    for one, name in known:
+    for one, name in (*found.judged, *found.known):
         groups.setdefault(name, []).append(one)
+    if not kind or group in groups.get(kind, ()):
+        return None
     near = NearMisses()
     if kind in groups:
         likely_group = near.likely(group, groups[kind], _SIMILAR_GROUP) if group else None
@@ -94,7 +93,7 @@ def no_gangs(found: AnyObject, _: Context[Any]) -> Results:
     if SCHEDULER_LABEL not in found.labels or kind in found.judged or kind in found.known:
         return
     remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(found.raw) else None)
-    if remedy is not None:
+    if remedy is not None and _meant(found) is None:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=found.labels[SCHEDULER_LABEL],

@@ -358,3 +358,25 @@ def test_a_refusal_names_other_schedulers_that_could_run_it(rollcall: Run, file:
     note = f"{file}:2:1: note: PodCliqueSet default/demo: default-scheduler could run it as written\n"
     told = f"1 PodCliqueSet judged for koord-scheduler (default): 1 error, 1 fixable; rollcall explain {file}"
     assert ran.out.endswith(f"{note}{told}\n")
+
+
+def test_unknown_fields_are_found_against_the_schemas_that_are_given(rollcall: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "demo.yaml"
+    manifest.write_text(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: demo}\n"
+        "spec: {replicatedJobs: [], newer: 1}\n"
+    )
+    schemas = tmp_path / "crd.yaml"
+    schema = "{openAPIV3Schema: {properties: {spec: {properties: {replicatedJobs: {}, newer: {}}}}}}"
+    schemas.write_text(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: jobsets}\n"
+        "spec:\n  group: jobset.x-k8s.io\n  names: {kind: JobSet}\n"
+        f"  versions: [{{name: v1alpha2, served: true, schema: {schema}}}]\n"
+    )
+    assert "warning fields/unknown" in rollcall("check", str(manifest)).out
+    assert "fields/unknown" not in rollcall("check", "--schemas", str(schemas), str(manifest)).out
+    assert rollcall("check", "--schemas", str(manifest), str(manifest)) == (
+        2,
+        "",
+        f"rollcall: {manifest}: has no CustomResourceDefinition with a schema\n",
+    )

@@ -229,6 +229,25 @@ def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:
     assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")
 
 
+def test_wrong_names_are_shown_for_workloads_and_for_other_objects(rollcall: Run, config: str) -> None:
+    misspelt = FINE.replace("kind: PodCliqueSet", "kind: PodcliqueSet")
+    ran = rollcall("explain", "--config", config, "-", stdin=misspelt)
+    assert (ran.code, ran.err) == (2, "rollcall: nothing to explain: no workload, and no gang object\n")
+    assert ran.out == (
+        "<stdin>:1:1: PodcliqueSet team-a/demo\n"
+        "    warning kinds/unknown\n"
+        '        at   kind: "PodcliqueSet"\n'
+        "        why  Rollcall knows no such kind, so nothing in the object is judged\n"
+        "        do   did you mean kind PodCliqueSet? correct it\n\n"
+    )
+    both = f"{misspelt}---\n{FINE.replace('replicas: 1', 'replcas: 1', 1)}"
+    found = json.loads(rollcall("explain", "--config", config, "-o", "json", "-", stdin=both).out)
+    assert [one["rule"] for one in found["otherObjects"]] == ["kinds/unknown"]
+    assert [(one["rule"], one["field"]) for one in found["workloads"][0]["findings"]] == [
+        ("fields/unknown", "spec.replcas")
+    ]
+
+
 def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollcall: Run, config: str) -> None:
     ran = rollcall("explain", "--config", config, "-", stdin=FINE.replace("replicas: 1", "replicas: one"))
     assert (ran.code, ran.err) == (1, "")

@@ -74,6 +74,9 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
         config = folder / "rollcall.yaml"
         config.write_text("".join(configurations[:1]))
         yield ["check", *(["--config", str(config)] if configurations else []), str(file)]
+    elif document.get("kind") == "LeaderWorkerSet":
+        file.write_text(yaml.safe_dump(document))
+        yield ["check", str(file)]
 
 
 @pytest.mark.parametrize("block", fenced("json", "toml", "python"))

@@ -118,6 +118,15 @@ def test_plain_manifests_are_judged_with_line_and_column(client: httpx.Client) -
     }
 
 
+def test_misspelt_names_are_reported_with_the_likely_ones(client: httpx.Client) -> None:
+    response = client.post("/check", content=FINE.replace("replicas:", "replcas:", 1).replace("kind: Pod", "kind: POd"))
+    assert response.status_code == 200
+    (finding,) = response.json()["findings"]
+    assert (finding["rule"], finding["remedy"]) == ("kinds/unknown", "did you mean kind PodCliqueSet? correct it")
+    response = client.post("/check", content=FINE.replace("grove.io/auto-mnnvl", "grove.io/auto-mnvl"))
+    assert [found["rule"] for found in response.json()["findings"]] == ["keys/unknown"]
+
+
 def test_valid_plain_manifests_are_200(client: httpx.Client) -> None:
     response = client.post("/check", content=FINE)
     assert (response.status_code, response.json()["clean"]) == (200, True)
