@@ -96,14 +96,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The result of a rule that applies but lacks the facts that it needs (`needs`, in words)."""
+    """The result of a rule that applies but lacks the facts that it needs (`needs`, in words). `remedy` says how to
+    supply them.
+    """
 
     at: FieldPath
     needs: str
     rule: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.rule} at {self.at}: not judged: {self.needs} unknown"
+        return f"{self.rule} at {self.at}: not judged: {self.lacking}"
+
+    @property
+    def lacking(self) -> str:
+        """What is missing and how to supply it."""
+        return f"{self.needs} unknown" + (f"; {self.remedy}" if self.remedy else "")
 
 
 def shown(value: object) -> str:

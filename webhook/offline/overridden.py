@@ -16,7 +16,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import shown
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.reading import Malformed, text
+from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -42,6 +42,14 @@ def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tup
     by, name = others[0]
     more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
     return (f"{settings.forced_by} {settings.forced} overrides {by}, which says {shown(name)}{more}",)
+
+
+def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
+    """Let a pod name `scheduler`, the caller's, instead of another one. A pod without a schedulerName keeps that."""
+    spec = pod.get("spec")
+    named = spec.get("schedulerName") if isinstance(spec, dict) else None
+    if scheduler is not None and isinstance(named, str) and named != DEFAULT_SCHEDULER:
+        pod["spec"]["schedulerName"] = scheduler
 
 
 def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
