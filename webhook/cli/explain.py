@@ -87,9 +87,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
     For each PodCliqueSet it prints what the set asks for, each scheduler's answer, the edits, and the gangs as a tree.
     For each TrainJob, JobSet, LeaderWorkerSet and Job it prints the same without edits. `-o mermaid` prints the tree as
-    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered with its
-    defaults, so default-scheduler makes no gangs. PodGroups, CompositePodGroups, Workloads and pods of all files are read together: each of their
-    trees is shown with the minimum and the actual number at every level, and why it can never start.
+    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered with its defaults, so
+    default-scheduler makes no gangs. PodGroups, CompositePodGroups, Workloads and pods of all files are read together:
+    each of their trees is shown with the minimum and the actual number at every level, and why it can never start.
 
     The PodGangs of a PodCliqueSet are named as by Grove v0.1.0-alpha.12 and later, with `<epoch>` for the number that
     Grove will choose, or by `--grove legacy` as by the releases before.

@@ -28,12 +28,12 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.judgement import judge, kind_of, profile_of
-from webhook.offline.overridden import name_scheduler
+from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import gang_objects, shown_record, translated
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document
-from webhook.validators.opted_in_agreement import runtime
+from webhook.validators.opted_in_agreement import runtime, train_job_alone
 
 
 class Syntax(StrEnum):
@@ -162,7 +162,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
             for desired in settings.profiles[name].backend.topology_objects(binding):
                 yield Rendered(f"ClusterTopologyBinding {binding.name}, {name}", desired)
     elif (group, kind) == ("", "Pod"):
-        name_scheduler(manifest, settings.forced)
+        name_scheduler_in_member(manifest, settings.forced)
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
     elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
@@ -187,6 +187,9 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
+    yield from verdict.notes
+    # What is printed is made only if that is the case.
+    yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
     named_later = _given_a_name(item.manifest)
     workload = _view(item)
     found = list(translated(workload, settings.profiles[verdict.scheduler], facts, settings))

@@ -24,7 +24,7 @@ from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
-from webhook.offline.overridden import name_scheduler, overridden
+from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.translation import gang_objects, shown_record
 
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
@@ -109,8 +109,8 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
 def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     # Before mutation: the record would hide what chose the scheduler, and what `settings.forced` overrides.
     notes = overridden(request, facts, settings)
-    if request.kind[::2] == POD and request.operation == "CREATE":
-        name_scheduler(request.object or {}, settings.forced)
+    if notes and request.kind[::2] == POD:
+        name_scheduler_in_member(request.object or {}, settings.forced)
     new = request.operation == "CREATE" and request.kind[::2] in decision.WORKLOADS
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)

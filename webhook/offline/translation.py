@@ -154,9 +154,9 @@ def _of_set(
 
 
 def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
-    comment, notes = f"PodGang {gang.podgang.name}, {profile.name}", ()
-    if not profile.backend.capabilities[Capability.GANG].supported:
-        notes = (_ONE_BY_ONE.format(profile.name),)
+    comment = f"PodGang {gang.podgang.name}, {profile.name}"
+    support = profile.backend.capabilities.get(Capability.GANG)
+    notes = () if support is None or support.supported else (_ONE_BY_ONE.format(profile.name),)
     for manifest in gang_objects(gang.podgang, record_of(workload, profile.name), profile, facts):
         yield Translated((comment,), manifest)
     yield Translated((f"{comment}: one of its pods", *notes), prepared(gang, workload, profile, facts))
