@@ -138,7 +138,8 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
             return
         # Who made or claimed a gang is a matter of the rules about claims.
         if whole.native_path is None and not any(any(claims_on(template)) for template in whole.templates):
-            yield Finding(at=context.choice.path, found=context.choice.scheduler, why=why, remedy=remedy)
+            choice = context.choice
+            yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
 
     declare = rule(
         id,

@@ -65,6 +65,8 @@ class Finding:
     at_most: Action = Action.DENY
     # The weakest action, no matter what action the rule has: set if a namespace asks for more.
     at_least: Action = Action.OFF
+    # A warning is given only at creation: it is about the chosen scheduler, which an update does not change.
+    once: bool = False
     # Values that would be valid at that place, best first, if the rule knows any.
     instead: tuple[Any, ...] = ()
 

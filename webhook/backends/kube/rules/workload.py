@@ -59,7 +59,7 @@ def no_gang(_: PodCliqueSet, context: RuleContext) -> Results:
     """
     if not context.settings.gangScheduling:
         alone, choice = ONE_BY_ONE[Capability.GANG], context.choice
-        yield Finding(at=choice.path, found=choice.scheduler, why=alone.why, remedy=alone.remedy)
+        yield Finding(at=choice.path, found=choice.scheduler, why=alone.why, remedy=alone.remedy, once=True)
 
 
 @rule(
