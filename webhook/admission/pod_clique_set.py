@@ -13,7 +13,6 @@ from webhook.model.capabilities import capabilities_used
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest, mapping
-from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.mutators.record import record_scheduler
 from webhook.validators.registry import Context, Outcome, Proceed, go_on, run

@@ -43,6 +43,8 @@ class WorkloadAdmission(ABC, Generic[W]):
             return self.without_choice(workload, settings)
         outcome = self.judge(workload, old, choice, facts, settings)
         findings = outcome.findings
+        if old is not None:
+            findings = [finding for finding in findings if finding.action is Action.DENY or not finding.once]
         if old is not None and any(finding.action is Action.DENY for finding in findings):
             # An update is not blamed for old faults. Faults of the change itself (`forbidden`) stay denials.
             findings = softened(findings, self.faults_of(old, facts, settings))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import typer
 
 from webhook.cli.check_options import (
@@ -27,6 +24,7 @@ from webhook.cli.check_options import (
     without,
     write_baseline,
 )
+from webhook.cli.inputs import read_inputs
 from webhook.cli.options import (
     Configuration,
     Facts,
@@ -34,7 +32,6 @@ from webhook.cli.options import (
     Scheduler,
     SchemaFiles,
     facts_of,
-    inputs_of,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
@@ -42,7 +39,6 @@ from webhook.errors import InputError, ReviewError
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
 from webhook.sources.facts import one_world, with_field_names
-from webhook.sources.manifests import Document, read_file, read_standard_input
 
 
 def check(  # noqa: PLR0913 - one parameter for each option
@@ -94,7 +90,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")
     accepted = None if no_suppress else baseline_of(baseline)
-    documents, unreadable = _read(without(paths, exclude))
+    documents, unreadable = read_inputs(without(paths, exclude))
     report = Report(selection, suppress=not no_suppress, baseline=accepted, unreadable=unreadable)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     known = one_world(with_field_names(known, schemas or ()), documents)
@@ -117,25 +113,3 @@ def check(  # noqa: PLR0913 - one parameter for each option
         left = any(entry.fails(options.fail_on) and entry.finding.fails_closed for entry in report.findings)
         raise typer.Exit(REFUSED if left else CLEAN)
     raise typer.Exit(REFUSED if report.failed(options.fail_on) else CLEAN)
-
-
-def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
-    """Return every document that can be read, and an error for each file that cannot."""
-    documents: list[Document] = []
-    unreadable: list[InputError] = []
-    for name in names:
-        try:
-            inputs = list(inputs_of([name]))
-        except InputError as error:
-            unreadable.append(error)
-            continue
-        for path in inputs:
-            try:
-                documents += _documents(path)
-            except InputError as error:
-                unreadable.append(error)
-    return documents, unreadable
-
-
-def _documents(path: str | Path) -> list[Document]:
-    return read_file(path) if isinstance(path, Path) else read_standard_input()

@@ -106,6 +106,9 @@ def without(names: list[str], excluded: list[str] | None) -> list[str]:
             found += [str(path) for path in files_of([Path(name)]) if not _excluded(str(path), excluded)]
         elif not _excluded(name, excluded):
             found.append(name)
+    if names and not found:
+        # A check of nothing must not end green.
+        raise typer.BadParameter("--exclude leaves no file to check")
     return found
 
 

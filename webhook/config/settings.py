@@ -234,7 +234,8 @@ class Tracing:
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
     scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were
-    chosen, and `forced_by` is how the caller asked for that. `proceed` is called between rules, and raises to end a judgement whose caller no longer waits.
+    chosen, and `forced_by` is how the caller asked for that. `proceed` is called between rules, and raises to end a
+    judgement whose caller no longer waits.
     """
 
     profiles: Mapping[str, Profile]

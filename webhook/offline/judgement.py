@@ -24,11 +24,12 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.keys import Api
+from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
-from webhook.offline.overridden import overridden
+from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.translation import gang_objects, shown_record
 from webhook.validators.registry import Subject
 
@@ -161,6 +162,8 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
 def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     # Before mutation: the record would hide what chose the scheduler, and what `settings.forced` overrides.
     notes = overridden(request, facts, settings)
+    if notes and request.kind[::2] == POD:
+        name_scheduler_in_member(request.object or {}, settings.forced)
     new = request.operation == "CREATE" and request.kind[::2] in decision.WORKLOADS
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)

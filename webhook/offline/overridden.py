@@ -16,8 +16,9 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import shown
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.reading import Malformed, text
+from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.place import place_of
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
@@ -44,13 +45,31 @@ def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tup
     return (f"{settings.forced_by} {settings.forced} overrides {by}, which says {shown(name)}{more}",)
 
 
+def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
+    """Let a pod name `scheduler`, the caller's, instead of another one. A pod without a schedulerName keeps that."""
+    spec = pod.get("spec")
+    named = spec.get("schedulerName") if isinstance(spec, dict) else None
+    if scheduler is not None and isinstance(named, str) and named != DEFAULT_SCHEDULER:
+        pod["spec"]["schedulerName"] = scheduler
+
+
+def name_scheduler_in_member(pod: Manifest, scheduler: str | None) -> None:
+    """Do the same with a pod that may be in no gang: such a pod is left as it is."""
+    if scheduler is not None and _is_member(Pod(pod)):
+        name_scheduler(pod, scheduler)
+
+
+def _is_member(pod: Pod) -> bool:
+    return pod.podgang is not None or place_of(pod) is not None
+
+
 def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
     """Yield what the object says about its scheduler, the strongest first."""
     manifest, namespace = request.object or {}, request.namespace
     if request.kind[::2] == POD:
-        named = Pod(manifest, namespace).scheduler_name
-        if named not in {None, DEFAULT_SCHEDULER}:
-            yield str(SPEC / "schedulerName"), named or ""
+        pod = Pod(manifest, namespace)
+        if _is_member(pod) and pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
+            yield str(SPEC / "schedulerName"), pod.scheduler_name or ""
         return
     if (admission := decision.WORKLOADS.get(request.kind[::2])) is None:
         return

@@ -43,7 +43,7 @@ def cases(report: Report, fail_on: frozenset[FailOn]) -> Iterator[Case]:
     for missing, place in report.unjudged:
         outcome = Outcome.FAILED if FailOn.UNJUDGED in fail_on else Outcome.SKIPPED
         name = _name(place, missing.rule)
-        found.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.needs} unknown"))
+        found.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.lacking}"))
     found += [
         Case(error.source, error.line, "can be read", Outcome.ERROR, "unreadable", error.why)
         for error in report.unreadable

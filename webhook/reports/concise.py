@@ -20,7 +20,7 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
     if options.quiet:
         return
     for missing, place in report.unjudged:
-        yield f"{place}: not judged: {missing.rule} {place.object}: {missing.needs} unknown"
+        yield f"{place}: not judged: {missing.rule} {place.object}: {missing.lacking}"
     if options.list_ignored:
         yield from (f"{document.source}:{document.line}:1: ignored" for document in report.ignored)
     if options.statistics:

@@ -26,7 +26,7 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
             told = f"suppressed: {accepted.reason}\n{told}"
         yield _command(command, entry.place, entry.finding.rule, told)
     for missing, place in report.unjudged:
-        yield _command("notice", place, missing.rule, f"{place.object}: not judged: {missing.needs} unknown")
+        yield _command("notice", place, missing.rule, f"{place.object}: not judged: {missing.lacking}")
     for error in report.unreadable:
         at = f"file={_property(error.source)}" + (f",line={error.line},col={error.column}" if error.line else "")
         yield f"::error {at},title=unreadable::{_message(error.why)}"

@@ -30,7 +30,7 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
     if len(rows) > _MAX_ROWS:
         yield from ("", f"{len(rows) - _MAX_ROWS} more findings are not shown.")
     missing = [
-        f"* {_code(str(place))} {_code(found.rule)}: {_escaped(found.needs)}" for found, place in report.unjudged
+        f"* {_code(str(place))} {_code(found.rule)}: {_escaped(found.lacking)}" for found, place in report.unjudged
     ]
     if missing:
         yield from ("", "Not judged, because these facts are unknown:", "", *missing[:_MAX_ROWS])

@@ -33,7 +33,7 @@ def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
     ordered = sorted(report.findings, key=lambda entry: entry.order)
     results = [_result(entry, index) for entry in ordered]
     for missing, place in report.unjudged:
-        told = f"{place.object}: not judged: {missing.needs} unknown"
+        told = f"{place.object}: not judged: {missing.lacking}"
         results.append(_base(missing.rule, index, told, place) | {"kind": "open", "level": "none"})
     return {
         "$schema": SCHEMA,

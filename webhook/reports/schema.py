@@ -105,7 +105,14 @@ def report_schema() -> dict[str, Any]:
         "schedulers": _list(_object(_SCHEDULER), description="The schedulers of the judged objects."),
         "findings": _list(_object(_FINDING)),
         "notJudged": _list(
-            _object({**_RULE, "needs": {**_TEXT, "description": "The fact that is unknown."}, **_PLACE})
+            _object(
+                {
+                    **_RULE,
+                    "needs": {**_TEXT, "description": "The fact that is unknown."},
+                    "remedy": {**_TEXT, "description": "How to supply it; empty if the rule does not say."},
+                    **_PLACE,
+                }
+            )
         ),
         "notes": _list(_object({"message": _TEXT, **_PLACE})),
         "couldRun": _list(

@@ -62,6 +62,8 @@ def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
     for missing, place in report.unjudged:
         yield Head(str(place), "not judged", "cyan", f" {missing.rule}: {missing.needs} unknown")
         yield Field("field", str(missing.at))
+        if missing.remedy:
+            yield Field("do", missing.remedy)
     yield from _notes(report)
     if options.list_ignored:
         for document in report.ignored:

@@ -36,6 +36,10 @@ _PART_BYTES = 1 << 20
 
 # What an editor marks of a field: a quoted key, a plain key, or the line of a list item.
 _KEY = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[^\s:#][^:\n]*')
+# The name of standard input in messages.
+STDIN = "<stdin>"
+# Why an input is refused that was to have a manifest.
+NO_MANIFEST = "has no manifest: it is empty or has only comments; the command that wrote it has probably failed"
 
 _BYTE_ORDER_MARK = "\ufeff"
 # Windows shells write this when the output of a command goes to a file.
@@ -108,7 +112,7 @@ def read_file(path: Path) -> list[Document]:
 
 def read_standard_input() -> list[Document]:
     """Return the manifests on standard input. Raises `InputError`."""
-    return read_text(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
+    return read_text(_bounded(sys.stdin.buffer, STDIN), STDIN)
 
 
 def _bounded(file: BinaryIO, name: str) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -98,7 +99,7 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
     needed = workload.runtime
     known = getattr(context.facts, needed.part)
     if known is None:
-        yield Unjudged(workload.runtime_path, f"the {needed}")
+        yield Unjudged(workload.runtime_path, f"the {needed}", remedy=_supply(needed.name, workload.runtime_kind))
     elif needed.key not in known:
         yield Finding(
             at=workload.runtime_path,
@@ -135,6 +136,7 @@ def _namespace(**labels: str) -> ClusterFacts:
 @rule(
     "owner/train-job-alone",
     subject=Subject.OPTED_IN,
+    capability=Capability.GANG,
     passes=Example(train_job(), facts=_namespace(scheduler="koord-scheduler")),
     fails=Example(train_job(), facts=_namespace()),
 )
@@ -149,9 +151,14 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
         return
     namespace = (context.facts.namespaces or {}).get(workload.namespace)
     runtime = runtime_of(workload, context.facts)
-    if namespace is None or SCHEDULER_LABEL in namespace.labels or runtime is None:
+    if runtime is None or (namespace is not None and SCHEDULER_LABEL in namespace.labels):
         return
-    if workload.job_set(runtime).scheduler is None:
+    if workload.job_set(runtime).scheduler is not None:
+        return
+    if namespace is None:
+        name = workload.namespace
+        yield Unjudged(LABELS / SCHEDULER_LABEL, f"the labels of Namespace {name}", remedy=_supply(name, "Namespace"))
+    else:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=workload.scheduler,
@@ -160,6 +167,10 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
             # The label may have been added a moment ago.
             absent=Needed("namespaces", workload.namespace),
         )
+
+
+def _supply(name: str, kind: str) -> str:
+    return f"add the {kind} to the files, or give the output of `kubectl get {kind} {name} -o yaml` with --facts"
 
 
 _POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
