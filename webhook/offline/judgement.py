@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 from webhook import admission
@@ -15,6 +16,7 @@ from webhook.admission import decision
 from webhook.admission.names import with_names
 from webhook.admission.review import KIND as REVIEW
 from webhook.admission.review import request_from
+from webhook.backends.registry import installed_backends
 from webhook.config.settings import Profile, Settings
 from webhook.errors import Inexpressible
 from webhook.model import grove
@@ -172,8 +174,15 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
 
 
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
-    known = frozenset((api.group, api.kind) for api in facts.field_names or ())
-    return _Kinds(frozenset(_JUDGED | settings.judging.keys()), known)
+    known = {(api.group, api.kind) for api in facts.field_names or ()}
+    return _Kinds(frozenset(_JUDGED | settings.judging.keys()), _read_kinds() | known)
+
+
+@cache
+def _read_kinds() -> frozenset[tuple[str, str]]:
+    """Return the kinds that some backend reads: they are known even if no enabled scheduler judges them."""
+    apis = (read.resource.api for backend in installed_backends().values() for read in backend.projections)
+    return frozenset((api.group, api.kind) for api in apis)
 
 
 def _only_names(

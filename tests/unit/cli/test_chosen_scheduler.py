@@ -62,7 +62,8 @@ def test_a_train_job_whose_namespace_is_unknown_is_not_judged(rollcall: Run) -> 
         "    field  metadata.labels[rollcall.dev/scheduler]",
         "    do     add the Namespace to the files, or give the output of `kubectl get Namespace team-a -o yaml` with "
         "--facts",
-        "1 object judged, 0 errors, 1 not judged, 1 ignored",
+        "1 TrainJob judged for koord-scheduler (metadata.labels[rollcall.dev/scheduler]): 0 errors, 1 check not judged, "
+        "1 ignored",
     ]
     explained = json.loads(rollcall("explain", "-o", "json", "-", stdin=ALONE).out)["workloads"][0]
     assert explained["answer"] == "unknown"
@@ -72,12 +73,13 @@ def test_a_train_job_whose_namespace_is_unknown_is_not_judged(rollcall: Run) -> 
 
 def test_a_train_job_in_a_labelled_namespace_is_judged(rollcall: Run) -> None:
     ran = rollcall("check", "--strict", "-", stdin=ALONE + NAMESPACE)
-    assert (ran.code, ran.out) == (0, "1 object judged, 0 errors, 2 ignored\n")
+    by = "metadata.labels[rollcall.dev/scheduler]"
+    assert (ran.code, ran.out) == (0, f"1 TrainJob judged for koord-scheduler ({by}): 0 errors, 2 ignored\n")
 
 
 def test_a_train_job_that_is_judged_as_if_it_were_opted_in_needs_no_namespace(rollcall: Run) -> None:
     ran = rollcall("check", "--strict", "--scheduler", "koord-scheduler", "-", stdin=ALONE)
-    assert (ran.code, ran.out) == (0, "1 object judged, 0 errors, 1 ignored\n")
+    assert (ran.code, ran.out) == (0, "1 TrainJob judged for koord-scheduler (--scheduler): 0 errors, 1 ignored\n")
 
 
 def test_default_scheduler_without_gangs_is_a_warning_in_every_command(rollcall: Run) -> None:
@@ -90,7 +92,7 @@ def test_default_scheduler_without_gangs_is_a_warning_in_every_command(rollcall:
         '    found  "default-scheduler"',
         f"    why    {NO_GANG}",
         "    do     turn it on (Kubernetes 1.35 or newer), or choose a gang scheduler",
-        "1 object judged, 0 errors, 1 warning",
+        "1 PodCliqueSet judged for default-scheduler (default): 0 errors, 1 warning",
     ]
     assert f"            why  {NO_GANG}\n" in rollcall("explain", "-", stdin=FINE).out
     assert "# no gangs for default-scheduler: its pods start one by one\n" in rollcall("render", "-", stdin=FINE).out
@@ -151,7 +153,8 @@ def test_the_scheduler_of_the_caller_overrides_the_manifest_with_a_note(rollcall
     label = "metadata.labels[rollcall.dev/scheduler]"
     note = f'--scheduler koord-scheduler overrides {label}, which says "volcano" (and 1 more)'
     ran = rollcall("check", *option, "-", stdin=JOB)
-    assert (ran.code, ran.out) == (0, f"<stdin>:1:1: note: {note}\n1 object judged, 0 errors\n")
+    told = "1 Job judged for koord-scheduler (--scheduler): 0 errors"
+    assert (ran.code, ran.out) == (0, f"<stdin>:1:1: note: {note}\n{told}\n")
     explained = rollcall("explain", *option, "-", stdin=JOB)
     assert explained.out.splitlines()[1:3] == ["    scheduler koord-scheduler, by --scheduler", f"    {note}"]
     rendered = rollcall("render", *option, "-", stdin=JOB)
