@@ -16,8 +16,8 @@ from webhook.errors import AccessError, CertificateError, ConfigurationError, Fa
 
 # The code that a shell shows for a command ended by SIGPIPE. It is not a verdict, because output is missing.
 PIPE_CLOSED = 141
-# Manifests that were read stay until the end. With the usual threshold the collector visits all of them again and again,
-# which takes a tenth of the time for 4,000 documents.
+# Manifests that were read stay until the end. With the usual threshold the collector visits all of them again and
+# again, which takes a tenth of the time for 4,000 documents.
 _GC_THRESHOLD = 100_000
 
 

@@ -62,8 +62,8 @@ def test_a_train_job_whose_namespace_is_unknown_is_not_judged(rollcall: Run) -> 
         "    field  metadata.labels[rollcall.dev/scheduler]",
         "    do     add the Namespace to the files, or give the output of `kubectl get Namespace team-a -o yaml` with "
         "--facts",
-        "1 TrainJob judged for koord-scheduler (metadata.labels[rollcall.dev/scheduler]): 0 errors, 1 check not judged, "
-        "1 ignored",
+        "1 TrainJob judged for koord-scheduler (metadata.labels[rollcall.dev/scheduler]): 0 errors, 1 check not "
+        "judged, 1 ignored",
     ]
     explained = json.loads(rollcall("explain", "-o", "json", "-", stdin=ALONE).out)["workloads"][0]
     assert explained["answer"] == "unknown"
