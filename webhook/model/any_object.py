@@ -10,10 +10,11 @@ from typing import Any
 from webhook.model import grove
 from webhook.model.admission_request import Kind
 from webhook.model.field_names import KindFields, UnknownField
-from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.fields import Item, Part
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 
+_Parts = tuple[Part, ...]
 _ITEMS = "[]"
 _TEMPLATE = ("spec", "template", "metadata")
 _WORKER_TEMPLATES = ("spec", "leaderWorkerTemplate")
@@ -70,28 +71,28 @@ class AnyObject:
         )
 
     @cached_property
-    def holders(self) -> tuple[tuple[FieldPath, Mapping[str, Any]], ...]:
-        """The labels and annotations of the object and of its templates, with their places. Values of the wrong type
-        are left out.
+    def holders(self) -> tuple[tuple[_Parts, Mapping[str, Any]], ...]:
+        """The labels and annotations of the object and of its templates, with the parts of their paths.
+        Values of the wrong type are left out.
         """
         return tuple(self._holders())
 
-    def _holders(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+    def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
         for place in (("metadata",), *_TEMPLATES.get(self.kind[::2], ())):
-            for at, found in _at(self.raw, place, ROOT):
+            for at, found in _at(self.raw, place, ()):
                 for name in ("labels", "annotations"):
                     keys = found.get(name)
                     if isinstance(keys, dict):
-                        yield at / name, keys
+                        yield (*at, name), keys
 
 
-def _at(value: Any, place: tuple[str, ...], path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+def _at(value: Any, place: tuple[str, ...], path: tuple[Part, ...]) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
     if not place:
         if isinstance(value, dict):
             yield path, value
     elif place[0] == _ITEMS:
         for index, item in enumerate(value if isinstance(value, list) else ()):
             name = item.get("name") if isinstance(item, dict) else None
-            yield from _at(item, place[1:], path / Item(index, name if isinstance(name, str) else None))
+            yield from _at(item, place[1:], (*path, Item(index, name if isinstance(name, str) else None)))
     elif isinstance(value, dict) and place[0] in value:
-        yield from _at(value[place[0]], place[1:], path / place[0])
+        yield from _at(value[place[0]], place[1:], (*path, place[0]))

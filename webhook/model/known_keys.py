@@ -133,6 +133,14 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {
     domain: tuple(key.partition("/")[2] for key in KNOWN_KEYS if key.startswith(f"{domain}/"))
     for domain in dict.fromkeys(key.partition("/")[0] for key in KNOWN_KEYS if "/" in key)
 }
+# By domain and name: the key of that name below a subdomain.
+_OF_FAMILY: Mapping[tuple[str, str], str] = {
+    (domain, name): f"{below}/{name}"
+    for domain in DOMAINS
+    for below in DOMAINS
+    if below.endswith(f".{domain}")
+    for name in DOMAINS[below]
+}
 # Every key of this domain is Rollcall's.
 OWN_DOMAIN = "rollcall.dev"
 _SIMILAR_NAME, _SIMILAR_DOMAIN = 0.86, 0.86
@@ -160,8 +168,7 @@ class MisspeltKeys:
         if found is not None:
             return f"{meant}/{found}"
         # The right name below a domain of the same family: `grove.io/koordinator-quota`.
-        others = [one for one in DOMAINS if name in DOMAINS[one] and one.endswith(f".{meant}")]
-        return f"{others[0]}/{name}" if len(others) == 1 else None
+        return _OF_FAMILY.get((meant, name))
 
     def _domain(self, domain: str) -> str | None:
         if domain in DOMAINS:

@@ -6,7 +6,7 @@ from typing import Any
 
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import QUOTA_ANNOTATION
-from webhook.model.fields import LABELS, FieldPath
+from webhook.model.fields import LABELS, FieldPath, Part
 from webhook.model.findings import Action, Finding
 from webhook.model.known_keys import KNOWN_KEYS, OWN_DOMAIN, Holder, MisspeltKeys
 from webhook.model.record import SCHEDULER_LABEL
@@ -32,20 +32,20 @@ def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
     (k8s.io/apimachinery, pkg/api/validation).
     """
     misspelt = MisspeltKeys()
-    for at, keys in found.holders:
+    for parts, keys in found.holders:
         for key, value in keys.items():
             if key in KNOWN_KEYS:
                 continue
             if (likely := misspelt.likely(key)) is not None:
                 yield Finding(
-                    at=at / key,
+                    at=FieldPath((*parts, key)),
                     found=value,
                     why="no program reads this key, so it has no effect",
                     remedy=f"did you mean {likely}? write that key",
                 )
             elif key.startswith(f"{OWN_DOMAIN}/"):
                 yield Finding(
-                    at=at / key,
+                    at=FieldPath((*parts, key)),
                     found=value,
                     why="this version of Rollcall reads no such key, so it has no effect",
                     remedy="remove it, or correct its name",
@@ -67,28 +67,26 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
     (webhook/validators/selection.py).
     """
     is_namespace = found.kind[::2] == ("", "Namespace")
-    for at, keys in found.holders:
-        written = Holder.LABEL if at.parts[-1] == "labels" else Holder.ANNOTATION
+    for parts, keys in found.holders:
+        written = Holder.LABEL if parts[-1] == "labels" else Holder.ANNOTATION
+        of_namespace = is_namespace and written is Holder.LABEL
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, Holder.EITHER)
-            if holder in {written, Holder.EITHER} or (holder is Holder.NAMESPACE and is_namespace and _is_label(at)):
+            # Most keys are in the right place, and this runs in the webhook.
+            if holder is Holder.EITHER or holder is written or (holder is Holder.NAMESPACE and of_namespace):
                 continue
             yield Finding(
-                at=at / key,
+                at=FieldPath((*parts, key)),
                 found=value,
                 why=f"it is read only as {holder.value}, so it has no effect here",
-                remedy=_remedy(key, at, holder, is_namespace=is_namespace),
+                remedy=_remedy(key, parts, holder, is_namespace=is_namespace),
             )
 
 
-def _is_label(at: FieldPath) -> bool:
-    return at.parts[-1] == "labels"
-
-
-def _remedy(key: str, at: FieldPath, holder: Holder, *, is_namespace: bool) -> str:
+def _remedy(key: str, parts: tuple[Part, ...], holder: Holder, *, is_namespace: bool) -> str:
     if holder is Holder.NAMESPACE and not is_namespace:
         return "remove it here, and set the label on the namespace"
     if key in _OF_WORKLOADS:
         return f"move it to {LABELS}"
     name = "annotations" if holder is Holder.ANNOTATION else "labels"
-    return f"move it to {FieldPath((*at.parts[:-1], name))}"
+    return f"move it to {FieldPath((*parts[:-1], name))}"
