@@ -62,7 +62,7 @@ def test_the_code_that_a_body_reaches_is_recorded() -> None:
 
 def test_minimizing_the_corpus_keeps_its_coverage() -> None:
     manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "nobody"}, annotations={"a": "b" * 100})
-    seed = Input("default", "/validate", review(pod_clique_set()))
+    seed = Input("default", "/validate", review(pod_clique_set(annotations={"a": "c"})))
     unknown = Input("default", "/validate", review(manifest))
     kept = asyncio.run(minimized(guide(), [seed], [seed, unknown, unknown._replace(query="timeout=5s")]))
     assert kept

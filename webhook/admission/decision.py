@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.admission.gang_object import rewritten, validate_object
+from webhook.admission.names import with_keys
 from webhook.admission.opted_in import OptedInWorkloads
 from webhook.admission.pod import mutate_pod, validate_pod
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
@@ -49,13 +50,18 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
         if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
         require_few_parts(request)
-        if (workloads := WORKLOADS.get(request.kind[::2])) is not None:
-            return workloads.validate(request, facts, settings)
-        if request.kind[::2] == POD and request.operation == "CREATE":
-            return validate_pod(request, Pod(request.object or {}, request.namespace), facts, settings)
-        return validate_object(request, facts, settings)
+        return with_keys(_validated(request, facts, settings), request, facts, settings)
     except Malformed:
         return ALLOWED if _only_leaves(request) else malformed(request, settings)
+
+
+def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict by the rules about that kind. Raises `Malformed`."""
+    if (workloads := WORKLOADS.get(request.kind[::2])) is not None:
+        return workloads.validate(request, facts, settings)
+    if request.kind[::2] == POD and request.operation == "CREATE":
+        return validate_pod(request, Pod(request.object or {}, request.namespace), facts, settings)
+    return validate_object(request, facts, settings)
 
 
 def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -12,7 +12,7 @@ from webhook.backends import queue_tree
 from webhook.backends.queue_tree import Queue, children_of, judged_once, leaves, missing_ancestor, repeated_ancestor
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
+from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
 from webhook.model.known_objects import QueuedGroups
@@ -96,12 +96,14 @@ class Queues:
             )
 
 
-def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge) -> Results:
-    """The problems of the queues that a workload names; if it names none, those of the profile's defaultQueue."""
+def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place: FieldPath) -> Results:
+    """The problems of the queues that a workload names. If it names none, those of the profile's defaultQueue, reported
+    at `place`, where the workload would name a queue.
+    """
     yield from judged_once(uses, lambda use: judge(use.value, use.path, "it", context.facts))
     default = context.settings.defaultQueue
     if not uses and default is not None:
-        yield from judge(default, context.choice.path, "the profile's defaultQueue", context.facts)
+        yield from judge(default, place, "the profile's defaultQueue", context.facts)
 
 
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
@@ -111,7 +113,8 @@ def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, pas
         uses = opted_in_names.named(workload, keys(context), keys(context))
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
-            yield from judge_named(uses, context, judge)
+            holder, key = keys(context)[0]
+            yield from judge_named(uses, context, judge, METADATA / holder / key)
 
     return rule(id, subject=Subject.OPTED_IN, passes=passes, fails=fails, documentation=documentation)(check)
 

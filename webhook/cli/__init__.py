@@ -5,6 +5,7 @@ Exit codes: 0 clean, 1 something is refused, 2 usage error or unreadable input, 
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -15,10 +16,14 @@ from webhook.errors import AccessError, CertificateError, ConfigurationError, Fa
 
 # The code that a shell shows for a command ended by SIGPIPE. It is not a verdict, because output is missing.
 PIPE_CLOSED = 141
+# Manifests that were read stay until the end. With the usual threshold the collector visits all of them again and
+# again, which takes a tenth of the time for 4,000 documents.
+_GC_THRESHOLD = 100_000
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    gc.set_threshold(_GC_THRESHOLD)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

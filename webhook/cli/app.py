@@ -18,6 +18,7 @@ from webhook.cli.metrics import metrics
 from webhook.cli.reconcile import reconcile
 from webhook.cli.render import render
 from webhook.cli.rules import rules
+from webhook.cli.schema import schema_app
 from webhook.cli.serve import serve
 from webhook.cli.upgrade_plan import upgrade_plan
 
@@ -35,6 +36,7 @@ app.add_typer(certs_app, name="certs")
 app.add_typer(config_app, name="config")
 app.add_typer(gangs_app, name="gangs")
 app.add_typer(manifests_app, name="manifests")
+app.add_typer(schema_app, name="schema")
 
 
 def _version(wanted: bool) -> None:

@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Annotated
-
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
+from webhook.cli.check_options import (
+    BaselineFile,
+    CheckFormat,
+    CheckOutput,
+    Exclude,
+    FailOns,
+    Ignore,
+    ListIgnored,
+    NoSuppress,
+    Quiet,
+    Select,
+    Statistics,
+    Strict,
+    WriteBaseline,
+    baseline_of,
+    failing,
+    selection_of,
+    without,
+    write_baseline,
+)
+from webhook.cli.inputs import read_inputs
 from webhook.cli.options import (
     Configuration,
     Facts,
-    Format,
     Inputs,
-    Output,
     Scheduler,
-    console,
+    SchemaFiles,
     facts_of,
-    inputs_of,
     settings_of,
 )
-from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
 from webhook.errors import InputError, ReviewError, TooLarge
-from webhook.model.findings import Action, Finding, shown
 from webhook.offline.judgement import judge
-from webhook.offline.report import Place, Report
-from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_standard_input
-
-_STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
+from webhook.offline.report import Report
+from webhook.sources.facts import one_world, with_field_names
 
 
-def check(
+def check(  # noqa: PLR0913 - one parameter for each option
     paths: Inputs,
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    schemas: SchemaFiles = None,
     config: Configuration = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if a rule could not be judged.")] = False,
-    output: Output = Format.TEXT,
+    fail_on: FailOns = None,
+    strict: Strict = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    exclude: Exclude = None,
+    baseline: BaselineFile = None,
+    write_to: WriteBaseline = None,
+    no_suppress: NoSuppress = False,
+    quiet: Quiet = False,
+    statistics: Statistics = False,
+    list_ignored: ListIgnored = False,
+    output: CheckOutput = CheckFormat.TEXT,
 ) -> None:
     """Judge manifests as the webhook would, without a cluster.
 
@@ -50,129 +67,49 @@ def check(
     opted-in TrainJobs, JobSets, LeaderWorkerSets and Jobs, gang objects, and pods. All files are judged together: a
     TrainJob finds its runtime in another file.
 
-    Exit code 0: nothing is refused. 1: something is refused. 2: something cannot be read. 3: something could not be
-    evaluated.
+    A finding is accepted by the comment `# rollcall:ignore RULE: reason` at or above its line, or by the annotation
+    `rollcall.dev/ignore: "RULE: reason"` of its object. It stays in the report and does not fail the check. The webhook
+    refuses the object all the same, and no rule that fails closed can be suppressed.
+
+    Exit code 0: nothing is refused. 1: something is refused, or something else that --fail-on names. 2: something
+    cannot be read. 3: something could not be evaluated.
 
     **Examples**
 
     - `rollcall check --scheduler koord-scheduler deploy/`
     - `kustomize build overlays/prod | rollcall check --facts cluster/ -`
-    - `rollcall check --config rollcall.yaml --strict -o json set.yaml`
+    - `rollcall check --config rollcall.yaml --fail-on warning -o sarif deploy/ > rollcall.sarif`
+    - `rollcall check --baseline known.json --exclude vendor -o github deploy/`
     """
+    from webhook.cli.check_output import WITH_FIXES, print_report
+    from webhook.reports.options import ReportOptions
+    from webhook.sources.fixes import add_fixes
+
     settings, known = settings_of(config, scheduler), facts_of(facts)
-    documents, unreadable = _read(paths)
+    selection = selection_of(select, ignore)
+    if write_to is not None and baseline is not None:
+        raise typer.BadParameter("--baseline and --write-baseline exclude each other")
+    accepted = None if no_suppress else baseline_of(baseline)
+    documents, unreadable = read_inputs(without(paths, exclude))
+    report = Report(selection, suppress=not no_suppress, baseline=accepted, unreadable=unreadable)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    known = one_world(known, documents)
-    report = Report()
+    known = one_world(with_field_names(known, schemas or ()), documents)
     for document in documents:
         try:
             report.add(document, judge(document.manifest, known, settings))
         except (ReviewError, TooLarge) as error:
             unreadable.append(InputError(document.source, str(error), document.line, 1))
-    if output is Format.JSON:
-        errors = [str(error) for error in unreadable]
-        typer.echo(as_json_text(report.as_json(strict=strict) | {"errors": errors}))
-    else:
-        _print(report, unreadable, console())
+    if write_to is not None:
+        write_baseline(write_to, report)
+    if output in WITH_FIXES:
+        add_fixes(report, known, settings)
+    options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
+    print_report(report, options, output)
     for reason in unreadable:
         tell(str(reason))
     if unreadable:
         raise typer.Exit(UNREADABLE)
-    raise typer.Exit(CLEAN if report.clean(strict=strict) else REFUSED)
-
-
-def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
-    """Return every document that can be read, and an error for each file that cannot."""
-    documents: list[Document] = []
-    unreadable: list[InputError] = []
-    for name in names:
-        try:
-            inputs = list(inputs_of([name]))
-        except InputError as error:
-            unreadable.append(error)
-            continue
-        for path in inputs:
-            try:
-                documents += _documents(path)
-            except InputError as error:
-                unreadable.append(error)
-    return documents, unreadable
-
-
-def _documents(path: str | Path) -> list[Document]:
-    return read_file(path) if isinstance(path, Path) else read_standard_input()
-
-
-def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
-    for finding, place in sorted(report.findings, key=lambda entry: (entry[1].file, entry[1].line, -entry[0].action)):
-        _print_finding(finding, place, out)
-    for missing, place in report.unjudged:
-        out.print(
-            Text.assemble(
-                f"{printable(str(place))}: ", ("not judged", "cyan"), f" {missing.rule}: {missing.needs} unknown"
-            )
-        )
-        _print_fields(out, [("field", str(missing.at))])
-    for place in report.movable:
-        said = place.judgement.verdict.alternatives
-        out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {_name(place)}: {said}"))
-    alike: dict[str, list[Place]] = {}
-    for note, place in report.notes:
-        alike.setdefault(note, []).append(place)
-    for note, (place, *others) in alike.items():
-        more = f" (and {_count(len(others), 'other')})" if others else ""
-        out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {printable(note)}{more}"))
-    out.print(Text(", ".join(_summary(report, unreadable))))
-
-
-def _print_finding(finding: Finding, place: Place, out: Console) -> None:
-    word, style = _STYLES[finding.action]
-    # Not wrapped: editors and terminals turn the path into a link.
-    out.print(Text.assemble(f"{printable(str(place))}: ", (word, style), f" {finding.rule}"), soft_wrap=True)
-    _print_fields(
-        out,
-        [
-            ("object", _name(place)),
-            ("field", str(finding.at)),
-            ("found", shown(finding.found)),
-            ("why", finding.why),
-            ("do", finding.remedy),
-        ],
-    )
-
-
-def _print_fields(out: Console, fields: list[tuple[str, str]]) -> None:
-    if not out.is_terminal:
-        for name, value in fields:
-            out.print(f"    {name:<7}{printable(value)}", markup=False)
-        return
-    # A grid, so that a long value continues below its own start.
-    grid = Table.grid(padding=(0, 1))
-    for name, value in fields:
-        grid.add_row(Text(name, "dim"), Text(printable(value)))
-    out.print(Padding(grid, (0, 0, 0, 4)))
-
-
-def _name(place: Place) -> str:
-    found = place.judgement
-    return f"{found.kind} {found.namespace or 'default'}/{found.name}"
-
-
-def _summary(report: Report, unreadable: list[InputError]) -> Iterator[str]:
-    counts = {action: sum(finding.action is action for finding, _ in report.findings) for action in _STYLES}
-    yield _count(report.judged, "object") + " judged"
-    yield _count(counts[Action.DENY], "error")
-    if counts[Action.WARN]:
-        yield _count(counts[Action.WARN], "warning")
-    if counts[Action.AUDIT]:
-        yield f"{counts[Action.AUDIT]} for audit"
-    if report.unjudged:
-        yield f"{len(report.unjudged)} not judged"
-    if report.ignored:
-        yield f"{report.ignored} ignored"
-    if unreadable:
-        yield f"{len(unreadable)} unreadable"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    if write_to is not None:
+        left = any(entry.fails(options.fail_on) and entry.finding.fails_closed for entry in report.findings)
+        raise typer.Exit(REFUSED if left else CLEAN)
+    raise typer.Exit(REFUSED if report.failed(options.fail_on) else CLEAN)

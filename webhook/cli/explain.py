@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -12,7 +11,8 @@ from webhook.admission.opinion import Answer
 from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
-from webhook.cli.explain_text import print_explanation
+from webhook.cli.explain_text import print_explanation, print_names
+from webhook.cli.inputs import documents_of
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
@@ -21,24 +21,22 @@ from webhook.cli.options import (
     Kubeconfig,
     KubeContext,
     Scheduler,
+    SchemaFiles,
     console,
     facts_of,
-    inputs_of,
-    judging_files,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.cli.svg import drawing
-from webhook.config.file import choosing_settings
-from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
-from webhook.model.grove_generation import GroveGeneration
-from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_standard_input
+from webhook.offline.judgement import Judgement, names_in
+from webhook.offline.report import finding_as_json
+from webhook.sources.facts import one_world, with_field_names
+from webhook.sources.manifests import Document
 
-_ASSUMED = "no --config: default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it"
+_ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
 _CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Answer.UNKNOWN: NOT_EVALUATED}
 
 
@@ -64,6 +62,26 @@ class Found(NamedTuple):
         return (self.document.source, *self.document.position(self.at))
 
 
+class Named(NamedTuple):
+    """An object that is not explained, with what is wrong with the names in it."""
+
+    document: Document
+    judgement: Judgement
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """File, line and column."""
+        return (self.document.source, *self.document.position(self.judgement.at))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the findings as plain JSON values."""
+        judged = self.judgement
+        named = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
+        file, line, column = self.place
+        place = {"object": named, "file": file, "line": line, "column": column}
+        return [finding_as_json(found) | place for found in judged.verdict.findings]
+
+
 def explain(  # noqa: PLR0913 - one parameter for each option
     paths: Annotated[
         list[str],
@@ -76,6 +94,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    schemas: SchemaFiles = None,
     config: Configuration = None,
     grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
@@ -92,9 +111,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
     For each PodCliqueSet it prints what the set asks for, each scheduler's answer, the edits, and the gangs as a tree.
     For each TrainJob, JobSet, LeaderWorkerSet and Job it prints the same without edits. `-o mermaid` prints the tree as
-    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered, and kube-scheduler
-    with gangs enabled. PodGroups, CompositePodGroups, Workloads and pods of all files are read together: each of their
-    trees is shown with the minimum and the actual number at every level, and why it can never start.
+    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered with its defaults, so
+    default-scheduler makes no gangs. PodGroups, CompositePodGroups, Workloads and pods of all files are read together:
+    each of their trees is shown with the minimum and the actual number at every level, and why it can never start.
 
     The PodGangs of a PodCliqueSet are named as by Grove v0.1.0-alpha.12 and later, with `<epoch>` for the number that
     Grove will choose, or by `--grove legacy` as by the releases before.
@@ -120,22 +139,22 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None or kubeconfig is not None or context is not None:
         raise typer.BadParameter("--namespace, --kubeconfig and --context are for KIND/NAME, not for manifests")
-    settings, known = _settings(config, scheduler, grove), facts_of(facts)
-    documents = [
-        document
-        for path in inputs_of(paths)
-        for document in (read_file(path) if isinstance(path, Path) else read_standard_input())
-    ]
-    known = one_world(known, documents)
+    settings, known = settings_of(config, scheduler, grove), facts_of(facts)
+    documents = documents_of(paths)
+    known = one_world(with_field_names(known, schemas or ()), documents)
     found: list[Found] = []
+    others: list[Named] = []
     for document in documents:
         try:
             explained = list(explain_document(document.manifest, known, settings))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]
+        places = {one.at for one in explained}
+        every = names_in(document.manifest, known, settings)
+        others += [Named(document, one) for one in every if one.at not in places]
     trees = trees_in(documents)
-    _print(found, trees, output, [_ASSUMED] if config is None else [])
+    _print(found, trees, others, output, [_ASSUMED] if config is None else [])
     if not found and not trees:
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
@@ -145,17 +164,19 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 
-def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed: list[str]) -> None:
+def _print(found: list[Found], trees: list[FoundTree], named: list[Named], output: Picture, assumed: list[str]) -> None:
     boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
     boxes += [one.box for one in trees]
     if output is Picture.JSON:
-        typer.echo(as_json_text(_json(found, trees, assumed)))
+        typer.echo(as_json_text(_json(found, trees, named, assumed)))
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:
         typer.echo(drawing(boxes), nl=False)
     else:
         out = console()
+        for other in named:
+            print_names(other.place, other.judgement, out)
         for one in found:
             print_explanation(one.place, one.explanation, out)
         for tree in trees:
@@ -164,15 +185,11 @@ def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed:
             out.print(note, style="dim")
 
 
-def _settings(config: Path | None, scheduler: str | None, grove: GroveGeneration | None) -> Settings:
-    if config is not None:
-        return settings_of(config, scheduler, grove)
-    return judging_files(choosing_settings(), scheduler, grove)
-
-
-def _json(found: list[Found], trees: list[FoundTree], assumed: list[str]) -> dict[str, Any]:
+def _json(found: list[Found], trees: list[FoundTree], named: list[Named], assumed: list[str]) -> dict[str, Any]:
     workloads = []
     for one in found:
         file, line, column = one.place
         workloads.append(one.explanation.as_json() | {"file": file, "line": line, "column": column})
-    return {"workloads": workloads, "trees": [one.as_json() for one in trees], "assumed": assumed}
+    others = [entry for one in named for entry in one.as_json()]
+    trees_found = [one.as_json() for one in trees]
+    return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}

@@ -13,9 +13,10 @@ from rich.text import Text
 from webhook.admission.opinion import Answer, Honour, Honoured
 from webhook.cli.drawing import gangs_box, tree_lines
 from webhook.cli.output import printable
-from webhook.explain.edits import Change
 from webhook.explain.workload import Edit, Explanation, View
+from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
+from webhook.offline.judgement import Judgement
 
 _CELLS = {
     Honoured.YES: ("yes", "green"),
@@ -33,6 +34,8 @@ _ANSWERS = {
 _SHORT = {Answer.RUNS: "runs", Answer.PARTLY: "in part", Answer.REFUSED: "refused", Answer.UNKNOWN: "?"}
 # Longer values are cut.
 _LONGEST = 120
+_VALUE_MISSING = "the edit needs a value that only you know"
+_NOT_FOUND = "no small edit was found"
 
 Row = list[tuple[str, str]]
 
@@ -45,7 +48,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
         say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
     for note in found.notes:
         say(out, 1, note)
-    for problem in found.broken:
+    for problem in (*found.broken, *found.names):
         _finding(problem, out, 1)
     if found.views:
         out.print()
@@ -57,6 +60,15 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
         out.print()
         for line_of_tree in tree_lines(gangs_box(found.tree)):
             say(out, 1, line_of_tree)
+    out.print()
+
+
+def print_names(place: tuple[str, int, int], found: Judgement, out: Console) -> None:
+    """Print what is wrong with the names in an object that is not explained."""
+    file, line, column = place
+    out.print(Text(printable(f"{file}:{line}:{column}: {found.kind} {found.namespace}/{found.name}"), "bold"))
+    for problem in found.verdict.findings:
+        _finding(problem, out, 1)
     out.print()
 
 
@@ -108,11 +120,13 @@ def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
     told = {missing for honour in opinion.honours for missing in honour.unjudged}
     for missing in opinion.unjudged:
         if missing not in told:
-            say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.needs} unknown")
+            say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.lacking}")
     if view.edit is not None:
         _edit(view.edit, out)
     elif edited and opinion.answer is Answer.REFUSED:
-        say(out, 2, "no small edit would help; see what to do above")
+        # Only the author knows a missing value for which the facts offer none.
+        valueless = any(found.found is None and not found.instead for found in opinion.denials)
+        say(out, 2, f"{_VALUE_MISSING if valueless else _NOT_FOUND}; see what to do above")
 
 
 def _honour(honour: Honour, out: Console) -> None:
@@ -125,6 +139,8 @@ def _honour(honour: Honour, out: Console) -> None:
         out.print(lead + Text("not judged", style))
         for missing in honour.unjudged:
             say(out, 3, f"at   {missing.at}: {missing.needs} unknown")
+            if missing.remedy:
+                say(out, 3, f"do   {missing.remedy}")
         return
     out.print(lead + Text(word, style))
     if not honour.findings and support is not None:

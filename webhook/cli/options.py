@@ -31,7 +31,9 @@ Inputs = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Judge as if this scheduler had been chosen.", show_default=False),
+    typer.Option(
+        metavar="NAME", help="Judge as if this scheduler were chosen, whatever the manifests say.", show_default=False
+    ),
 ]
 Facts = Annotated[
     list[Path] | None,
@@ -39,6 +41,15 @@ Facts = Annotated[
         metavar="FILE|DIR",
         help="What is known about the cluster: manifests of its queues, topologies, namespaces. Repeatable.",
         show_default=False,
+    ),
+]
+SchemaFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--schemas",
+        metavar="FILE|DIR",
+        help="CustomResourceDefinitions of your cluster, to find unknown fields. Repeatable.",
+        show_default="the fields of known releases",
     ),
 ]
 Configuration = Annotated[

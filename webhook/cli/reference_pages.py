@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 from webhook.cli import command_reference, doctor_reference, metric_reference, rule_reference
+from webhook.cli.output import as_json_text
 from webhook.config.file import choosing_settings
 from webhook.doctor.checks import EVERY_CHECK
+from webhook.reports.schema import report_schema
 
 
 def reference_pages() -> dict[str, str]:
@@ -16,6 +18,7 @@ def reference_pages() -> dict[str, str]:
         "command-line.md": command_reference.reference(),
         "doctor.md": doctor_reference.reference(EVERY_CHECK),
         "metrics.md": metric_reference.reference(metric_reference.metrics_of(choosing_settings())),
+        "report.schema.json": f"{as_json_text(report_schema())}\n",
     } | {f"rules/{name}": text for name, text in rule_reference.pages().items()}
 
 

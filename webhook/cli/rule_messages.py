@@ -13,13 +13,16 @@ from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
 from webhook.model.reading import mapping, text
-from webhook.offline.judgement import kind_of
-from webhook.validators.registry import Example, Rule
+from webhook.offline.judgement import judge, kind_of
+from webhook.validators.registry import Example, Rule, Subject
 
 
 def messages(rule: Rule) -> list[str]:
     """Return the findings of the rule about its failing example: place, value, why, and what to do."""
     example = rule.fails
+    if rule.subject is Subject.MANIFEST:
+        verdicts = [found.verdict for found in judge(deepcopy(example.object), example.facts, _settings(rule, example))]
+        return [str(finding) for verdict in verdicts for finding in verdict.findings if finding.rule == rule.id]
     metadata = mapping(example.object.get("metadata"))
     request = Request(
         "",

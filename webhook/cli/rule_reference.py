@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from inspect import cleandoc
 from typing import Any
 
 from webhook.backends.registry import installed_backends
+from webhook.cli.known_values import known_values
 from webhook.cli.rule_messages import messages
-from webhook.cli.yaml_text import as_yaml_text
+from webhook.cli.yaml_text import as_compact_yaml_text, as_yaml_text
 from webhook.model.capabilities import Support
-from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.reports.rule_pages import GENERAL_PAGE, anchor, paragraphs, rules_by_page
 from webhook.validators.registry import Example, Rule
 
 _HEAD = """\
@@ -23,25 +22,12 @@ Made by {maker}. Each rule finds one thing in a workload that a scheduler cannot
 what it refuses cannot be translated for the scheduler. A *workload of another kind* is a
 [TrainJob, JobSet, LeaderWorkerSet or Job](../../how-to/other-workloads.md).
 """
-# The page of the rules that belong to no backend.
-_GENERAL = "every-scheduler"
 _COLUMNS = ("| rule | default | judges |", "|---|---|---|")
 
 
 def every_rule() -> list[Rule]:
     """Return the rules of every installed backend, after those that apply to all of them."""
-    return [rule for rules in _by_page().values() for rule in rules]
-
-
-def paragraphs(rule: Rule) -> list[str]:
-    """Return the rule's documentation as paragraphs of one line each; the last one is its source."""
-    return [" ".join(paragraph.split()) for paragraph in cleandoc(rule.documentation).split("\n\n")]
-
-
-def summary(rule: Rule) -> str:
-    """Return the first sentence of the rule's documentation."""
-    first = paragraphs(rule)[0]
-    return first[: first.find(". ") + 1] or first
+    return [rule for rules in rules_by_page().values() for rule in rules]
 
 
 def reference(rules: list[Rule]) -> str:
@@ -59,8 +45,8 @@ def reference(rules: list[Rule]) -> str:
 def pages() -> dict[str, str]:
     """Return every rule on the page of its backend, by file name: `index.md` lists all of them."""
     found = {"index.md": _index()}
-    for name, rules in _by_page().items():
-        lines = [f"# Rules of {name}" if name != _GENERAL else "# Rules for every scheduler", "", *_COLUMNS]
+    for name, rules in rules_by_page().items():
+        lines = [f"# Rules of {name}" if name != GENERAL_PAGE else "# Rules for every scheduler", "", *_COLUMNS]
         lines += [_row(rule) for rule in rules]
         if name in installed_backends():
             lines += ["", "## Capabilities", "", *_capabilities(name)]
@@ -72,7 +58,7 @@ def pages() -> dict[str, str]:
 
 def as_yaml(example: Example) -> str:
     """Return an example as YAML, with its assumptions as comments above."""
-    assumed = [f"# profile: {example.config}"] if example.config else []
+    assumed = _comment({"profile": dict(example.config)}) if example.config else []
     if example.version is not None:
         assumed.append(f"# profile: schedulerVersion {example.version}")
     if example.user:
@@ -80,32 +66,25 @@ def as_yaml(example: Example) -> str:
     if example.old is not None:
         assumed.append("# an update of:")
         assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]
-    known = {part.name: getattr(example.facts, part.name) for part in fields(example.facts)}
-    assumed += [
-        f"# known of the cluster: {name}: {_plain(value)}" for name, value in known.items() if value is not None
-    ]
+    if known := known_values(example.facts):
+        assumed += ["# known of the cluster:", *_comment(known, "  ")]
     return "\n".join([*assumed, as_yaml_text(example.object)]).rstrip()
 
 
-def _by_page() -> dict[str, list[Rule]]:
-    own = {name: list(backend.rules) for name, backend in installed_backends().items()}
-    return {_GENERAL: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | own
+def _comment(values: dict[str, Any], indent: str = "") -> list[str]:
+    return [f"# {indent}{line}" for line in as_compact_yaml_text(values).splitlines()]
 
 
 def _index() -> str:
     lines = [_HEAD.format(maker="`scripts/reference`"), "| page | rules |", "|---|---|"]
-    lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in _by_page().items()]
+    lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in rules_by_page().items()]
     lines += ["", *_COLUMNS]
-    lines += [_row(rule, f"{name}.md") for name, rules in _by_page().items() for rule in rules]
+    lines += [_row(rule, f"{name}.md") for name, rules in rules_by_page().items() for rule in rules]
     return "\n".join(lines) + "\n"
 
 
 def _row(rule: Rule, page: str = "") -> str:
-    return f"| [{rule.id}]({page}#{_anchor(rule)}) | {rule.default} | {rule.judges} |"
-
-
-def _anchor(rule: Rule) -> str:
-    return rule.id.replace("/", "")
+    return f"| [{rule.id}]({page}#{anchor(rule.id)}) | {rule.default} | {rule.judges} |"
 
 
 def _section(rule: Rule) -> Iterator[str]:
@@ -135,20 +114,3 @@ def _support(support: Support) -> str:
     if not support.supported:
         return f"no: {support.why}; {support.remedy}"
     return f"depends on {support.depends}" if support.depends else "yes"
-
-
-def _plain(value: Any) -> str:
-    """Return a part of the facts in a form that is the same on every run."""
-    if isinstance(value, frozenset):
-        return ", ".join(sorted(map(str, value)))
-    if isinstance(value, dict):
-        return (
-            ", ".join(f"{'/'.join(key) if isinstance(key, tuple) else key} {_plain(one)}" for key, one in value.items())
-            or "none"
-        )
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_plain(one) for one in value) + "]"
-    if not is_dataclass(value):
-        return str(value)
-    parts = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
-    return "(" + ", ".join(f"{name}={one}" for name, one in parts.items()) + ")"

@@ -10,7 +10,9 @@ from rich.table import Table
 from webhook.cli.options import ReferenceFormat, console
 from webhook.cli.output import as_json_text
 from webhook.cli.rule_messages import messages
-from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
+from webhook.cli.rule_reference import as_yaml, every_rule, reference
+from webhook.model.near_names import meant
+from webhook.reports.rule_pages import paragraphs, summary
 from webhook.validators.registry import Rule
 
 
@@ -29,9 +31,10 @@ def rules(
     """
     found = every_rule()
     if rule is not None:
+        ids = [declared.id for declared in found]
         found = [declared for declared in found if declared.id == rule]
         if not found:
-            raise typer.BadParameter(f"there is no rule {rule}; `rollcall rules` lists them")
+            raise typer.BadParameter(f"there is no rule {rule}; `rollcall rules` lists them{meant(rule, ids)}")
     if output is ReferenceFormat.JSON:
         typer.echo(as_json_text([_as_json(declared) for declared in found]))
     elif output is ReferenceFormat.MARKDOWN:

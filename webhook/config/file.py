@@ -46,6 +46,7 @@ from webhook.config.settings import (
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
+from webhook.model.near_names import meant
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -123,19 +124,18 @@ def choosing_settings() -> Settings:
     return settings_from({"apiVersion": API_VERSION, "kind": KIND, "scheduler": scheduler}, "built in")
 
 
-def force_scheduler(settings: Settings, scheduler: str) -> Settings:
-    """Return the settings that judge everything as if `scheduler` were chosen. A backend that is not enabled is added
-    with its defaults. Raises `ConfigurationError` if there is no such backend.
+def force_scheduler(
+    settings: Settings, scheduler: str, option: str = "--scheduler", source: str = "command line"
+) -> Settings:
+    """Return the settings that judge everything as if `scheduler` were chosen, by this option of that source.
+
+    Raises `ConfigurationError` if no profile has that name: the webhook with these settings would refuse it too.
     """
-    profiles = dict(settings.profiles)
-    if scheduler not in profiles:
-        backends = installed_backends()
-        if scheduler not in backends:
-            problem = Problem("--scheduler", scheduler, "is not a scheduler with a backend", tuple(backends))
-            raise ConfigurationError("command line", [problem])
-        backend = backends[scheduler]
-        profiles[scheduler] = Profile(backend(backend.settings_model()), Enforcement(), Enforcement())
-    return replace(settings, profiles=profiles, forced=scheduler)
+    if scheduler not in settings.profiles:
+        installed = scheduler in installed_backends()
+        why = "no profile of the configuration has that name" if installed else "is not a scheduler with a backend"
+        raise ConfigurationError(source, [Problem(option, scheduler, why, tuple(settings.profiles))])
+    return replace(settings, forced=scheduler, forced_by=option)
 
 
 def _profiles(
@@ -188,7 +188,8 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
         place = f"{path}.rules[{rule_id}]"
         action = Action[mode.upper()]
         if rule_id not in rules:
-            problems.append(Problem(place, mode, "is a mode for a rule that does not exist", tuple(sorted(rules))))
+            why = f"is a mode for a rule that does not exist; `rollcall rules` lists them{meant(rule_id, rules)}"
+            problems.append(Problem(place, mode, why))
         elif rules[rule_id].fails_closed and action is not Action.DENY:
             why = "cannot be set: what the rule refuses cannot be translated, so the gang would never start"
             problems.append(Problem(place, mode, why, ("deny",)))

@@ -7,14 +7,13 @@ their requests, and fields that Grove requires stay.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.admission_request import Operation
-from webhook.model.fields import SPEC, FieldPath, Item, Part
+from webhook.model.changes import Change, Changes, applied, value_at
+from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.reading import Malformed, Manifest, integer
 from webhook.model.record import SCHEDULER_LABEL
@@ -34,31 +33,6 @@ _TEMPLATE_TOPOLOGY = _TEMPLATE / "topologyConstraint"
 _OPTIONAL = frozenset({"topologyConstraint", "priorityClassName", "schedulingGroup", "workloadRef"})
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One field added, replaced or removed. `was` is None for a new field, `value` is None for a removed one."""
-
-    op: str
-    path: FieldPath
-    was: Any
-    value: Any
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the change in the form that a person reads."""
-        return {"path": str(self.path), "from": self.was, "to": self.value}
-
-    def as_patch(self) -> Operation:
-        """Return the change as an operation of JSON Patch (RFC 6902)."""
-        pointer = "".join(f"/{_token(part)}" for part in self.path.parts)
-        return {"op": self.op, "path": pointer, **({} if self.op == "remove" else {"value": self.value})}
-
-    @property
-    def key(self) -> str:
-        """The same text for equal changes."""
-        return f"{self.op} {self.path} {json.dumps(self.value, sort_keys=True)}"
-
-
-Changes = tuple[Change, ...]
 # Returns the findings that still refuse the workload.
 Denials = Callable[[PodCliqueSet], list[Finding]]
 
@@ -78,38 +52,15 @@ def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
     return _as_told(workload.raw, search.pruned(found))
 
 
-def applied(raw: Manifest, changes: Changes) -> Manifest:
-    """Return `raw` with the changes. Copies only the changed parts and shares the rest."""
-    for change in changes:
-        raw = _with(raw, change.path.parts, change)
-    return raw
-
-
 def _as_told(raw: Manifest, changes: Changes) -> Changes:
     """Return the changes with the old values that they now meet: an earlier change may have been left out."""
     told: list[Change] = []
     for change in changes:
-        there, was = _value(raw, change.path)
+        there, was = value_at(raw, change.path)
         op = change.op if change.op == "remove" else "replace" if there else "add"
         told.append(Change(op, change.path, was, change.value))
         raw = applied(raw, (change,))
     return tuple(told)
-
-
-def _with(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
-    first, *rest = parts
-    if isinstance(first, Item):
-        copied: Any = list(holder)
-        copied[first.index] = _with(holder[first.index], tuple(rest), change)
-        return copied
-    copied = dict(holder)
-    if rest:
-        copied[first] = _with(holder[first], tuple(rest), change)
-    elif change.op == "remove":
-        del copied[first]
-    else:
-        copied[first] = change.value
-    return copied
 
 
 @dataclass(slots=True)
@@ -199,7 +150,7 @@ class _Search:
 def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
     """Yield changes that may remove `finding`. Those that keep most of what the workload requests come first."""
     at = finding.at
-    there, was = _value(workload.raw, at)
+    there, was = value_at(workload.raw, at)
     for value in finding.instead:
         yield (Change("replace", at, was, value) if there else _addition(at, value, workload),)
     if not at.parts:
@@ -215,7 +166,7 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
     if there and _removable(at):
         yield (Change("remove", at, was, None),)
     if (constraint := _constraint_above(at)) is not None and constraint != at:
-        there, was = _value(workload.raw, constraint)
+        there, was = value_at(workload.raw, constraint)
         if there:
             yield (Change("remove", constraint, was, None),)
 
@@ -223,7 +174,7 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
 def _addition(at: FieldPath, value: Any, workload: PodCliqueSet) -> Change:
     """Return the change that adds a missing field, and its parent map if that is missing too."""
     above, last = FieldPath(at.parts[:-1]), at.parts[-1]
-    there, holder = _value(workload.raw, above)
+    there, holder = value_at(workload.raw, above)
     if there and holder is not None:
         return Change("add", at, None, value)
     return Change("add", above, None, {last: value})
@@ -249,7 +200,7 @@ def _constraint_above(at: FieldPath) -> FieldPath | None:
 def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     """Yield changes of a minAvailable: within its limits, equal to replicas, and without autoscaling."""
     holder_path = FieldPath(at.parts[:-1])
-    there, holder = _value(workload.raw, holder_path)
+    there, holder = value_at(workload.raw, holder_path)
     if not there or not isinstance(holder, dict):
         return
     replicas = integer(holder.get("replicas"))
@@ -274,7 +225,7 @@ def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     topology for all cliques, or none on the others.
     """
     pack, last = at.parts[:-1], at.parts[-1:]
-    there, holder = _value(workload.raw, FieldPath(pack))
+    there, holder = value_at(workload.raw, FieldPath(pack))
     # An empty pack would not be a constraint, so the whole constraint is removed.
     if last in {("required",), ("preferred",)} and there and isinstance(holder, dict) and len(holder) > 1:
         yield (Change("remove", at, holder.get(str(last[0])), None),)
@@ -302,21 +253,3 @@ def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | 
             named = {} if own.name is None else {"topologyName": own.name}
             return {**named, "pack": {"required": own.required}}
     return None
-
-
-def _value(raw: Any, at: FieldPath) -> tuple[bool, Any]:
-    """Return whether the field exists, and its value."""
-    for part in at.parts:
-        if isinstance(part, Item):
-            if not isinstance(raw, list) or part.index >= len(raw):
-                return False, None
-            raw = raw[part.index]
-        elif not isinstance(raw, dict) or part not in raw:
-            return False, None
-        else:
-            raw = raw[part]
-    return True, raw
-
-
-def _token(part: Part) -> str:
-    return str(part.index) if isinstance(part, Item) else part.replace("~", "~0").replace("/", "~1")

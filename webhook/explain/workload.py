@@ -7,7 +7,7 @@ after these rules have judged it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from webhook.admission import decision
@@ -24,24 +24,26 @@ from webhook.admission.opted_in import NOT_OPTED_IN, gang_support, is_part, made
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
-from webhook.explain.edits import Change, applied, smallest_edit
+from webhook.explain.fixes import edit_under
 from webhook.explain.gang_tree import Node, gang_names, gang_tree
 from webhook.explain.workload_tree import workload_tree
 from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
+from webhook.model.changes import Change, applied
 from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Finding
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.judgement import requests_in
+from webhook.offline.judgement import names_of, requests_in
+from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.translation import disruption_modes
 from webhook.validators.selection import Choice
@@ -84,11 +86,11 @@ class Explanation:
     uses: Uses | None = None
     views: tuple[View, ...] = ()
     tree: Node | None = None
-    # The caller named the scheduler, independent of the workload.
-    forced: bool = False
     kind: str = "PodCliqueSet"
     # Advice that does not come from a rule.
     notes: tuple[str, ...] = ()
+    # What is wrong with the names of its fields, labels and annotations.
+    names: tuple[Finding, ...] = ()
 
     @property
     def answer(self) -> Answer | None:
@@ -101,9 +103,7 @@ class Explanation:
     @property
     def chosen_by(self) -> str:
         """What chose the scheduler, in words."""
-        if self.forced:
-            return "as asked for"
-        return "by default" if self.choice.path == SPEC else f"by {self.choice.path}"
+        return f"by {self.choice.by}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
@@ -115,7 +115,7 @@ class Explanation:
             "chosenBy": self.chosen_by if self.choice.scheduler else None,
             "answer": None if self.answer is None else str(self.answer),
             "couldRun": [view.scheduler for view in self.views if view.opinion.answer is Answer.RUNS],
-            "findings": [finding_as_json(found) for found in self.broken],
+            "findings": [finding_as_json(found) for found in (*self.broken, *self.names)],
             "notes": list(self.notes),
             "uses": [
                 {"capability": str(asked), "fields": [_field(use) for use in uses]}
@@ -138,9 +138,13 @@ def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings
     """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
-            yield Explained(at, explain(request, facts, settings))
-        elif request.kind[::2] in VIEWS and (found := explain_opted_in(request, facts, settings)) is not None:
-            yield Explained(at, found)
+            found: Explanation | None = explain(request, facts, settings)
+        else:
+            found = explain_opted_in(request, facts, settings) if request.kind[::2] in VIEWS else None
+        if found is not None:
+            names = names_of(request, found.choice.scheduler, facts, settings)
+            notes = (*overridden(request, facts, settings), *found.notes)
+            yield Explained(at, replace(found, names=names, notes=notes))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
@@ -158,8 +162,8 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
     views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
     tree = gang_tree(workload, generation_of(facts, settings.grove))
     uses = capabilities_used(workload)
-    forced, notes = settings.forced is not None, (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
-    return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, forced, notes=notes)
+    notes = (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
+    return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, notes=notes)
 
 
 def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
@@ -202,7 +206,6 @@ def _explain_opted_in(
         {Capability.GANG: [Use(place, None)]},
         tuple(views),
         tree,
-        settings.forced is not None,
         workload.kind,
         (NOT_OPTED_IN,) if found is None else (),
     )
@@ -221,11 +224,7 @@ def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: Cl
     if opinion.answer is not Answer.REFUSED:
         return View(opinion, None, disruption_modes(workload, profile, facts))
 
-    def denials(edited: PodCliqueSet) -> list[Finding]:
-        outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, own, facts, settings)
-        return [found for found in outcome.findings if found.action is Action.DENY]
-
-    changes = smallest_edit(workload, denials)
+    changes = edit_under(profile, workload, own, facts, settings)
     if not changes:
         return View(opinion)
     edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)

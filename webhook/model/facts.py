@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from webhook.model.field_names import KindFields
 from webhook.model.gang_groups import KoordinatorPodGroups
 from webhook.model.group_pods import GroupPods
 from webhook.model.group_tree import Groups, Workload
@@ -81,6 +82,8 @@ class ClusterFacts:
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
+    # The names of all fields of a kind. Only files are judged by them.
+    field_names: Mapping[Api, KindFields] | None = None
     # Parts that contain only the objects of one folder. An object missing there may still exist.
     partial: frozenset[str] | None = None
 

@@ -8,22 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
 
 from webhook import admission
 from webhook.admission import decision
+from webhook.admission.names import with_names
 from webhook.admission.review import KIND as REVIEW
 from webhook.admission.review import request_from
+from webhook.backends.registry import installed_backends
 from webhook.config.settings import Profile, Settings
 from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.findings import Finding
+from webhook.model.keys import Api
+from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
+from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.translation import gang_objects, shown_record
+from webhook.validators.registry import Subject
 
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
 
@@ -37,15 +47,48 @@ class Judgement:
     name: str
     at: FieldPath
     verdict: Verdict
+    # False for an object of a kind that has no rules: only the names in it were checked.
+    judged: bool = True
+
+
+class _Kinds(NamedTuple):
+    """The groups and kinds that have rules, and those whose fields are known."""
+
+    judged: frozenset[tuple[str, str]]
+    known: frozenset[tuple[str, str]]
 
 
 def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
-    """Yield the judgement of each object in a document that has rules; other objects yield nothing.
+    """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
+    names in them, if anything is.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
-    for request, at in requests_in(manifest, judged=_JUDGED | settings.judging.keys()):
-        yield _judgement(request, at, facts, settings)
+    kinds = _kinds_of(facts, settings)
+    for raw, place in objects_in(manifest):
+        found = _request(raw, place, kinds.judged)
+        is_review = kind_of(raw).kind == REVIEW
+        if found is not None:
+            judgement = _judgement(*found, facts, settings)
+            # What an API server sends has passed the schema of its kind.
+            yield judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+        elif not is_review:
+            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+
+
+def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+    """Yield what is wrong with the names in each object of a document, by no other rules."""
+    kinds = _kinds_of(facts, settings)
+    for raw, place in objects_in(manifest):
+        if kind_of(raw).kind != REVIEW:
+            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+
+
+def names_of(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
+    """Return what is wrong with the names in the object of a request. `scheduler` is the object's."""
+    kinds = _kinds_of(facts, settings)
+    judged = _only_names(request.object or {}, ROOT, Verdict(scheduler=scheduler), kinds, facts, settings)
+    return tuple(finding for one in judged for finding in one.verdict.findings)
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
@@ -61,20 +104,34 @@ def requests_in(
     """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
     request. `judged` are the groups and kinds that have rules.
     """
+    for raw, place in objects_in(manifest, at):
+        if (found := _request(raw, place, judged)) is not None:
+            yield found
+
+
+def objects_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Manifest, FieldPath]]:
+    """Yield each object in a document, and its place: the items of a List, or the document itself."""
+    kind, items = _word(manifest, "kind"), manifest.get("items")
+    if not (kind.endswith("List") and isinstance(items, list)):
+        yield manifest, at
+        return
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            # The items of a typed list may omit apiVersion and kind.
+            typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
+            yield from objects_in(typed, at / "items" / Item(index))
+
+
+def _request(manifest: Manifest, at: FieldPath, judged: Container[tuple[str, str]]) -> tuple[Request, FieldPath] | None:
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
         request = request_from(manifest)
-        if request.kind[::2] in judged and request.object is not None:
-            yield request, at / "request" / "object"
-    elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
-        for index, item in enumerate(manifest["items"]):
-            if isinstance(item, dict):
-                # The items of a typed list may omit apiVersion and kind.
-                typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
-                yield from requests_in(typed, at / "items" / Item(index), judged)
-    elif kind[::2] in judged:
-        name, namespace = _names(manifest)
-        yield Request("", "CREATE", kind, namespace, name, manifest), at
+        named = request.kind[::2] in judged and request.object is not None
+        return (request, at / "request" / "object") if named else None
+    if kind[::2] not in judged:
+        return None
+    name, namespace = _names(manifest)
+    return Request("", "CREATE", kind, namespace, name, manifest), at
 
 
 def kind_of(manifest: Manifest) -> Kind:
@@ -100,10 +157,54 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
     if request.kind.kind == "PodGang":
         verdict = _podgang(request, facts, settings)
     else:
-        mutated = admission.mutate(request, facts, settings)
-        judged = admission.validate(request, facts, settings)
-        verdict = replace(judged, patch=mutated.patch, notes=(*mutated.notes, *judged.notes))
+        verdict = _admitted(request, facts, settings)
     return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
+
+
+def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    # Before mutation: the record would hide what chose the scheduler, and what `settings.forced` overrides.
+    notes = overridden(request, facts, settings)
+    if notes and request.kind[::2] == POD:
+        name_scheduler_in_member(request.object or {}, settings.forced)
+    new = request.operation == "CREATE" and request.kind[::2] in decision.WORKLOADS
+    judged = admission.validate(request, facts, settings) if new else None
+    mutated = admission.mutate(request, facts, settings)
+    judged = judged or admission.validate(request, facts, settings)
+    return replace(judged, patch=mutated.patch, notes=(*notes, *mutated.notes, *judged.notes))
+
+
+def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
+    known = {(api.group, api.kind) for api in facts.field_names or ()}
+    return _Kinds(frozenset(_JUDGED | settings.judging.keys()), _read_kinds() | known)
+
+
+@cache
+def _read_kinds() -> frozenset[tuple[str, str]]:
+    """Return the kinds that some backend reads: they are known even if no enabled scheduler judges them."""
+    apis = (read.resource.api for backend in installed_backends().values() for read in backend.projections)
+    return frozenset((api.group, api.kind) for api in apis)
+
+
+def _only_names(
+    raw: Manifest, at: FieldPath, verdict: Verdict, kinds: _Kinds, facts: ClusterFacts, settings: Settings
+) -> Iterator[Judgement]:
+    name, namespace = _names(raw)
+    found = Judgement(kind_of(raw).kind, namespace, name, at, verdict, judged=False)
+    checked = _with_names(raw, found, kinds, facts, settings)
+    if checked.verdict.findings:
+        yield checked
+
+
+def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
+    """Return the judgement with what is wrong with the names in the object. The keys of objects that admission judges
+    were judged there.
+    """
+    kind = kind_of(raw)
+    every = AnyObject(kind, raw, (facts.field_names or {}).get(Api(*kind)), kinds.judged, kinds.known)
+    admitted = found.judged and kind.kind != "PodGang"
+    subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
+    verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
+    return replace(found, verdict=verdict)
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -1,14 +1,27 @@
-"""The findings in files, as the JSON that `rollcall check --output json` and `POST /check` share."""
+"""The findings in files, as data: what `rollcall check` and `POST /check` report.
+
+`webhook.reports` has the formats. A report has every finding, also those that are suppressed: these only do not fail
+the check.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, Protocol
 
-from webhook.model.fields import FieldPath
-from webhook.model.findings import Finding, Unjudged
+from webhook.errors import InputError
+from webhook.model.changes import value_at
+from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.reading import Manifest
+from webhook.offline.baseline import Baseline
+from webhook.offline.fix import Fix
 from webhook.offline.judgement import Judgement
+from webhook.offline.suppression import ANNOTATION, COMMENT, Directive, Origin, Suppression, annotated
 
 
 class Source(Protocol):
@@ -18,78 +31,226 @@ class Source(Protocol):
     def source(self) -> str:
         """The file, as the user named it."""
 
+    @property
+    def manifest(self) -> Manifest:
+        """The document."""
+
+    @property
+    def line(self) -> int:
+        """The line on which it begins."""
+
+    @property
+    def comments(self) -> Sequence[Directive]:
+        """The suppressions in comments of its file."""
+
     def position(self, path: FieldPath) -> tuple[int, int]:
         """Return line and column of a field."""
 
+    def end(self, path: FieldPath) -> tuple[int, int]:
+        """Return line and column behind the key of a field."""
 
-@dataclass(frozen=True, slots=True)
+
+class FailOn(StrEnum):
+    """What fails a check."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    UNJUDGED = "unjudged"
+
+
+class Level(StrEnum):
+    """The weight of a finding, in the words of a report."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    AUDIT = "audit"
+
+
+_LEVELS = {Action.DENY: Level.ERROR, Action.WARN: Level.WARNING, Action.AUDIT: Level.AUDIT}
+
+
+@dataclass(frozen=True)
 class Place:
-    """The place of a finding, in the file and in the object."""
+    """The place of a finding, in the file and in the object. Line and column are found when they are asked for."""
 
-    file: str
-    line: int
-    column: int
+    document: Source
     judgement: Judgement
+    path: FieldPath = ROOT
+
+    @property
+    def file(self) -> str:
+        """The file, as the user named it."""
+        return self.document.source
+
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+        return self._start[0]
+
+    @property
+    def column(self) -> int:
+        """The column, from 1."""
+        return self._start[1]
+
+    @cached_property
+    def end(self) -> tuple[int, int]:
+        """Line and column behind the key of the field."""
+        return self.document.end(self._whole)
+
+    @cached_property
+    def _start(self) -> tuple[int, int]:
+        return self.document.position(self._whole)
+
+    @property
+    def _whole(self) -> FieldPath:
+        return FieldPath((*self.judgement.at.parts, *self.path.parts))
+
+    @property
+    def object(self) -> str:
+        """Kind, namespace and name."""
+        found = self.judgement
+        return f"{found.kind} {found.namespace or 'default'}/{found.name}"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the place as part of an entry of the report."""
-        found = self.judgement
-        named = {"kind": found.kind, "namespace": found.namespace, "name": found.name}
-        return {"file": self.file, "line": self.line, "column": self.column, "object": named}
+
+@dataclass(frozen=True, slots=True)
+class ReportedFinding:
+    """A finding at its place, with the reason why it is accepted, and the edit that removes it."""
+
+    finding: Finding
+    place: Place
+    suppression: Suppression | None = None
+    fix: Fix | None = None
+
+    @property
+    def level(self) -> Level:
+        """Error, warning or audit."""
+        return _LEVELS[self.finding.action]
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the webhook refuses the object because of it."""
+        return self.finding.action is Action.DENY and not self.place.judgement.verdict.allowed
+
+    @property
+    def order(self) -> tuple[str, int, int, str]:
+        """The order in a report: by place, errors first."""
+        return (self.place.file, self.place.line, -self.finding.action, self.finding.rule)
+
+    def fails(self, on: frozenset[FailOn]) -> bool:
+        """Return whether it fails the check."""
+        if self.suppression is not None:
+            return False
+        return self.refuses or (FailOn.WARNING in on and self.level is Level.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rules that are reported: ids, or patterns such as `koordinator/*`. Rules that fail closed always are: what
+    they refuse cannot be translated for any scheduler.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def takes(self, rule: str, *, fails_closed: bool = False) -> bool:
+        """Return whether findings of a rule are reported."""
+        if fails_closed:
+            return True
+        chosen = not self.select or _matches(rule, self.select)
+        return chosen and not _matches(rule, self.ignore)
+
+
+def _matches(rule: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(rule, f"{pattern}*" if pattern.endswith("/") else pattern) for pattern in patterns)
 
 
 @dataclass(slots=True)
 class Report:
-    """Everything that was found in some documents. `ignored` counts objects of kinds that have no rules."""
+    """Everything that was found in some documents. `suppress`: whether suppressions count."""
 
-    findings: list[tuple[Finding, Place]] = field(default_factory=list)
+    selection: Selection = Selection()
+    suppress: bool = False
+    baseline: Baseline | None = None
+    findings: list[ReportedFinding] = field(default_factory=list)
     unjudged: list[tuple[Unjudged, Place]] = field(default_factory=list)
     notes: list[tuple[str, Place]] = field(default_factory=list)
     # Refused objects that other schedulers could run.
     movable: list[Place] = field(default_factory=list)
-    judged: int = 0
-    ignored: int = 0
+    # Every judged object.
+    judged: list[Place] = field(default_factory=list)
+    # Documents of kinds that have no rules.
+    ignored: list[Source] = field(default_factory=list)
+    unreadable: list[InputError] = field(default_factory=list)
+    # False if so many objects are refused that edits were not searched for all of them.
+    all_searched: bool = True
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
-        """Add the findings of one document. A document without judgements counts as ignored."""
-        before = self.judged
+        """Add the findings of one document. A document without judged objects counts as ignored."""
+        before = len(self.judged)
         for judgement in judgements:
-            self.judged += 1
+            whole = Place(document, judgement)
+            if judgement.judged:
+                self.judged.append(whole)
             verdict = judgement.verdict
-            self.findings += [(found, _place(document, judgement, found.at)) for found in verdict.findings]
-            self.unjudged += [(missing, _place(document, judgement, missing.at)) for missing in verdict.unjudged]
+            if verdict.findings:
+                self._add_findings(whole, verdict.findings)
+            self.unjudged += [
+                (missing, Place(document, judgement, missing.at))
+                for missing in verdict.unjudged
+                if self.selection.takes(missing.rule)
+            ]
             if verdict.could_run:
-                self.movable.append(_place(document, judgement, FieldPath()))
-            self.notes += [(note, _place(document, judgement, FieldPath())) for note in verdict.notes]
-        if self.judged == before:
-            self.ignored += 1
+                self.movable.append(whole)
+            self.notes += [(note, whole) for note in verdict.notes]
+        if len(self.judged) == before:
+            self.ignored.append(document)
 
-    def clean(self, *, strict: bool) -> bool:
-        """Return whether nothing is refused and, if `strict`, nothing was left unjudged."""
-        refused = any(not place.judgement.verdict.allowed for _, place in self.findings)
-        return not refused and not (strict and self.unjudged)
+    def _add_findings(self, whole: Place, findings: Iterable[Finding]) -> None:
+        document, judgement = whole.document, whole.judgement
+        written = tuple(_directives(document, judgement)) if self.suppress else ()
+        for found in findings:
+            if self.selection.takes(found.rule, fails_closed=found.fails_closed):
+                place = Place(document, judgement, found.at)
+                self.findings.append(ReportedFinding(found, place, self._suppression(found, place, written)))
 
-    def as_json(self, *, strict: bool) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {
-            "clean": self.clean(strict=strict),
-            "judged": self.judged,
-            "ignored": self.ignored,
-            "findings": [finding_as_json(found) | place.as_json() for found, place in self.findings],
-            "notJudged": [unjudged_as_json(missing) | place.as_json() for missing, place in self.unjudged],
-            "notes": [{"message": note} | place.as_json() for note, place in self.notes],
-            "couldRun": [
-                {"schedulers": list(place.judgement.verdict.could_run)} | place.as_json() for place in self.movable
-            ],
-        }
+    def _suppression(self, found: Finding, place: Place, written: Sequence[Directive]) -> Suppression | None:
+        for one in written:
+            # A comment above the first line of a document is about the whole document.
+            if not one.names(found.rule) or one.line not in {0, place.document.line, place.line}:
+                continue
+            if found.fails_closed:
+                self.notes.append((f"{found.rule} fails closed, so {COMMENT} does not suppress it", place))
+            elif not one.reason:
+                told = f"{COMMENT} {found.rule} has no reason, so it suppresses nothing; write one behind a colon"
+                self.notes.append((told, place))
+            else:
+                return Suppression(one.reason)
+        judgement = place.judgement
+        if self.baseline is not None and not found.fails_closed and self.baseline.takes(judgement, found):
+            return Suppression("in the baseline", Origin.BASELINE)
+        return None
+
+    def failed(self, on: frozenset[FailOn]) -> bool:
+        """Return whether the check fails: something is refused, or something else that `on` names."""
+        if FailOn.UNJUDGED in on and self.unjudged:
+            return True
+        return any(entry.fails(on) for entry in self.findings)
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is nothing to do: no finding that counts, nothing unjudged and nothing unreadable."""
+        counted = any(entry.suppression is None for entry in self.findings)
+        return not (counted or self.unjudged or self.unreadable)
 
 
-def _place(document: Source, judgement: Judgement, path: FieldPath) -> Place:
-    line, column = document.position(FieldPath((*judgement.at.parts, *path.parts)))
-    return Place(document.source, line, column, judgement)
+def _directives(document: Source, judgement: Judgement) -> Iterator[Directive]:
+    yield from document.comments
+    there, value = value_at(document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / ANNOTATION).parts)))
+    if there:
+        yield from annotated(value)
 
 
 def finding_as_json(found: Finding) -> dict[str, Any]:
@@ -107,4 +268,9 @@ def finding_as_json(found: Finding) -> dict[str, Any]:
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
     """Return what could not be judged, as plain JSON values."""
-    return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs}
+    return {
+        "rule": missing.rule,
+        "field": str(missing.at),
+        "needs": missing.needs,
+        "remedy": missing.remedy,
+    }

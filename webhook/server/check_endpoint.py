@@ -24,16 +24,18 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
 from webhook.offline.judgement import judge
-from webhook.offline.report import Report
+from webhook.offline.report import FailOn, Report
+from webhook.reports.json_report import report_as_json
+from webhook.reports.options import ONLY_ERRORS, ReportOptions
 from webhook.server.answers import ClientGone, caller_of, read_body
 from webhook.server.carriers import carrier_of
 from webhook.server.intake import Upload
 from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.limits import SERVER
-from webhook.sources.manifests import Document, read_text
+from webhook.sources.manifests import NO_MANIFEST, Document, read_text
 
 # Enough for the manifests of a release. rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -65,12 +67,14 @@ class ManifestEndpoint:
         """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
         strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
 
+        options = ReportOptions(ONLY_ERRORS | {FailOn.UNJUDGED} if strict else ONLY_ERRORS)
+
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
-            known = one_world(facts, documents)
+            known = one_world(with_field_names(facts), documents)
             for document in documents:
                 report.add(document, judge(document.manifest, known, settings))
-            return 200 if report.clean(strict=strict) else 422, report.as_json(strict=strict)
+            return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
 
         return await self._answer(request, judged)
 
@@ -139,10 +143,12 @@ class ManifestEndpoint:
     def _work(self, work: Work, body: bytes, scheduler: str | None, turn: Turn) -> tuple[int, bytes]:
         settings = self._state.settings
         if scheduler is not None:
-            settings = force_scheduler(settings, scheduler)
+            settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
         # Without a cluster the facts never change.
         facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
+        if not documents:
+            raise InputError(SOURCE, NO_MANIFEST)
         # The generation of Grove decides the names of PodGangs and tells nothing about objects.
         grove = generation_of(self._state.facts, settings.grove)
         # A manifest has no workload that could be read, even if the server has a cluster.
@@ -153,7 +159,7 @@ class ManifestEndpoint:
 
 def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
     workloads: list[dict[str, Any]] = []
-    facts = one_world(facts, documents)
+    facts = one_world(with_field_names(facts), documents)
     for document in documents:
         for found in explain_document(document.manifest, facts, settings):
             if len(workloads) == MAX_EXPLAINED:

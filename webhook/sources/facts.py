@@ -16,6 +16,7 @@ from webhook.backends.registry import installed_backends
 from webhook.errors import InputError
 from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.general import GENERAL
 from webhook.model.keys import Api
@@ -23,6 +24,7 @@ from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, l
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.offline.judgement import kind_of
+from webhook.sources.field_lists import known_fields, load_schemas, versions_of
 from webhook.sources.manifests import Document, files_of, read_file
 
 
@@ -56,7 +58,7 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
             for part in _parts(group, kind.removesuffix("List")):
                 known_part = found.setdefault(part, _start(known, part))
                 if not is_list and not _nameless(part, item.manifest):
-                    _add(part, item.manifest, known_part)
+                    _add(part, item, known_part)
         except Missing as error:
             raise item.error(error.path, str(error)) from None
         except Malformed as error:
@@ -77,7 +79,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
             if part not in _TOGETHER or _nameless(part, item.manifest):
                 continue
             try:
-                _add(part, item.manifest, found.setdefault(part, _start(known, part)))
+                _add(part, item, found.setdefault(part, _start(known, part)))
             except Missing as error:
                 raise item.error(error.path, str(error)) from None
             except Malformed as error:
@@ -86,6 +88,13 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
                 # The object is judged itself, and that reports more.
     partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
     return replace(known, **found, partial=partial or known.partial)
+
+
+def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
+    """Return `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
+    the known releases. Raises `InputError`.
+    """
+    return replace(known, field_names={**known_fields(), **(known.field_names or {}), **load_schemas(schemas)})
 
 
 # Objects that belong to a cluster rather than to its users: a folder may have some, and seldom has all.
@@ -180,14 +189,18 @@ def _parts(group: str, kind: str) -> Iterator[str]:
     elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
         yield "apis"
         yield "spec_fields"
+        yield "field_names"
 
 
-def _add(part: str, raw: Manifest, known: Any) -> None:
+def _add(part: str, item: _Object, known: Any) -> None:
     """Add what one object says to its part of the facts."""
+    raw = item.manifest
     if part == "apis":
         known |= {api for api, _ in _served(raw)}
     elif part == "spec_fields":
         known.update((api, fields) for api, fields in _served(raw) if fields is not None)
+    elif part == "field_names":
+        known.update((api, KindFields(names, item.document.source)) for api, names in versions_of(raw))
     elif part == "bound_gangs":
         podgang = text(labels_of(raw).get(grove.LABEL_PODGANG))
         if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):

@@ -7,6 +7,7 @@ the text. This module makes documents of it, and an error of one line for a file
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,18 +16,30 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from webhook.errors import InputError
+from webhook.model.changes import Changes
 from webhook.model.fields import FieldPath
 from webhook.model.findings import shown
 from webhook.model.reading import Manifest
+from webhook.offline.fix import TextEdit
+from webhook.offline.suppression import Directive
 from webhook.sources import json_values, yaml_values
 from webhook.sources.limits import COMMAND_LINE, Budget, Limits, Problem, go_on
 from webhook.sources.places import Lines, Root, find
+from webhook.sources.suppression_comments import suppressions_in
+from webhook.sources.text_edits import document_at, text_edits
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
 # All objects of a large cluster are smaller. Endless input such as /dev/zero must stop before memory is full.
 MAX_FILE_BYTES = 256 << 20
 _PART_BYTES = 1 << 20
+
+# What an editor marks of a field: a quoted key, a plain key, or the line of a list item.
+_KEY = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[^\s:#][^:\n]*')
+# The name of standard input in messages.
+STDIN = "<stdin>"
+# Why an input is refused that was to have a manifest.
+NO_MANIFEST = "has no manifest: it is empty or has only comments; the command that wrote it has probably failed"
 
 _BYTE_ORDER_MARK = "\ufeff"
 # Windows shells write this when the output of a command goes to a file.
@@ -49,6 +62,27 @@ class Document:
         exist.
         """
         return self._lines.place_of(find(self._root(), path))
+
+    def end(self, path: FieldPath) -> tuple[int, int]:
+        """Return line and column behind the key or list item at `path`, or of its nearest parent."""
+        text, start = self._lines.text, find(self._root(), path)
+        found = _KEY.match(text, start)
+        return self._lines.place_of(start if found is None else found.end())
+
+    def read_again(self) -> Manifest:
+        """Return the manifest as it is in the file: judging changes the one that was read."""
+        own = document_at(self._lines.text, self._root().start)
+        value = next((found for found, _, _ in _values(own, partial(Budget, COMMAND_LINE))), None)
+        return value if isinstance(value, dict) else {}
+
+    def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
+        """Return the replacements in the file that make these changes of the object at `at`; none if none can."""
+        return text_edits(self._lines.text, self._root().start, at, changes)
+
+    @property
+    def comments(self) -> tuple[Directive, ...]:
+        """The suppressions in comments of its file."""
+        return self._lines.cached(suppressions_in)
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
@@ -78,7 +112,7 @@ def read_file(path: Path) -> list[Document]:
 
 def read_standard_input() -> list[Document]:
     """Return the manifests on standard input. Raises `InputError`."""
-    return read_text(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
+    return read_text(_bounded(sys.stdin.buffer, STDIN), STDIN)
 
 
 def _bounded(file: BinaryIO, name: str) -> bytes:

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from webhook.model.fields import FieldPath, Item
+
+_T = TypeVar("_T")
 
 
 class Root(NamedTuple):
@@ -27,11 +30,18 @@ class Lines:
     """The lines of a text, as editors count them. The text is split once, and only when a position is needed."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
+        self._found: dict[object, object] = {}
+
+    def cached(self, read: Callable[[str], _T]) -> _T:
+        """Return what a function reads from the text. It is read once for all documents of a file."""
+        if read not in self._found:
+            self._found[read] = read(self.text)
+        return cast("_T", self._found[read])
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self._text))]
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def place_of(self, index: int) -> tuple[int, int]:
         """Return line and column of an index, from 1."""

@@ -6,7 +6,10 @@ backend's own rules are in its folder under `webhook.backends`. To add one, writ
 
 from webhook.validators import (
     choice,
+    field_names,
     gang_shape,
+    key_names,
+    kind_names,
     opted_in_agreement,
     opted_in_choice,
     opted_in_claims,
@@ -25,5 +28,14 @@ SHAPE_RULES = collect(shape, opted_in_shape)
 CHOICE_RULES = collect(choice, opted_in_choice)
 # Judged for every backend, before its own rules.
 GENERAL_RULES = collect(
-    podcliqueset, gang_shape, pod_origin, opted_in_hindrances, opted_in_origin, opted_in_claims, opted_in_agreement
+    podcliqueset,
+    gang_shape,
+    pod_origin,
+    opted_in_hindrances,
+    opted_in_origin,
+    opted_in_claims,
+    opted_in_agreement,
+    key_names,
+    field_names,
+    kind_names,
 )

@@ -14,6 +14,7 @@ from itertools import chain, repeat
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
@@ -58,6 +59,10 @@ class Subject(StrEnum):
     OPTED_IN = "workload of another kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
+    # Called with an `AnyObject`, in the webhook and for files.
+    KEYS = "labels and annotations"
+    # Called with an `AnyObject`, for files only: an API server accepts no such object, or has changed it.
+    MANIFEST = "object in a file"
     # Called with an `OptedInChange`, on UPDATE only.
     OPTED_IN_CHANGE = "change of another kind"
 
@@ -260,8 +265,10 @@ def run_on_opted_in(
     return outcome
 
 
-def run_each(rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OptedInWorkload) -> Outcome:
-    """Runs each of `rules`, which are all called with a `PodCreation`, or with a Job of a JobSet."""
+def run_each(
+    rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OptedInWorkload | AnyObject
+) -> Outcome:
+    """Runs each of `rules`, which are all called with `found`: a `PodCreation`, a Job of a JobSet, or any object."""
     outcome = Outcome()
     for bound in rules:
         outcome.add(bound, bound.rule.check(found, context), context.facts)

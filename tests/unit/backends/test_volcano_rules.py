@@ -21,7 +21,7 @@ from webhook.validators.examples import clique, pod_clique_set, scaling_group
 KEY = "scheduling.grove.io/volcano-queue"
 ON_SET = f"metadata.annotations[{KEY}]"
 ON_FIRST, ON_SECOND = (f"spec.template.cliques[{index}].annotations[{KEY}]" for index in range(2))
-RECORDED = "metadata.labels[rollcall.dev/scheduler]"
+UNNAMED = "metadata.annotations[scheduling.grove.io/volcano-queue]"
 
 
 def queues(**more: VolcanoQueue) -> ClusterFacts:
@@ -61,8 +61,8 @@ TABLE: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
     "with spaces around its name": (on_set(" team-a "), {}, []),
     "none, and the default is open": (pod_clique_set(), {}, []),
     "nothing but spaces, and the default is open": (on_set("  "), {}, []),
-    "none, and the profile's default is closed": (pod_clique_set(), {"defaultQueue": "closed"}, [(QUEUE, RECORDED)]),
-    "none, and the profile's default is missing": (pod_clique_set(), {"defaultQueue": "gone"}, [(QUEUE, RECORDED)]),
+    "none, and the profile's default is closed": (pod_clique_set(), {"defaultQueue": "closed"}, [(QUEUE, UNNAMED)]),
+    "none, and the profile's default is missing": (pod_clique_set(), {"defaultQueue": "gone"}, [(QUEUE, UNNAMED)]),
     "its own, whatever the profile's default is": (on_set("team-a"), {"defaultQueue": "closed"}, []),
     "one that does not exist": (on_set("nobody"), {}, [(QUEUE, ON_SET)]),
     "a closed one": (on_set("closed"), {}, [(QUEUE, ON_SET)]),

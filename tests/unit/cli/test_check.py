@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.cli.checked_manifests import FINE, KOORD
 from tests.unit.cli.conftest import Run
+from webhook import __version__
 
 GPU = "            image: example.com/main\n"
 NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
@@ -29,7 +30,11 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_valid_set_exits_with_0(rollcall: Run, file: Path) -> None:
     file.write_text(FINE)
-    assert rollcall("check", *KOORD, str(file)) == (0, "1 object judged, 0 errors\n", "")
+    assert rollcall("check", *KOORD, str(file)) == (
+        0,
+        "1 PodCliqueSet judged for koord-scheduler (--scheduler): 0 errors\n",
+        "",
+    )
 
 
 def test_a_refused_set_exits_with_1_and_shows_place_value_reason_and_remedy(rollcall: Run, file: Path) -> None:
@@ -43,7 +48,7 @@ def test_a_refused_set_exits_with_1_and_shows_place_value_reason_and_remedy(roll
     found  "train"
     why    koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain
     do     set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or choose another scheduler
-1 object judged, 1 error
+1 PodCliqueSet judged for koord-scheduler (--scheduler): 1 error, 1 fixable; rollcall explain {file}
 """,
         "",
     )
@@ -94,9 +99,24 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
     ran = rollcall("check", *KOORD, "-o", "json", str(file))
     assert ran.code == 1
     assert json.loads(ran.out) == {
+        "reportVersion": 1,
+        "tool": {"name": "rollcall", "version": __version__},
+        "passed": False,
         "clean": False,
+        "failOn": ["error"],
         "judged": 2,
         "ignored": 1,
+        "counts": {
+            "error": 1,
+            "warning": 0,
+            "audit": 0,
+            "notJudged": 0,
+            "suppressed": 0,
+            "fixable": 1,
+            "unreadable": 0,
+        },
+        "rules": {"koordinator/mnnvl": 1},
+        "schedulers": [{"scheduler": "koord-scheduler", "chosenBy": "--scheduler", "objects": 2}],
         "findings": [
             {
                 "rule": "koordinator/mnnvl",
@@ -110,16 +130,36 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
                 "cannot keep a multi-node NVLink group inside one NVLink domain; set "
                 '"grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
                 "or choose another scheduler",
+                "level": "error",
+                "ruleUrl": "docs/reference/rules/koord-scheduler.md#koordinatormnnvl",
+                "fails": True,
+                "suppression": None,
+                "fix": {
+                    "scheduler": "koord-scheduler",
+                    "changes": [{"path": "metadata.annotations[grove.io/mnnvl-group]", "from": "train", "to": "none"}],
+                    "patch": [
+                        {"op": "replace", "path": "/metadata/annotations/grove.io~1mnnvl-group", "value": "none"}
+                    ],
+                    "edits": [{"line": 34, "column": 27, "endLine": 34, "endColumn": 32, "text": "none"}],
+                },
                 "file": str(file),
                 "line": 34,
                 "column": 5,
-                "object": {"kind": "PodCliqueSet", "namespace": "default", "name": "demo"},
+                "endLine": 34,
+                "endColumn": 25,
+                "object": {
+                    "kind": "PodCliqueSet",
+                    "namespace": "default",
+                    "name": "demo",
+                    "scheduler": "koord-scheduler",
+                    "chosenBy": "--scheduler",
+                },
             }
         ],
         "notJudged": [],
         "notes": [],
         "couldRun": [],
-        "errors": [],
+        "unreadable": [],
     }
 
 
@@ -133,7 +173,8 @@ def test_standard_input_and_folders(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("check", *KOORD, str(tmp_path))
     assert ran.code == 1
     assert ran.out.startswith(f"{tmp_path}/deep/b.yml:7:5: error")
-    assert ran.out.endswith("2 objects judged, 1 error\n")
+    told = "2 PodCliqueSets judged for koord-scheduler (--scheduler): 1 error, 1 fixable"
+    assert ran.out.endswith(f"{told}; rollcall explain {tmp_path}/deep/b.yml\n")
 
 
 def test_invalid_yaml_exits_with_2_and_other_files_are_judged(rollcall: Run, tmp_path: Path) -> None:
@@ -142,7 +183,8 @@ def test_invalid_yaml_exits_with_2_and_other_files_are_judged(rollcall: Run, tmp
     ran = rollcall("check", *KOORD, str(tmp_path), str(tmp_path / "missing.yaml"))
     assert ran.code == 2
     assert f"{tmp_path}/b.yaml:7:5: error koordinator/mnnvl" in ran.out
-    assert ran.out.endswith("1 object judged, 1 error, 2 unreadable\n")
+    told = "1 PodCliqueSet judged for koord-scheduler (--scheduler): 1 error, 1 fixable, 2 unreadable"
+    assert ran.out.endswith(f"{told}; rollcall explain {tmp_path}/b.yaml\n")
     assert ran.err == (
         f"rollcall: {tmp_path}/a.yaml:2:1: is not YAML: did not find expected node content\n"
         f"rollcall: {tmp_path}/missing.yaml: no such file\n"
@@ -191,7 +233,7 @@ def test_without_facts_a_rule_is_not_judged_and_strict_makes_that_a_failure(roll
         0,
         f"{file}:6:17: not judged koordinator/quota: the ElasticQuotas unknown\n"
         "    field  metadata.annotations[scheduling.grove.io/koordinator-quota]\n"
-        "1 object judged, 0 errors, 1 not judged\n",
+        "1 PodCliqueSet judged for koord-scheduler (--scheduler): 0 errors, 1 check not judged\n",
         "",
     )
     assert rollcall("check", *KOORD, "--strict", str(file)).code == 1
@@ -229,7 +271,7 @@ def test_a_warning_exits_with_0(rollcall: Run) -> None:
     ran = rollcall("check", *KOORD, "-", stdin=FINE.replace("name: leader", "name: er"))
     assert ran.code == 0
     assert ran.out.startswith("<stdin>:10:7: warning grove/clique-name-suffix\n")
-    assert ran.out.endswith("1 object judged, 0 errors, 1 warning\n")
+    assert ran.out.endswith("1 PodCliqueSet judged for koord-scheduler (--scheduler): 0 errors, 1 warning\n")
 
 
 def test_a_configuration_decides_what_is_refused(rollcall: Run, tmp_path: Path, file: Path) -> None:
@@ -314,4 +356,27 @@ def test_a_refusal_names_other_schedulers_that_could_run_it(rollcall: Run, file:
     ran = rollcall("check", "--config", str(config), str(file))
     assert ran.code == 1
     note = f"{file}:2:1: note: PodCliqueSet default/demo: default-scheduler could run it as written\n"
-    assert ran.out.endswith(f"{note}1 object judged, 1 error\n")
+    told = f"1 PodCliqueSet judged for koord-scheduler (default): 1 error, 1 fixable; rollcall explain {file}"
+    assert ran.out.endswith(f"{note}{told}\n")
+
+
+def test_unknown_fields_are_found_against_the_schemas_that_are_given(rollcall: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "demo.yaml"
+    manifest.write_text(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: demo}\n"
+        "spec: {replicatedJobs: [], newer: 1}\n"
+    )
+    schemas = tmp_path / "crd.yaml"
+    schema = "{openAPIV3Schema: {properties: {spec: {properties: {replicatedJobs: {}, newer: {}}}}}}"
+    schemas.write_text(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: jobsets}\n"
+        "spec:\n  group: jobset.x-k8s.io\n  names: {kind: JobSet}\n"
+        f"  versions: [{{name: v1alpha2, served: true, schema: {schema}}}]\n"
+    )
+    assert "warning fields/unknown" in rollcall("check", str(manifest)).out
+    assert "fields/unknown" not in rollcall("check", "--schemas", str(schemas), str(manifest)).out
+    assert rollcall("check", "--schemas", str(manifest), str(manifest)) == (
+        2,
+        "",
+        f"rollcall: {manifest}: has no CustomResourceDefinition with a schema\n",
+    )

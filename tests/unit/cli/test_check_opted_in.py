@@ -24,17 +24,18 @@ from tests.unit.cli.opted_in_manifests import (
 
 def test_workloads_that_are_not_opted_in_get_one_note_and_no_failure(rollcall: Run) -> None:
     ran = rollcall("check", "--strict", "-", stdin=f"{JOB}---\n{JOB_SET}---\n{GROUPS}")
-    assert ran == (0, f"<stdin>:1:1: {NOT_OPTED_IN} (and 2 others)\n3 objects judged, 0 errors\n", "")
+    assert ran == (0, f"<stdin>:1:1: {NOT_OPTED_IN} (and 2 others)\n3 objects judged: 0 errors\n", "")
 
 
 def test_a_job_with_a_generated_name_is_judged(rollcall: Run) -> None:
     job = JOB.replace("name: demo", "generateName: demo-", 1)
-    assert rollcall("check", *KOORD, "--strict", "-", stdin=job) == (0, "1 object judged, 0 errors\n", "")
+    ran = rollcall("check", *KOORD, "--strict", "-", stdin=job)
+    assert ran == (0, "1 Job judged for koord-scheduler (--scheduler): 0 errors\n", "")
 
 
 def test_a_job_that_names_its_gang_gets_no_advice(rollcall: Run) -> None:
     job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: mine}, ")
-    assert rollcall("check", "-", stdin=job).out == "1 object judged, 0 errors\n"
+    assert rollcall("check", "-", stdin=job).out == "1 Job judged: 0 errors\n"
 
 
 def test_the_label_of_a_namespace_in_another_file_opts_in(rollcall: Run, tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_the_runtime_of_a_train_job_can_be_in_another_file(rollcall: Run, tmp_pa
     (tmp_path / "job.yaml").write_text(TRAIN_JOB)
     (tmp_path / "runtime.yaml").write_text(RUNTIME)
     ran = rollcall("check", *KOORD, "--strict", str(tmp_path))
-    assert ran == (0, "1 object judged, 0 errors, 1 ignored\n", "")
+    assert ran == (0, "1 TrainJob judged for koord-scheduler (--scheduler): 0 errors, 1 ignored\n", "")
 
 
 @pytest.mark.parametrize("others", ["", f"---\n{RUNTIME.replace('name: torch}', 'name: jax}')}"], ids=["none", "other"])

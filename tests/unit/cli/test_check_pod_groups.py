@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_objects_of_other_files_are_known(rollcall: Run, folder: Path) -> None:
     ran = rollcall("check", *KOORD, "--strict", str(folder))
-    assert ran.out == "3 objects judged, 0 errors\n"
+    assert ran.out == "3 objects judged for koord-scheduler: 0 errors\n"
     assert ran.code == 0
 
 

@@ -24,11 +24,18 @@ def test_every_rule_is_listed_on_a_separate_line(rollcall: Run) -> None:
     assert found["grove/clique-name-suffix"] == "warn"
 
 
+def test_the_facts_of_an_example_are_shown_as_yaml(rollcall: Run) -> None:
+    out = rollcall("rules", "owner/train-job-alone").out
+    assert "#   namespaces:\n#     default:\n#       labels: {rollcall.dev/scheduler: koord-scheduler}" in out
+    assert "#             - name: node\n" in out
+    assert "'" not in out.split("found in:")[1].split("message:")[0]
+
+
 def test_one_rule_is_shown_with_source_and_examples(rollcall: Run) -> None:
     out = rollcall("rules", "koordinator/only-waiting").out
     assert out.startswith("koordinator/only-waiting (deny)\n")
     assert "Source: koordinator-sh/koordinator" in out
-    assert "# profile: {'matchPolicy': 'only-waiting'}" in out
+    assert "# profile: {matchPolicy: only-waiting}" in out
     assert "kind: PodCliqueSet" in out
     assert rollcall("rules", "koordinator/mnvl").code == 2
 
@@ -281,7 +288,7 @@ def test_a_terminal_with_a_limited_encoding_still_gets_the_verdict(tmp_path: Pat
     with open(path, "wb") as file:  # noqa: PTH123 - a Path would have to be text
         file.write(manifest)
     ran = subprocess.run(
-        [sys.executable, "-m", "webhook", "explain", path],
+        [sys.executable, "-m", "webhook", "explain", "--scheduler", "koord-scheduler", path],
         capture_output=True, timeout=120, check=False, env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (1, b"")

@@ -194,12 +194,12 @@ def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config:
     assert found["gangs"]["below"][1]["waitsFor"] == "demo-0-<epoch>"
 
 
-def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_gangs(rollcall: Run) -> None:
+def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_no_gangs(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=FINE)
     assert ran.code == 0
     assert "    scheduler default-scheduler, by default\n" in ran.out
-    assert "    default-scheduler, the one chosen: runs as written\n" in ran.out
-    assert ran.out.endswith("default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it\n")
+    assert "    default-scheduler, the one chosen: admitted, but not as written\n        gang: no\n" in ran.out
+    assert ran.out.endswith("shown with its defaults, default-scheduler without gangScheduling\n")
     assert json.loads(rollcall("explain", "-o", "json", "-", stdin=FINE).out)["assumed"] != []
 
 
@@ -218,9 +218,34 @@ def test_the_disruption_mode_of_the_gangs_is_shown(rollcall: Run, config: str) -
     ]
 
 
+def test_where_only_a_value_is_missing_the_author_is_asked_for_it(rollcall: Run) -> None:
+    ran = rollcall("explain", "--scheduler", "kai-scheduler", "-", stdin=SET)
+    assert "the edit needs a value that only you know; see what to do above" in ran.out
+    assert "or in defaultQueue of the profile's config" in ran.out
+
+
 def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")
+
+
+def test_wrong_names_are_shown_for_workloads_and_for_other_objects(rollcall: Run, config: str) -> None:
+    misspelt = FINE.replace("kind: PodCliqueSet", "kind: PodcliqueSet")
+    ran = rollcall("explain", "--config", config, "-", stdin=misspelt)
+    assert (ran.code, ran.err) == (2, "rollcall: nothing to explain: no workload, and no gang object\n")
+    assert ran.out == (
+        "<stdin>:1:1: PodcliqueSet team-a/demo\n"
+        "    warning kinds/unknown\n"
+        '        at   kind: "PodcliqueSet"\n'
+        "        why  Rollcall knows no such kind, so nothing in the object is judged\n"
+        "        do   did you mean kind PodCliqueSet? correct it\n\n"
+    )
+    both = f"{misspelt}---\n{FINE.replace('replicas: 1', 'replcas: 1', 1)}"
+    found = json.loads(rollcall("explain", "--config", config, "-o", "json", "-", stdin=both).out)
+    assert [one["rule"] for one in found["otherObjects"]] == ["kinds/unknown"]
+    assert [(one["rule"], one["field"]) for one in found["workloads"][0]["findings"]] == [
+        ("fields/unknown", "spec.replcas")
+    ]
 
 
 def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollcall: Run, config: str) -> None:
@@ -340,11 +365,15 @@ PUBLISHED = sorted((Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "grove").
 
 @pytest.mark.skipif(not PUBLISHED, reason="ROLLCALL_SAMPLES does not say where Grove's samples are")
 @pytest.mark.parametrize("sample", PUBLISHED, ids=lambda path: path.stem)
-def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(rollcall: Run, sample: Path) -> None:
+def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(rollcall: Run, config: str, sample: Path) -> None:
     facts = ("--facts", str(CHECKOUT / "manifests" / "facts"))
     (found,) = json.loads(rollcall("explain", "-o", "json", *facts, str(sample)).out)["workloads"]
     answers = {view["scheduler"]: view for view in found["schedulers"]}
-    assert [answers[name]["answer"] for name in ("default-scheduler", "koord-scheduler", "volcano")] == ["runs"] * 3
+    assert [answers[name]["answer"] for name in ("koord-scheduler", "volcano")] == ["runs"] * 2
+    arguments = ("--config", config, *facts, str(sample))
+    (configured,) = json.loads(rollcall("explain", "-o", "json", *arguments).out)["workloads"]
+    with_gangs = {view["scheduler"]: view["answer"] for view in configured["schedulers"]}
+    assert (answers["default-scheduler"]["answer"], with_gangs["default-scheduler"]) == ("partly", "runs")
     kai = answers["kai-scheduler"]
     assert kai["answer"] == "refused"
     assert [change["path"].partition("[")[0] for change in kai["edit"]["changes"]] == ["metadata.labels"]

@@ -299,9 +299,17 @@ def test_a_collector_s_url_needs_a_host_and_a_valid_port(endpoint: str, port: in
         assert port_of(settings_from(document, "test").tracing.endpoint) == port
 
 
-def test_the_error_about_an_unknown_rule_lists_all_rules() -> None:
+def test_the_error_about_an_unknown_rule_offers_the_rules_with_a_similar_id() -> None:
     (problem,) = problems({**HEAD, "enforcement": {"rules": {"koordinator/mnvl": "warn"}}})
     assert problem.startswith(
-        'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that does not exist (allowed: '
+        'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that does not exist; '
+        "`rollcall rules` lists them; did you mean koordinator/mnnvl"
     )
-    assert "koordinator/mnnvl" in problem
+    assert len(problem) < 256
+
+
+def test_the_error_about_a_rule_that_resembles_none_offers_none() -> None:
+    (problem,) = problems({**HEAD, "enforcement": {"rules": {"zzzzzz": "warn"}}})
+    assert problem == (
+        'enforcement.rules[zzzzzz]: "warn": is a mode for a rule that does not exist; `rollcall rules` lists them'
+    )

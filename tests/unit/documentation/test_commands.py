@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shlex
@@ -193,11 +194,12 @@ def test_a_command_prints_what_its_page_shows(command: Command, desk: Path, requ
 def answered(command: str, client: httpx.Client) -> list[str]:
     """Return the answer to a `curl` of a page, from the server of this test."""
     words = shlex.split(command)
-    path = words[-1].removeprefix("https://localhost:8443")
+    path = next(word for word in words if "://" in word).removeprefix("https://localhost:8443")
     if "--data-binary" not in words:
         return client.get(path).text.splitlines()
     body = ROOT / words[words.index("--data-binary") + 1].removeprefix("@")
-    return client.post(path, content=body.read_bytes()).text.splitlines()
+    answer = client.post(path, content=body.read_bytes())
+    return (json.dumps(answer.json(), indent=4) if words[-1] == "json.tool" else answer.text).splitlines()
 
 
 def test_every_command_is_valid_shell() -> None:

@@ -70,9 +70,13 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
         yield ["config", "check", str(file)]
     elif document.get("kind") == "PodCliqueSet":
         file.write_text(yaml.safe_dump(document))
+        configurations = [one.text for one in blocks(ROOT / page) if one.text.startswith("# rollcall.yaml\n")]
         config = folder / "rollcall.yaml"
-        config.write_text(next(one.text for one in blocks(ROOT / page) if one.text.startswith("# rollcall.yaml\n")))
-        yield ["check", "--config", str(config), str(file)]
+        config.write_text("".join(configurations[:1]))
+        yield ["check", *(["--config", str(config)] if configurations else []), str(file)]
+    elif document.get("kind") == "LeaderWorkerSet":
+        file.write_text(yaml.safe_dump(document))
+        yield ["check", str(file)]
 
 
 @pytest.mark.parametrize("block", fenced("json", "toml", "python"))

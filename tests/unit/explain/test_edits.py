@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from tests.strategies import pod_clique_sets
 from tests.unit.worlds import request, settings_of, three_schedulers, validate
 from webhook.admission.opinion import Answer
-from webhook.explain.edits import MAX_CHANGES, applied, candidates, smallest_edit
+from webhook.explain.edits import MAX_CHANGES, candidates, smallest_edit
 from webhook.explain.workload import Edit, explain
+from webhook.model.changes import applied
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding

@@ -109,7 +109,22 @@ def test_plain_manifests_are_judged_with_line_and_column(client: httpx.Client) -
         18,
         5,
     )
-    assert finding["object"] == {"kind": "PodCliqueSet", "namespace": "default", "name": "demo"}
+    assert finding["object"] == {
+        "kind": "PodCliqueSet",
+        "namespace": "default",
+        "name": "demo",
+        "scheduler": "koord-scheduler",
+        "chosenBy": "default",
+    }
+
+
+def test_misspelt_names_are_reported_with_the_likely_ones(client: httpx.Client) -> None:
+    response = client.post("/check", content=FINE.replace("replicas:", "replcas:", 1).replace("kind: Pod", "kind: POd"))
+    assert response.status_code == 200
+    (finding,) = response.json()["findings"]
+    assert (finding["rule"], finding["remedy"]) == ("kinds/unknown", "did you mean kind PodCliqueSet? correct it")
+    response = client.post("/check", content=FINE.replace("grove.io/auto-mnnvl", "grove.io/auto-mnvl"))
+    assert [found["rule"] for found in response.json()["findings"]] == ["keys/unknown"]
 
 
 def test_valid_plain_manifests_are_200(client: httpx.Client) -> None:
@@ -122,6 +137,18 @@ def test_a_scheduler_can_be_requested(client: httpx.Client) -> None:
     response = client.post("/check?scheduler=slurm", content=REFUSED)
     assert response.status_code == 400
     assert "is not a scheduler with a backend" in response.json()["error"]
+    response = client.post("/check?scheduler=volcano", content=REFUSED)
+    assert (response.status_code, response.json()["error"]) == (
+        400,
+        'request: the scheduler parameter: "volcano": no profile of the configuration has that name '
+        "(allowed: koord-scheduler, default-scheduler)",
+    )
+
+
+def test_a_body_without_a_manifest_is_an_error(client: httpx.Client) -> None:
+    response = client.post("/check", content="# the output of a command that failed\n")
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("body: has no manifest: it is empty or has only comments")
 
 
 def test_strict_turns_unjudged_rules_into_a_failure(client: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -283,7 +284,8 @@ spec:
 
 @pytest.mark.parametrize(("text", "expected"), PARTS.values(), ids=PARTS)
 def test_facts_are_read_from_manifests(text: str, expected: ClusterFacts) -> None:
-    assert facts(text) == expected
+    # Names of fields have tests of their own: test_field_lists.py.
+    assert replace(facts(text), field_names=None) == expected
 
 
 def test_facts_are_added_to_known_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from tests.unit.worlds import rules, settings_of, validate
 from webhook.backends.registry import installed_backends
 from webhook.model.admission_request import Verdict
 from webhook.model.findings import Action
+from webhook.offline.judgement import judge
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import Example, Rule
+from webhook.validators.registry import Example, Rule, Subject
 
 SCHEDULERS = {rule.id: name for name, backend in installed_backends().items() for rule in backend.rules}
 EVERY_RULE = [
@@ -27,6 +29,10 @@ def verdict_on(rule: Rule, example: Example) -> Verdict:
     """What the scheduler whose rule it is says of the example; general rules are shown with koord-scheduler."""
     stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
     settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, **stated)
+    if rule.subject is Subject.MANIFEST:
+        # The webhook has no such rules.
+        found = [judgement.verdict for judgement in judge(deepcopy(example.object), example.facts, settings)]
+        return found[0] if found else Verdict()
     return validate(example.object, example.old, settings=settings, facts=example.facts, user=example.user)
 
 

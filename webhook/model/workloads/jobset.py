@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from webhook.model.capabilities import Use
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Malformed, integer, mapping, sequence, text
 from webhook.model.workloads.job import pods_at_once, tail
@@ -97,27 +98,28 @@ class JobSet(OptedInWorkload):
         every = sum(part.pods for part in self.parts)
         at_once = self.sequence_path is None
         for index, part in enumerate(self.parts):
-            if part.each > 1 and (at := self._exclusive(index, part)) is not None:
+            if part.each > 1 and (asked := self._exclusive(index, part)) is not None:
                 yield Hindrance(
                     "owner/exclusive-topology",
-                    at,
-                    "exclusive-topology",
+                    asked.path,
+                    asked.value,
                     f"JobSet creates the other {part.each - 1} pods of a Job only when the first is on a node, but a "
                     "gang scheduler puts no pod on a node before all pods exist",
                     f"remove the annotation, or assign the Jobs to nodes yourself and add {NODE_SELECTOR}",
                 )
             yield from tail(self._job(index), part.path / "template" / "spec", every if at_once else part.pods)
 
-    def _exclusive(self, index: int, part: Part) -> FieldPath | None:
-        """The path that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other annotation is
-        read only next to the first. The pods get the annotations of the JobSet and of the Job together.
+    def _exclusive(self, index: int, part: Part) -> Use | None:
+        """The annotation that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other
+        annotation is read only next to the first. The pods get the annotations of the JobSet and of the Job together.
         """
         own = mapping(self.job_metadata(index).get("annotations"))
         path = part.path / "template" / "metadata" / "annotations"
         asked = [(one, at) for one, at in ((own, path), (self.annotations, ANNOTATIONS)) if EXCLUSIVE in one]
         if not asked or any(NODE_SELECTOR in holder for holder, _ in asked):
             return None
-        return asked[0][1] / EXCLUSIVE
+        holder, at = asked[0]
+        return Use(at / EXCLUSIVE, holder[EXCLUSIVE])
 
 
 def _names(depends_on: object) -> tuple[str, ...]:

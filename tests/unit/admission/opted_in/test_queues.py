@@ -47,7 +47,7 @@ QUEUE = "kai.scheduler/queue"
         ("JobSet", f"metadata.labels[{QUEUE}]"),
         ("pods", f"spec.template.metadata.labels[{QUEUE}]"),
         ("LeaderWorkerSet", f"metadata.labels[{QUEUE}]"),
-        ("profile", "metadata.labels[rollcall.dev/scheduler]"),
+        ("profile", "metadata.labels[kai.scheduler/queue]"),
     ],
 )
 def test_a_queue_that_accepts_no_gang_is_refused_at_the_field_that_names_it(kind: str, queue: str, at: str) -> None:

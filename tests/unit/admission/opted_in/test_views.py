@@ -324,3 +324,8 @@ def test_the_field_that_asks_a_workload_s_own_controller_for_a_gang_is_found(wor
     found = workload.native_path
     assert (None if found is None else str(found)) == at
     assert (no_gang(workload) is None) is (at is None)
+
+
+def test_exclusive_topology_is_reported_with_the_value_of_its_annotation() -> None:
+    (found,) = JobSet(job_set(annotations={EXCLUSIVE: "rack"})).hindrances()
+    assert (str(found.at), found.found) == (f"metadata.annotations[{EXCLUSIVE}]", "rack")

@@ -68,7 +68,8 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.
     """
-    yield from judge_named(list(_named(workload, context.settings)), context, judge_queue)
+    settings = context.settings
+    yield from judge_named(list(_named(workload, settings)), context, judge_queue, LABELS / settings.queueLabelKey)
 
 
 @rule(
@@ -79,19 +80,20 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
 )
 def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     """kai-scheduler does not start a gang without a queue. A PodGroup that names no queue waits for a queue with an
-    empty name.
+    empty name. Only for the groups that podgrouper makes itself, as for Jobs, `default-queue` is the last choice.
 
-    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8. Grove refuses a set
-    without a queue, too.
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/podgrouper/podgrouper/plugins; seen with
+    v0.16.8. Grove refuses a set without a queue, too.
     """
     settings = context.settings
     if _effective(workload, settings) is None:
         yield Finding(
             at=LABELS / settings.queueLabelKey,
             found=None,
-            why="the set names no queue and the profile has no defaultQueue, "
-            "so kai-scheduler would never start its gangs",
-            remedy=f"name a leaf Queue in the label {settings.queueLabelKey} of the set",
+            why="the set names no queue and the profile has no defaultQueue, so kai-scheduler would never start its "
+            "gangs; KAI's own default-queue is only for groups that podgrouper makes, such as those of Jobs",
+            remedy=f"name a leaf Queue in the label {settings.queueLabelKey} of the set, or in defaultQueue of the "
+            "profile's config",
             instead=offered(leaves(context.facts.kai_queues or {})),
         )
 

@@ -42,7 +42,7 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/{jobs,podgroups}
     (which checks no leaf for a PodGroup); seen with vc-scheduler v1.15.1.
     """
-    yield from judge_named(_named(context), context, judge_queue)
+    yield from judge_named(_named(context), context, judge_queue, ANNOTATIONS / VOLCANO_QUEUE)
 
 
 def syntax_rule(

@@ -1,0 +1,155 @@
+"""`rollcall check`: what fails, what is reported, and what an author accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.checked_manifests import FINE, KOORD
+from tests.unit.cli.conftest import Run
+
+MNNVL = "koordinator/mnnvl"
+NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
+    "            image: example.com/main\n",
+    '            image: example.com/main\n            resources: {limits: {nvidia.com/gpu: "8"}}\n',
+)
+WARNED = FINE.replace("name: leader", "name: er")
+MALFORMED = FINE.replace("replicas: 1", "replicas: one", 1)
+
+
+def annotated(text: str, value: str) -> str:
+    return text.replace("  annotations:\n", f"  annotations:\n    rollcall.dev/ignore: {json.dumps(value)}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (WARNED, (), 0),
+        (WARNED, ("--fail-on", "error"), 0),
+        (WARNED, ("--fail-on", "warning"), 1),
+        (WARNED, ("--fail-on", "unjudged"), 0),
+        (NVLINK, ("--fail-on", "unjudged"), 1),
+        (WARNED, ("--ignore", "grove/*", "--fail-on", "warning"), 0),
+        (WARNED, ("--ignore", "grove/clique-name-suffix", "--fail-on", "warning"), 0),
+        (WARNED, ("--select", "koordinator/", "--fail-on", "warning"), 0),
+        (NVLINK, ("--select", "koordinator/quota,koordinator/mnnvl"), 1),
+        (NVLINK, ("--select", "koordinator/quota"), 0),
+        (NVLINK, ("--ignore", "koordinator/mnnvl"), 0),
+        # Rules that fail closed are always reported.
+        (MALFORMED, ("--select", "koordinator/quota"), 1),
+        (MALFORMED, ("--ignore", "grove/*"), 1),
+    ],
+)
+def test_options_choose_what_fails(rollcall: Run, text: str, options: tuple[str, ...], code: int) -> None:
+    assert rollcall("check", *KOORD, *options, "-", stdin=text).code == code
+
+
+def test_a_rule_that_does_not_exist_is_a_usage_error(rollcall: Run) -> None:
+    for option in ("--select", "--ignore"):
+        ran = rollcall("check", option, "koordinator/mnvl", "-", stdin=FINE)
+        assert ran.code == 2
+        assert f"{option} koordinator/mnvl: no rule has that id" in " ".join(ran.err.split())
+
+
+def test_a_rule_that_fails_closed_cannot_be_ignored(rollcall: Run) -> None:
+    ran = rollcall("check", "--ignore", "grove/shape", "-", stdin=FINE)
+    assert (ran.code, "the rule fails closed" in " ".join(ran.err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("pattern", ["vendor", "vendor/", "*/vendor/*", "vendor/b.yaml", "b.yaml", "*b.y*ml"])
+def test_excluded_files_are_not_read(rollcall: Run, tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "b.yaml").write_text("a: [")
+    (tmp_path / "a.yaml").write_text(FINE)
+    ran = rollcall("check", *KOORD, "--exclude", pattern, str(tmp_path))
+    assert ran == (0, "1 PodCliqueSet judged for koord-scheduler (--scheduler): 0 errors\n", "")
+
+
+REASON = "one NVLink domain"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NVLINK.replace("train\n", f"train # rollcall:ignore {MNNVL}: {REASON}\n"),
+        NVLINK.replace("    grove.io/mnnvl", f"    # rollcall:ignore {MNNVL}: {REASON}\n    grove.io/mnnvl"),
+        f"# rollcall:ignore {MNNVL}: {REASON}\n{NVLINK}",
+        f"# rollcall:ignore {MNNVL}: {REASON}\n---\n{NVLINK}",
+        annotated(NVLINK, f"{MNNVL}: {REASON}"),
+        annotated(NVLINK, f"koordinator/quota, {MNNVL}: {REASON}"),
+        annotated(NVLINK, f"koordinator/quota: other\n{MNNVL}: {REASON}\n"),
+    ],
+)
+def test_a_finding_with_a_reason_is_accepted_and_stays_in_the_report(rollcall: Run, text: str) -> None:
+    ran = rollcall("check", *KOORD, "-o", "json", "-", stdin=text)
+    assert ran.code == 0
+    found = json.loads(ran.out)
+    assert [entry["suppression"] for entry in found["findings"]] == [{"kind": "inSource", "reason": REASON}]
+    assert (found["passed"], found["counts"]["error"], found["counts"]["suppressed"]) == (True, 0, 1)
+    assert rollcall("check", *KOORD, "--no-suppress", "-", stdin=text).code == 1
+    # Other commands do not read suppressions.
+    assert rollcall("explain", *KOORD, "-", stdin=text).code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (
+            annotated(NVLINK, MNNVL),
+            f"rollcall:ignore {MNNVL} has no reason, so it suppresses nothing; write one behind a colon",
+        ),
+        (
+            f"# rollcall:ignore grove/shape: I know better\n{MALFORMED}",
+            "grove/shape fails closed, so rollcall:ignore does not suppress it",
+        ),
+    ],
+)
+def test_a_suppression_without_effect_is_noted(rollcall: Run, text: str, note: str) -> None:
+    ran = rollcall("check", *KOORD, "-", stdin=text)
+    assert ran.code == 1
+    assert f"note: {note}\n" in ran.out
+
+
+def test_a_comment_is_about_no_other_line_and_no_other_rule(rollcall: Run) -> None:
+    for text in (
+        NVLINK.replace("  replicas: 1\n", f"  replicas: 1 # rollcall:ignore {MNNVL}: x\n", 1),
+        NVLINK.replace("train\n", "train # rollcall:ignore koordinator/quota: x\n"),
+        f"{FINE}---\n# rollcall:ignore {MNNVL}: x\n{FINE}---\n{NVLINK}",
+    ):
+        assert rollcall("check", *KOORD, "-", stdin=text).code == 1
+
+
+def test_a_baseline_accepts_what_was_there_and_nothing_new(rollcall: Run, tmp_path: Path) -> None:
+    file, known = tmp_path / "set.yaml", tmp_path / "known.json"
+    file.write_text(NVLINK)
+    written = rollcall("check", *KOORD, "--write-baseline", str(known), str(file))
+    assert written.code == 0
+    file.rename(tmp_path / "moved.yaml")
+    (tmp_path / "moved.yaml").write_text(f"# moved\n{NVLINK}")
+    ran = rollcall("check", *KOORD, "--baseline", str(known), str(tmp_path))
+    assert (ran.code, f"{tmp_path}/moved.yaml:8:5: baseline {MNNVL}" in ran.out) == (0, True)
+    assert rollcall("check", *KOORD, "--baseline", str(known), "--no-suppress", str(tmp_path)).code == 1
+    (tmp_path / "new.yaml").write_text(NVLINK.replace("name: demo", "name: other"))
+    ran = rollcall("check", *KOORD, "--baseline", str(known), str(tmp_path))
+    assert ran.code == 1
+    assert "1 error, 1 fixable, 1 suppressed" in ran.out
+
+
+def test_a_baseline_does_not_accept_a_rule_that_fails_closed(rollcall: Run, tmp_path: Path) -> None:
+    known = tmp_path / "known.json"
+    assert rollcall("check", *KOORD, "--write-baseline", str(known), "-", stdin=MALFORMED).code == 1
+    assert json.loads(known.read_text()) == {"version": 1, "findings": []}
+
+
+def test_a_broken_baseline_cannot_be_read(rollcall: Run, tmp_path: Path) -> None:
+    (tmp_path / "known.json").write_text("{}")
+    ran = rollcall("check", "--baseline", str(tmp_path / "known.json"), "-", stdin=FINE)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"rollcall: {tmp_path}/known.json: is not a baseline of version 1")
+
+
+def test_the_schema_of_the_report_is_printed(rollcall: Run) -> None:
+    ran = rollcall("schema", "report")
+    assert json.loads(ran.out)["title"] == "Rollcall report"

@@ -1,0 +1,308 @@
+"""Unknown kinds, fields and keys: what is found in manifests, and what the webhook says of the same object."""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.worlds import koordinator, request, rules, validate
+from webhook import admission
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.findings import Action
+from webhook.model.reading import Manifest
+from webhook.offline.judgement import judge, names_in
+from webhook.sources.facts import with_field_names
+from webhook.sources.manifests import files_of, read_file
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+
+FACTS = with_field_names(NOTHING_KNOWN)
+SAMPLES = os.environ.get("ROLLCALL_SAMPLES")
+NAMES = ("fields/", "keys/", "kinds/")
+
+
+def of_kind(api_version: str, kind: str, *, labelled: bool = True, **spec: Any) -> Manifest:
+    metadata: Manifest = {"name": "demo", "namespace": "default"}
+    if labelled:
+        metadata["labels"] = {"rollcall.dev/scheduler": "koord-scheduler"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def changed(manifest: Manifest, *path: str | int, value: Any) -> Manifest:
+    found = deepcopy(manifest)
+    at: Any = found
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    return found
+
+
+def said(manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Rule, field and remedy of what is wrong with the names in a manifest."""
+    return [
+        (finding.rule, str(finding.at), finding.remedy)
+        for judgement in judge(deepcopy(manifest), FACTS, koordinator())
+        for finding in judgement.verdict.findings
+        if finding.rule.startswith(NAMES)
+    ]
+
+
+SET = pod_clique_set(clique("worker", minimum=2))
+CLIQUE = ("spec", "template", "cliques", 0)
+TOGETHER = "write pods that must start together as a JobSet or a LeaderWorkerSet; else remove the label"
+FOUND: dict[str, tuple[Manifest, tuple[str, str, str]]] = {
+    "a kind in the wrong case": (
+        {**SET, "kind": "PodcliqueSet"},
+        ("kinds/unknown", "kind", "did you mean kind PodCliqueSet? correct it"),
+    ),
+    "a kind with a letter too many": (
+        {**job_set(), "kind": "JobSets"},
+        ("kinds/unknown", "kind", "did you mean kind JobSet? correct it"),
+    ),
+    "a kind of the wrong group": (
+        {**SET, "apiVersion": "grove.dev/v1alpha1"},
+        ("kinds/unknown", "apiVersion", "did you mean the API group grove.io? correct it"),
+    ),
+    "a Job of a misspelt group": (
+        {**job(), "apiVersion": "bacth/v1"},
+        ("kinds/unknown", "apiVersion", "did you mean the API group batch? correct it"),
+    ),
+    "a misspelt minimum": (
+        changed(SET, *CLIQUE, "spec", "minAvailabe", value=2),
+        ("fields/unknown", "spec.template.cliques[0].spec.minAvailabe", "did you mean minAvailable? rename it"),
+    ),
+    "a misspelt size": (
+        changed(leader_worker_set(), "spec", "leaderWorkerTemplate", "siez", value=4),
+        ("fields/unknown", "spec.leaderWorkerTemplate.siez", "did you mean size? rename it"),
+    ),
+    "a misspelt field of a pod": (
+        changed(SET, *CLIQUE, "spec", "podSpec", "tolerrations", value=[]),
+        ("fields/unknown", "spec.template.cliques[0].spec.podSpec.tolerrations", "did you mean tolerations? rename it"),
+    ),
+    "a field in snake case": (
+        job_set(replicated("node", group_name="a")),
+        ("fields/unknown", "spec.replicatedJobs[0].group_name", "did you mean groupName? rename it"),
+    ),
+    "a field that nothing resembles": (
+        train_job(gangs=True),
+        ("fields/unknown", "spec.gangs", "remove it, or correct its name"),
+    ),
+    "a schedulerName beside the cliques": (
+        changed(SET, "spec", "template", "schedulerName", value="volcano"),
+        (
+            "fields/misplaced",
+            "spec.template.schedulerName",
+            "did you mean spec.template.cliques[].spec.podSpec.schedulerName? move it there",
+        ),
+    ),
+    "a schedulerName beside the pod spec of a Job": (
+        changed(job(), "spec", "template", "schedulerName", value="volcano"),
+        (
+            "fields/misplaced",
+            "spec.template.schedulerName",
+            "did you mean spec.template.spec.schedulerName? move it there",
+        ),
+    ),
+    "a field of the spec beside the spec": (
+        {**job(), "parallelism": 3},
+        ("fields/misplaced", "parallelism", "did you mean spec.parallelism? move it there"),
+    ),
+    "a misspelt annotation": (
+        pod_clique_set(annotations={"scheduling.grove.io/koordinator-quotas": "a"}),
+        (
+            "keys/unknown",
+            "metadata.annotations[scheduling.grove.io/koordinator-quotas]",
+            "did you mean scheduling.grove.io/koordinator-quota? write that key",
+        ),
+    ),
+    "a misspelt label": (
+        job(scheduler=None, labels={"rollcall.dev/schedular": "koord-scheduler"}),
+        (
+            "keys/unknown",
+            "metadata.labels[rollcall.dev/schedular]",
+            "did you mean rollcall.dev/scheduler? write that key",
+        ),
+    ),
+    "an unknown label of Rollcall": (
+        pod_clique_set(labels={"rollcall.dev/speed": "high"}),
+        ("keys/unknown", "metadata.labels[rollcall.dev/speed]", "remove it, or correct its name"),
+    ),
+    "a misspelt annotation of a clique": (
+        pod_clique_set(clique("worker", annotations={"grove.io/mnnvl-groups": "a"})),
+        (
+            "keys/unknown",
+            "spec.template.cliques[0].annotations[grove.io/mnnvl-groups]",
+            "did you mean grove.io/mnnvl-group? write that key",
+        ),
+    ),
+    "a misspelt label of a pod template": (
+        job(template=pod_template(labels={"kai.scheduler/queues": "a"})),
+        (
+            "keys/unknown",
+            "spec.template.metadata.labels[kai.scheduler/queues]",
+            "did you mean kai.scheduler/queue? write that key",
+        ),
+    ),
+    "the scheduler as an annotation": (
+        job(scheduler=None, annotations={"rollcall.dev/scheduler": "koord-scheduler"}),
+        ("keys/misplaced", "metadata.annotations[rollcall.dev/scheduler]", "move it to metadata.labels"),
+    ),
+    "the scheduler as an annotation of a namespace": (
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "a", "annotations": {"rollcall.dev/scheduler": "volcano"}},
+        },
+        ("keys/misplaced", "metadata.annotations[rollcall.dev/scheduler]", "move it to metadata.labels"),
+    ),
+    "the quota as a label": (
+        pod_clique_set(labels={"scheduling.grove.io/koordinator-quota": "a"}),
+        ("keys/misplaced", "metadata.labels[scheduling.grove.io/koordinator-quota]", "move it to metadata.annotations"),
+    ),
+    "the enforcement of a namespace on a workload": (
+        pod_clique_set(labels={"rollcall.dev/enforcement": "warn"}),
+        (
+            "keys/misplaced",
+            "metadata.labels[rollcall.dev/enforcement]",
+            "remove it here, and set the label on the namespace",
+        ),
+    ),
+    "a RayCluster": (
+        of_kind("ray.io/v1", "RayCluster"),
+        (
+            "kinds/no-gangs",
+            "metadata.labels[rollcall.dev/scheduler]",
+            "use KubeRay's own gang scheduling (its option --batch-scheduler), and remove the label",
+        ),
+    ),
+    "a PyTorchJob": (
+        of_kind("kubeflow.org/v1", "PyTorchJob"),
+        (
+            "kinds/no-gangs",
+            "metadata.labels[rollcall.dev/scheduler]",
+            "write it as a TrainJob, or use the gang scheduling of the training operator, and remove the label",
+        ),
+    ),
+    "a StatefulSet": (
+        of_kind("apps/v1", "StatefulSet"),
+        ("kinds/no-gangs", "metadata.labels[rollcall.dev/scheduler]", TOGETHER),
+    ),
+    "a CronJob": (
+        of_kind("batch/v1", "CronJob"),
+        (
+            "kinds/no-gangs",
+            "metadata.labels[rollcall.dev/scheduler]",
+            "move the label to spec.jobTemplate.metadata.labels: Rollcall makes a gang of each Job",
+        ),
+    ),
+    "a workload of an unknown kind": (
+        of_kind("example.com/v1", "Farm", template={"spec": {"containers": []}}),
+        (
+            "kinds/no-gangs",
+            "metadata.labels[rollcall.dev/scheduler]",
+            "set the label on the PodCliqueSet, TrainJob, JobSet, LeaderWorkerSet or Job, or remove it",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_wrong_name_is_reported_with_the_likely_one(name: str) -> None:
+    manifest, expected = FOUND[name]
+    assert said(manifest) == [expected]
+
+
+NOTHING_WRONG: dict[str, Manifest] = {
+    "a PodCliqueSet": SET,
+    "a JobSet": job_set(),
+    "a LeaderWorkerSet": leader_worker_set(),
+    "a TrainJob": train_job(),
+    "a Job": job(),
+    "a StatefulSet without the label": of_kind("apps/v1", "StatefulSet", labelled=False),
+    "a ConfigMap with the label, as kustomize adds it": of_kind("v1", "ConfigMap"),
+    "a Job of Volcano": of_kind("batch.volcano.sh/v1alpha1", "Job", labelled=False),
+    "a Queue of another system": of_kind("mq.example.com/v1", "Queue", labelled=False),
+    "a PodGroup of another system": of_kind("example.com/v1", "PodGroup", labelled=False),
+    "a RayJob": of_kind("ray.io/v1", "RayJob", labelled=False),
+    "a kind that resembles none": of_kind("example.com/v1", "Tractor", labelled=False),
+    "a PodTemplate": of_kind("v1", "PodTemplate", labelled=False),
+    "a PodGangMap": of_kind("grove.io/v1alpha1", "PodGangMap", labelled=False),
+    "an object without a kind": {"metadata": {"name": "a"}},
+    "annotations of the wrong type": {**of_kind("v1", "ConfigMap"), "metadata": {"annotations": ["a"], "labels": 3}},
+    "a version whose fields are not known": {**job_set(unheardOf=1), "apiVersion": "jobset.x-k8s.io/v1beta7"},
+    "a label of the namespace": {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "a", "labels": {"rollcall.dev/scheduler": "volcano", "rollcall.dev/enforcement": "warn"}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_WRONG)
+def test_right_names_are_not_reported(name: str) -> None:
+    assert said(NOTHING_WRONG[name]) == []
+
+
+@pytest.mark.skipif(SAMPLES is None, reason="ROLLCALL_SAMPLES names no folder of published samples")
+def test_no_published_sample_has_a_wrong_name() -> None:
+    assert SAMPLES is not None
+    documents = [document for path in files_of([Path(SAMPLES)]) for document in read_file(path)]
+    assert len(documents) > 50
+    found = [said(document.manifest) for document in documents]
+    assert [one for one in found if one] == []
+
+
+def test_items_of_a_list_are_checked_each() -> None:
+    whole = {"apiVersion": "v1", "kind": "List", "items": [SET, FOUND["a misspelt minimum"][0], FOUND["a CronJob"][0]]}
+    assert [rule for rule, _, _ in said(whole)] == ["fields/unknown", "kinds/no-gangs"]
+
+
+def test_an_object_without_other_rules_does_not_count_as_judged() -> None:
+    (judgement,) = judge(of_kind("apps/v1", "StatefulSet"), FACTS, koordinator())
+    assert (judgement.judged, judgement.verdict.allowed) == (False, True)
+    assert [finding.action for finding in judgement.verdict.findings] == [Action.WARN]
+
+
+def test_what_an_api_server_sends_has_no_unknown_fields() -> None:
+    manifest = FOUND["a misspelt minimum"][0]
+    kind = {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"}
+    sent = {"uid": "1", "operation": "CREATE", "kind": kind, "name": "demo", "namespace": "default", "object": manifest}
+    assert said({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": sent}) == []
+
+
+@pytest.mark.parametrize("name", [name for name, (_, found) in FOUND.items() if found[0].startswith("keys/")])
+def test_the_webhook_warns_of_keys_as_the_command_does(name: str) -> None:
+    manifest, expected = FOUND[name]
+    asked = request(manifest)
+    verdict = admission.validate(asked, NOTHING_KNOWN, koordinator())
+    found = [(one.rule, str(one.at), one.remedy) for one in verdict.findings if one.rule.startswith("keys/")]
+    # A namespace is not sent to the webhook; asked about one, it would say the same.
+    assert found == [expected]
+    assert all(len(str(one).encode()) <= 256 for one in verdict.findings if one.rule.startswith("keys/"))
+
+
+def test_an_object_that_a_controller_made_has_the_keys_of_its_template() -> None:
+    made = job(annotations={"rollcall.dev/schedular": "koord-scheduler"})
+    assert rules(validate(made)) == ["keys/unknown"]
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "a", "uid": "1", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    assert rules(validate(made)) == []
+
+
+def test_the_rules_are_configured_as_others_are() -> None:
+    manifest = changed(FOUND["a misspelt minimum"][0], "metadata", "labels", value={"rollcall.dev/speed": "1"})
+    settings = koordinator(enforcement={"rules": {"fields/unknown": "deny", "keys/unknown": "off"}})
+    (judgement,) = judge(manifest, FACTS, settings)
+    assert [(one.rule, one.action) for one in judgement.verdict.findings] == [("fields/unknown", Action.DENY)]
+    assert not judgement.verdict.allowed
+
+
+def test_names_alone_are_found_without_other_rules() -> None:
+    manifest = yaml.safe_load(yaml.safe_dump(FOUND["a misspelt minimum"][0]))
+    (judgement,) = names_in(manifest, FACTS, koordinator())
+    assert [one.rule for one in judgement.verdict.findings] == ["fields/unknown"]

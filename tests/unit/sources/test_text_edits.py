@@ -1,0 +1,139 @@
+"""Changes of an object as replacements in its text: comments, order and quoting stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook.model.changes import Change
+from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.offline.fix import applied_to
+from webhook.sources.manifests import read_text
+
+TEXT = """\
+# The head.
+metadata:
+  name: demo
+  annotations:
+    one: "1"  # the first
+    two: 'b'
+spec:
+  list:
+  - name: a
+    topology: {pack: {required: rack}}
+    minimum: 3
+  - name: b
+    minimum: 1 # one
+  text: |
+    a
+    b
+  flow: {x: 1, y: [1, 2], z: 3}
+  empty: {}
+"""
+ANNOTATIONS = ("metadata", "annotations")
+ITEM = ("spec", "list", Item(0))
+
+
+def change(op: str, path: tuple[Any, ...], value: Any = None) -> Change:
+    return Change(op, FieldPath(path), None, value)
+
+
+def edited(text: str, *changes: Change, number: int = 0, at: FieldPath = ROOT) -> str | None:
+    """Return the edited text; None if it cannot be edited."""
+    edits = read_text(text, "a.yaml")[number].edits(at, changes)
+    return applied_to(text, edits) if edits else None
+
+
+@pytest.mark.parametrize(
+    ("changed", "before", "after"),
+    [
+        (change("replace", (*ANNOTATIONS, "one"), "none"), '"1"  # the first', '"none"  # the first'),
+        (change("replace", (*ANNOTATIONS, "two"), "c"), "'b'", "'c'"),
+        (change("replace", (*ITEM, "minimum"), 4), "minimum: 3", "minimum: 4"),
+        (change("replace", (*ITEM, "minimum"), "4"), "minimum: 3", 'minimum: "4"'),
+        (change("replace", (*ITEM, "topology"), {"a": "b"}), "{pack: {required: rack}}", "{a: b}"),
+        (change("remove", (*ITEM, "topology")), "    topology: {pack: {required: rack}}\n", ""),
+        (change("remove", (*ITEM, "name")), "- name: a\n    topology", "- topology"),
+        (change("remove", (*ITEM, "topology", "pack")), "{pack: {required: rack}}", "{}"),
+        (change("remove", ("spec", "flow", "x")), "{x: 1, y", "{y"),
+        (change("remove", ("spec", "flow", "y")), "x: 1, y: [1, 2], z", "x: 1, z"),
+        (change("remove", ("spec", "flow", "z")), ", z: 3}", "}"),
+        (change("remove", ("spec", "text")), "  text: |\n    a\n    b\n", ""),
+        (change("add", ("spec", "flow", "w"), True), "z: 3}", "z: 3, w: true}"),
+        (change("add", ("spec", "empty", "w"), "x"), "empty: {}", "empty: {w: x}"),
+        (
+            change("add", ("spec", "list", Item(1), "maximum"), 7),
+            "minimum: 1 # one\n",
+            "minimum: 1 # one\n    maximum: 7\n",
+        ),
+        (
+            change("add", ("metadata", "labels"), {"a/b": "yes"}),
+            "    two: 'b'\n",
+            "    two: 'b'\n  labels:\n    a/b: \"yes\"\n",
+        ),
+        (
+            change("add", ("spec", "last"), {"a": {"b": 1}}),
+            "  empty: {}\n",
+            "  empty: {}\n  last:\n    a:\n      b: 1\n",
+        ),
+    ],
+)
+def test_a_change_touches_only_its_own_text(changed: Change, before: str, after: str) -> None:
+    assert TEXT.count(before) == 1
+    assert edited(TEXT, changed) == TEXT.replace(before, after)
+
+
+def test_the_last_entry_of_a_block_leaves_an_empty_mapping() -> None:
+    text = "metadata:\n  annotations:\n    one: a\n  name: x\n"
+    assert edited(text, change("remove", (*ANNOTATIONS, "one"))) == "metadata:\n  annotations: {}\n  name: x\n"
+
+
+def test_a_text_without_a_last_line_end_is_extended() -> None:
+    assert edited("spec:\n  a: 1", change("add", ("spec", "b"), 2)) == "spec:\n  a: 1\n  b: 2"
+
+
+def test_several_changes_are_made_together_and_other_documents_stay() -> None:
+    text = f"a: 1\n---\n{TEXT}---\nspec: {{list: []}}\n"
+    changes = (change("remove", (*ANNOTATIONS, "one")), change("replace", (*ITEM, "minimum"), 4))
+    expected = text.replace('    one: "1"  # the first\n', "").replace("minimum: 3", "minimum: 4")
+    assert edited(text, *changes, number=1) == expected
+
+
+def test_an_item_of_a_list_of_objects_is_edited_at_its_place() -> None:
+    text = "kind: List\nitems:\n- metadata: {name: a}\n- metadata: {name: b}\n"
+    at = FieldPath(("items", Item(1)))
+    assert edited(text, change("replace", ("metadata", "name"), "c"), at=at) == text.replace("name: b", "name: c")
+
+
+def test_json_is_edited_too() -> None:
+    text = '{\n  "spec": {\n    "a": "x",\n    "b": 2\n  }\n}\n'
+    assert edited(text, change("replace", ("spec", "a"), "none")) == text.replace('"x"', '"none"')
+    assert edited(text, change("remove", ("spec", "b"))) == '{\n  "spec": {\n    "a": "x"\n  }\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        pytest.param(
+            "a: &x {b: 1}\nspec: *x\n", change("replace", ("spec", "b"), 2), id="a value that another place uses"
+        ),
+        pytest.param(
+            "a: &x {b: 1}\nspec:\n  <<: *x\n  c: 1\n", change("remove", ("spec", "b")), id="a value that is merged in"
+        ),
+        pytest.param("spec:\n  a: 1\n", change("remove", ("spec", "missing")), id="a field that is not there"),
+        pytest.param(
+            "spec:\n- a: 1\n  # about b\n  b: 2\n", change("remove", ("spec", Item(0), "a")), id="a comment in the way"
+        ),
+        pytest.param(f"spec:\n  a: 1\n  b: {'x' * 200_000}\n", change("remove", ("spec", "a")), id="a large document"),
+    ],
+)
+def test_what_cannot_be_written_without_another_change_is_not_edited(text: str, changed: Change) -> None:
+    assert edited(text, changed) is None
+
+
+def test_positions_count_lines_and_columns_of_the_file() -> None:
+    [edit] = read_text(f"a: 1\n---\n{TEXT}", "a.yaml")[1].edits(
+        FieldPath(), (change("replace", (*ANNOTATIONS, "one"), "none"),)
+    )
+    assert (edit.line, edit.column, edit.end_line, edit.end_column, edit.inserted) == (7, 10, 7, 13, '"none"')

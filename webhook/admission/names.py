@@ -1,0 +1,42 @@
+"""Judge the names in an object of any kind: the keys of labels and annotations; in files also kind and fields."""
+
+from __future__ import annotations
+
+from webhook.admission.gang_object import with_findings
+from webhook.config.settings import Settings
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.any_object import AnyObject
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT
+from webhook.validators.registry import Context, Subject, run_each
+from webhook.validators.selection import Choice
+
+
+def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict on a request with what is wrong with its labels and annotations. An object that a controller
+    made has the keys of a template that was judged before.
+    """
+    found = AnyObject(request.kind, request.object or {})
+    if found.is_controlled:
+        return verdict
+    return with_names(verdict, found, request.namespace, facts, settings, Subject.KEYS)
+
+
+def with_names(
+    verdict: Verdict,
+    found: AnyObject,
+    namespace: str,
+    facts: ClusterFacts,
+    settings: Settings,
+    *subjects: Subject,
+) -> Verdict:
+    """Return the verdict with the findings of the rules about names in any object. The profile of the object's
+    scheduler, else the default one, says what these rules do.
+    """
+    profile = settings.profiles.get(verdict.scheduler or "", settings.profiles[settings.default])
+    ceiling = settings.ceiling(profile, facts, namespace)
+    rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
+    # These rules ask nothing about the scheduler, so its context need not be made.
+    context: Context[None] = Context(facts, Choice(profile.name, ROOT), {}, None)
+    outcome = run_each(rules, context, found)
+    return with_findings(verdict, outcome.findings) if outcome.findings else verdict

@@ -1,0 +1,148 @@
+"""The options of `rollcall check` about what is reported, and what fails."""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from webhook.cli.output import as_json_text
+from webhook.errors import InputError
+from webhook.offline.baseline import Baseline, baseline_as_json, baseline_from
+from webhook.offline.report import FailOn, Report, Selection
+from webhook.reports.rule_pages import rules_by_id
+from webhook.sources.manifests import files_of
+
+
+class CheckFormat(StrEnum):
+    """The formats of `rollcall check`."""
+
+    TEXT = "text"
+    CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+    TAP = "tap"
+
+
+CheckOutput = Annotated[CheckFormat, typer.Option("--output", "-o", help="What to print.")]
+FailOns = Annotated[
+    list[FailOn] | None,
+    typer.Option(
+        "--fail-on",
+        help="What fails the check besides errors: warnings, rules that could not be judged. Repeatable.",
+        show_default="error",
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Short for `--fail-on unjudged`.")]
+Select = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RULE,...", help="Report only these rules; `koordinator/*` is a pattern.", show_default="every rule"
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE,...", help="Do not report these rules, unless they fail closed.", show_default=False),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Do not read these files or folders. Repeatable.", show_default=False),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails the check.")]
+Statistics = Annotated[bool, typer.Option("--statistics", help="Print the number of findings of each rule.")]
+ListIgnored = Annotated[bool, typer.Option("--list-ignored", help="List the documents that have no rules.")]
+BaselineFile = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="FILE", help="Findings that do not fail the check.", show_default=False),
+]
+WriteBaseline = Annotated[
+    Path | None,
+    typer.Option(
+        "--write-baseline", metavar="FILE", help="Write all findings to a baseline, and pass.", show_default=False
+    ),
+]
+NoSuppress = Annotated[
+    bool, typer.Option("--no-suppress", help="Ignore suppressions in comments, annotations and the baseline.")
+]
+
+
+def failing(named: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
+    """Return what fails a check: errors always do."""
+    return frozenset({FailOn.ERROR, *(named or ()), *([FailOn.UNJUDGED] if strict else [])})
+
+
+def selection_of(select: list[str] | None, ignore: list[str] | None) -> Selection:
+    """Return the rules to report. A rule id that does not exist is a usage error, as is a rule that fails closed."""
+    chosen, ignored = _rules(select, "--select"), _rules(ignore, "--ignore")
+    for rule in ignored:
+        if rule in rules_by_id() and rules_by_id()[rule][0].fails_closed:
+            raise typer.BadParameter(f"--ignore {rule}: the rule fails closed, so it is always reported")
+    return Selection(chosen, ignored)
+
+
+def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
+    found = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
+    for rule in found:
+        if not any(fnmatchcase(known, f"{rule}*" if rule.endswith("/") else rule) for known in rules_by_id()):
+            raise typer.BadParameter(f"{option} {rule}: no rule has that id; `rollcall rules` lists them")
+    return found
+
+
+def without(names: list[str], excluded: list[str] | None) -> list[str]:
+    """Return the inputs without the excluded files: a folder that has some becomes its other files."""
+    if not excluded:
+        return names
+    found: list[str] = []
+    for name in names:
+        if name and Path(name).is_dir():
+            found += [str(path) for path in files_of([Path(name)]) if not _excluded(str(path), excluded)]
+        elif not _excluded(name, excluded):
+            found.append(name)
+    if names and not found:
+        # A check of nothing must not end green.
+        raise typer.BadParameter("--exclude leaves no file to check")
+    return found
+
+
+def _excluded(name: str, patterns: list[str]) -> bool:
+    path = Path(name)
+    # The file itself and each folder above, as named from here and by its last parts.
+    candidates = [part.as_posix() for part in (path, *path.parents)]
+    return any(
+        fnmatchcase(candidate, tail)
+        for pattern in patterns
+        for tail in (pattern.rstrip("/"), f"*/{pattern.rstrip('/')}")
+        for candidate in candidates
+    )
+
+
+def baseline_of(path: Path | None) -> Baseline | None:
+    """Return the baseline in a file. Raises `InputError`."""
+    if path is None:
+        return None
+    try:
+        return baseline_from(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(str(path), str(error)) from None
+
+
+def write_baseline(path: Path, report: Report) -> None:
+    """Write all findings of a report that no comment suppresses. Raises `InputError`."""
+    found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
+    # Replaced as a whole: a baseline cut in half would be unreadable.
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(f"{as_json_text(baseline_as_json(found))}\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from None

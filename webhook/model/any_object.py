@@ -1,0 +1,98 @@
+"""An object of any kind, for the rules about names: of its kind, its fields, its labels and its annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from webhook.model import grove
+from webhook.model.admission_request import Kind
+from webhook.model.field_names import KindFields, UnknownField
+from webhook.model.fields import Item, Part
+from webhook.model.reading import Manifest
+from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
+
+_Parts = tuple[Part, ...]
+_ITEMS = "[]"
+_TEMPLATE = ("spec", "template", "metadata")
+_WORKER_TEMPLATES = ("spec", "leaderWorkerTemplate")
+# Where each kind has labels and annotations, besides its own metadata.
+_TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    (grove.GROUP, "PodCliqueSet"): (
+        ("spec", "template", "cliques", _ITEMS),
+        ("spec", "template", "podCliqueScalingGroups", _ITEMS),
+    ),
+    (JOBS.api.group, JOBS.api.kind): (_TEMPLATE,),
+    (JOB_SETS.api.group, JOB_SETS.api.kind): (
+        ("spec", "replicatedJobs", _ITEMS, "template", "metadata"),
+        ("spec", "replicatedJobs", _ITEMS, "template", *_TEMPLATE),
+    ),
+    (LEADER_WORKER_SETS.api.group, LEADER_WORKER_SETS.api.kind): (
+        (*_WORKER_TEMPLATES, "leaderTemplate", "metadata"),
+        (*_WORKER_TEMPLATES, "workerTemplate", "metadata"),
+    ),
+    (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (("spec",),),
+}
+
+
+@dataclass(frozen=True)
+class AnyObject:
+    """The object and its kind. `fields` are those of its kind, None if they are unknown. `judged` are the groups and
+    kinds that other rules judge, and `known` those whose fields are known.
+    """
+
+    kind: Kind
+    raw: Manifest
+    fields: KindFields | None = None
+    judged: Collection[tuple[str, str]] = ()
+    known: Collection[tuple[str, str]] = ()
+
+    @cached_property
+    def unknown_fields(self) -> tuple[UnknownField, ...]:
+        """The fields that its kind does not have."""
+        return () if self.fields is None else tuple(self.fields.unknown(self.raw))
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """Its own labels; empty if they cannot be read."""
+        metadata = self.raw.get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, dict) else None
+        return labels if isinstance(labels, dict) else {}
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether a controller made the object."""
+        metadata = self.raw.get("metadata")
+        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+        return isinstance(owners, list) and any(
+            isinstance(one, dict) and one.get("controller") is True for one in owners
+        )
+
+    @cached_property
+    def holders(self) -> tuple[tuple[_Parts, Mapping[str, Any]], ...]:
+        """The labels and annotations of the object and of its templates, with the parts of their paths.
+        Values of the wrong type are left out.
+        """
+        return tuple(self._holders())
+
+    def _holders(self) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
+        for place in (("metadata",), *_TEMPLATES.get(self.kind[::2], ())):
+            for at, found in _at(self.raw, place, ()):
+                for name in ("labels", "annotations"):
+                    keys = found.get(name)
+                    if isinstance(keys, dict):
+                        yield (*at, name), keys
+
+
+def _at(value: Any, place: tuple[str, ...], path: tuple[Part, ...]) -> Iterator[tuple[_Parts, Mapping[str, Any]]]:
+    if not place:
+        if isinstance(value, dict):
+            yield path, value
+    elif place[0] == _ITEMS:
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            name = item.get("name") if isinstance(item, dict) else None
+            yield from _at(item, place[1:], (*path, Item(index, name if isinstance(name, str) else None)))
+    elif isinstance(value, dict) and place[0] in value:
+        yield from _at(value[place[0]], place[1:], (*path, place[0]))

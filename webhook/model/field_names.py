@@ -1,0 +1,165 @@
+"""The field names of a kind, as a tree, without types and values; and the fields of an object that are not in it.
+
+Where a schema permits any field (`additionalProperties`, `x-kubernetes-preserve-unknown-fields`, a list of scalars),
+the tree ends and nothing below is checked.
+
+Source: apiextensions.k8s.io/v1 (structural schemas and pruning); fields of metadata: k8s.io/apimachinery ObjectMeta.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.near_miss import NearMisses
+
+# The fields below one object; None where any field is permitted. A list of objects has the one key `ITEMS`, and a map
+# whose values are objects the one key `EACH`.
+Names = Mapping[str, Any]
+ITEMS, EACH = "[]", "*"
+
+# metadata has these fields in every kind. A schema does not list them.
+OBJECT_META: Names = dict.fromkeys(
+    (
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    )
+)
+# The most unknown fields of one object that are reported.
+MOST_UNKNOWN = 100
+# The schemas of real kinds are less deep. A schema from a file may refer to itself by aliases.
+_DEEPEST = 40
+# A field that is permitted in more places than this has no place that the author most likely meant.
+_MOST_PLACES = 8
+
+
+class UnknownField(NamedTuple):
+    """A field that its kind does not have: `likely` is a similar field of the same object, `belongs` the place where
+    the kind has a field of that name.
+    """
+
+    at: FieldPath
+    value: Any
+    likely: str | None = None
+    belongs: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class KindFields:
+    """The fields of one kind. `origin` names the release or the file that they were read from."""
+
+    # Left out where facts are shown: there may be thousands.
+    names: Names = field(compare=False)
+    origin: str
+
+    @cached_property
+    def places(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The places of each field name, shortest first, and at most `_MOST_PLACES` + 1 of them."""
+        found: dict[str, list[tuple[str, ...]]] = {}
+        waiting: deque[tuple[tuple[str, ...], Names]] = deque([((), self.names)])
+        while waiting:
+            path, names = waiting.popleft()
+            for name, below in names.items():
+                places = found.setdefault(name, [])
+                if len(places) <= _MOST_PLACES:
+                    places.append((*path, name))
+                if below is not None:
+                    waiting.append(((*path, name), below))
+        return {name: tuple(places) for name, places in found.items()}
+
+    def unknown(self, manifest: Mapping[str, Any]) -> Iterator[UnknownField]:
+        """Yield the fields of an object that its kind does not have, with their likely names or places. The time is
+        linear in the size of the object.
+        """
+        near = NearMisses()
+        for at, value, names in islice(_unknown(manifest, self.names, ROOT), MOST_UNKNOWN):
+            name = str(at.parts[-1])
+            likely = near.likely(name, names)
+            yield UnknownField(at, value, likely, None if likely else self._belongs(at))
+
+    def _belongs(self, at: FieldPath) -> str | None:
+        """Return the place of a field of that name: one below the present place if there is one, else the nearest."""
+        here = tuple(part if isinstance(part, str) else ITEMS for part in at.parts[:-1])
+        places = self.places.get(str(at.parts[-1]), ())
+        if not places or len(places) > _MOST_PLACES:
+            return None
+        best = max(places, key=lambda place: (_common(place, here), -len(place)))
+        return ".".join(best).replace(f".{ITEMS}", ITEMS)
+
+
+def _common(place: tuple[str, ...], here: tuple[str, ...]) -> int:
+    length = 0
+    for one, other in zip(place, here, strict=False):
+        if one != other:
+            break
+        length += 1
+    return length
+
+
+def _unknown(value: Any, names: Names, path: FieldPath) -> Iterator[tuple[FieldPath, Any, Names]]:
+    if ITEMS in names:
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            name = item.get("name") if isinstance(item, dict) else None
+            yield from _unknown(item, names[ITEMS], path / Item(index, name if isinstance(name, str) else None))
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if key not in names and EACH not in names:
+                yield path / key, one, names
+            elif (below := names[EACH if EACH in names else key]) is not None:
+                yield from _unknown(one, below, path / key)
+
+
+def names_in(schema: object) -> Names | None:
+    """Return the field names in an OpenAPI schema; None where it permits any field."""
+    return _names(schema, _DEEPEST)
+
+
+def kind_names(schema: object) -> Names | None:
+    """Return the field names of a kind; None if its schema lists none. Its status is not checked."""
+    names = names_in(schema)
+    if not names or EACH in names or ITEMS in names:
+        return None
+    return {**names, "apiVersion": None, "kind": None, "metadata": OBJECT_META, "status": None}
+
+
+def _names(schema: object, deepest: int) -> Names | None:
+    if not isinstance(schema, dict) or not deepest or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return None
+    each, properties = schema.get("additionalProperties"), schema.get("properties")
+    if "items" in schema or (each is not None and each is not False):
+        below = _names(schema.get("items", each), deepest - 1)
+        return None if below is None else {ITEMS if "items" in schema else EACH: below}
+    if not isinstance(properties, dict) or not properties:
+        return None
+    found = {str(name): _names(below, deepest - 1) for name, below in properties.items()}
+    # The metadata of a template is often declared as an object without fields.
+    if "metadata" in found and found["metadata"] is None and _is_open_object(properties["metadata"]):
+        found["metadata"] = OBJECT_META
+    return found
+
+
+def _is_open_object(schema: object) -> bool:
+    return (
+        isinstance(schema, dict)
+        and schema.get("type") == "object"
+        and not schema.get("x-kubernetes-preserve-unknown-fields")
+        and "additionalProperties" not in schema
+    )

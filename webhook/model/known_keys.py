@@ -1,0 +1,185 @@
+"""The keys of labels and annotations that Grove, the schedulers and Rollcall read or write, and where each belongs.
+
+Used only to find misspelt and misplaced keys, so the list may be longer than what Rollcall itself reads.
+
+Source: the constants of ai-dynamo/grove, koordinator-sh/koordinator, kai-scheduler/KAI-Scheduler, volcano-sh/volcano,
+kubernetes-sigs/jobset, lws, kueue and scheduler-plugins, and kubeflow/trainer (2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import lru_cache
+
+from webhook.model.near_miss import NearMisses
+
+
+class Holder(Enum):
+    """Where a key has an effect."""
+
+    LABEL = "a label"
+    ANNOTATION = "an annotation"
+    # Read in both, or it is not known that one of them has no effect.
+    EITHER = "a label or an annotation"
+    NAMESPACE = "a label of a namespace"
+
+
+_L, _A, _E, _N = Holder.LABEL, Holder.ANNOTATION, Holder.EITHER, Holder.NAMESPACE
+
+
+def _keys(domain: str, holder: Holder, names: str) -> dict[str, Holder]:
+    return {f"{domain}/{name}": holder for name in names.split()}
+
+
+KNOWN_KEYS: Mapping[str, Holder] = {
+    "pod-group.scheduling.sigs.k8s.io": _L,
+    **_keys("rollcall.dev", _L, "scheduler disruption-mode"),
+    **_keys("rollcall.dev", _N, "enforcement"),
+    **_keys("rollcall.dev", _A, "ignore"),
+    **_keys(
+        "rollcall.dev",
+        _E,
+        "applied creation-order divided exempt gang gang-member gang-sync given-back members next-certificate "
+        "reconciler rotate stamp",
+    ),
+    **_keys("scheduling.grove.io", _A, "koordinator-quota volcano-queue"),
+    **_keys("scheduling.grove.io", _E, "koordinator-schedule-timeout-seconds"),
+    **_keys("grove.io", _A, "mnnvl-group auto-mnnvl topology-name"),
+    **_keys(
+        "grove.io",
+        _E,
+        "base-podgang disable-managed-resource-protection epoch external-workload-managed ignore "
+        "pod-template-hash podclique podclique-pod-index podcliquescalinggroup "
+        "podcliquescalinggroup-replica-index podcliqueset-generation-hash podcliqueset-replica-index podgang "
+        "podgang-pending-creation podgang-podgroup podgang-role reconcile-trigger scheduler-name",
+    ),
+    **_keys("quota.scheduling.koordinator.sh", _L, "name"),
+    **_keys(
+        "quota.scheduling.koordinator.sh",
+        _E,
+        "admission allow-lent-resource allow-preempt guaranteed is-parent is-root is-virtual-node namespaces "
+        "non-preemptible parent preemptible profile request resource-keys runtime shared-weight "
+        "total-resource tree-id type used",
+    ),
+    **_keys("koordinator.sh", _L, "qosClass priority priority-class"),
+    **_keys(
+        "gang.scheduling.koordinator.sh",
+        _A,
+        "name min-available waiting-time groups mode match-policy total-number network-topology-spec",
+    ),
+    **_keys("gang.scheduling.koordinator.sh", _E, "gang-groups networkTopologyAware network-topology-index timeout"),
+    **_keys("pod-group.scheduling.sigs.k8s.io", _E, "name min-available match-policy"),
+    **_keys(
+        "scheduling.koordinator.sh",
+        _E,
+        "device-allocated device-allocate-hint device-joint-allocate gpu-partition-spec "
+        "network-topology-selector reservation-affinity reservation-allocated reservation-ignored reserve-pod "
+        "resource-spec resource-status scheduler-name",
+    ),
+    **_keys("kai.scheduler", _L, "node-pool subgroup-name"),
+    **_keys(
+        "kai.scheduler",
+        _E,
+        "batch-min-member detected-owner ignore-workload-api last-eviction-timestamp last-start-timestamp "
+        "preemptibility preemption-delay queue segment-size segment-topology-preferred-placement "
+        "segment-topology-required-placement skip-podgrouper stale-podgroup-timestamp staleness-grace-period "
+        "top-owner-metadata topology topology-preferred-placement topology-required-placement",
+    ),
+    **_keys("scheduling.k8s.io", _E, "group-name group-template-name parent-compositepodgroup podgroup-protection"),
+    **_keys(
+        "scheduling.volcano.sh",
+        _E,
+        "group-min-member group-name queue-allocation-gate queue-name preemptable task-name",
+    ),
+    **_keys(
+        "volcano.sh",
+        _E,
+        "closed-by-parent cooldown-time hierarchy hierarchy-weights jdb-max-unavailable jdb-min-available "
+        "job-allocated-hypernode job-name job-namespace job-retry-count job-version "
+        "network-topology-highest-tier network-topology-mode partition-id preemptable queue-name reclaimable "
+        "resource-group revocable-zone sla-waiting-time task-index task-spec template-uid vgpu-number",
+    ),
+    **_keys("scheduling.x-k8s.io", _L, "pod-group"),
+    **_keys("kueue.x-k8s.io", _L, "priority-class pod-group-name"),
+    **_keys(
+        "kueue.x-k8s.io",
+        _E,
+        "admission admission-gated-by cluster-queue-name component-workload-index elastic-job "
+        "job-completions-equal-parallelism job-min-parallelism job-uid local-queue-name managed manager "
+        "multikueue pod-group-serving pod-group-total-count pod-suspending-parent podset "
+        "podset-preferred-topology podset-required-topology podset-unconstrained-topology "
+        "provisioning-request queue-name role-hash topology was-podgroup workload workload-priority-class",
+    ),
+    **_keys("alpha.jobset.sigs.k8s.io", _A, "exclusive-topology node-selector"),
+    **_keys(
+        "jobset.sigs.k8s.io",
+        _E,
+        "coordinator global-replicas group-name group-replicas job-global-index job-group-index job-index "
+        "job-key job-restart-attempt jobset-controller jobset-name jobset-uid priority replicatedjob-name "
+        "replicatedjob-replicas restart-attempt",
+    ),
+    **_keys("leaderworkerset.sigs.k8s.io", _A, "exclusive-topology"),
+    **_keys(
+        "leaderworkerset.sigs.k8s.io",
+        _E,
+        "group-index group-key leader-name leader-requests-tpus name replicas size "
+        "subgroup-exclusive-topology subgroup-index subgroup-size subgroup-unique-key subgroup-policy-type "
+        "template-revision-hash worker-index workload-aware-scheduling",
+    ),
+    **_keys("trainer.kubeflow.org", _E, "framework resource-in-use-protection trainjob-ancestor-step"),
+}
+DOMAINS: Mapping[str, tuple[str, ...]] = {
+    domain: tuple(key.partition("/")[2] for key in KNOWN_KEYS if key.startswith(f"{domain}/"))
+    for domain in dict.fromkeys(key.partition("/")[0] for key in KNOWN_KEYS if "/" in key)
+}
+# By domain and name: the key of that name below a subdomain.
+_OF_FAMILY: Mapping[tuple[str, str], str] = {
+    (domain, name): f"{below}/{name}"
+    for domain in DOMAINS
+    for below in DOMAINS
+    if below.endswith(f".{domain}")
+    for name in DOMAINS[below]
+}
+# Every key of this domain is Rollcall's.
+OWN_DOMAIN = "rollcall.dev"
+_SIMILAR_NAME, _SIMILAR_DOMAIN = 0.86, 0.86
+# The most unknown domains of one object that are compared with the known ones.
+_MOST_DOMAINS = 16
+# No known domain is half as long.
+_LONGEST_DOMAIN = 80
+
+
+class MisspeltKeys:
+    """Finds the likely known keys for the keys of one object."""
+
+    def __init__(self) -> None:
+        self._near = NearMisses()
+        self._domains_left = _MOST_DOMAINS
+
+    def likely(self, key: str) -> str | None:
+        """Return the known key that an unknown `key` most likely means, or None."""
+        domain, slash, name = key.partition("/")
+        meant = self._domain(domain) if slash else None
+        if meant is None:
+            return None
+        names = DOMAINS[meant]
+        found = name if name in names else self._near.likely(name, names, _SIMILAR_NAME)
+        if found is not None:
+            return f"{meant}/{found}"
+        # The right name below a domain of the same family: `grove.io/koordinator-quota`.
+        return _OF_FAMILY.get((meant, name))
+
+    def _domain(self, domain: str) -> str | None:
+        if domain in DOMAINS:
+            return domain
+        self._domains_left -= 1
+        return None if self._domains_left < 0 or len(domain) > _LONGEST_DOMAIN else _likely_domain(domain)
+
+
+@lru_cache(maxsize=1024)
+def _likely_domain(domain: str) -> str | None:
+    """Return the known domain that an unknown one most likely means: `rollcall.io` means `rollcall.dev`."""
+    stem = domain.rpartition(".")[0] or domain
+    alike = next((one for one in DOMAINS if one.rpartition(".")[0] == stem), None)
+    return alike or NearMisses().likely(domain, DOMAINS, _SIMILAR_DOMAIN)

@@ -1,0 +1,79 @@
+"""Kinds that Rollcall does not judge: real ones that resemble a judged kind, and workloads of which it makes no gangs.
+
+Source: the kinds of Kubernetes 1.36 and the CRDs of KubeRay v1.7, training-operator v1.9, mpi-operator v0.8,
+spark-operator v2.5, Volcano and LeaderWorkerSet (2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Real kinds with names like those of judged kinds.
+REAL_KINDS = frozenset(
+    {
+        "AppWrapper",
+        "ClusterTopology",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "DisaggregatedSet",
+        "JAXJob",
+        "Job",
+        "JobFlow",
+        "JobTemplate",
+        "MPIJob",
+        "MXJob",
+        "NodePool",
+        "PaddleJob",
+        "PersistentVolume",
+        "PodDisruptionBudget",
+        "PodGangMap",
+        "PodGroup",
+        "PodMonitor",
+        "PodSecurityPolicy",
+        "PodTemplate",
+        "PyTorchJob",
+        "Queue",
+        "RayCluster",
+        "RayJob",
+        "RayService",
+        "ReplicaSet",
+        "ReplicationController",
+        "ScheduledSparkApplication",
+        "SparkApplication",
+        "StatefulSet",
+        "TFJob",
+        "Topology",
+        "Workload",
+        "XGBoostJob",
+    }
+)
+# Kinds whose name is used in several groups, so the name alone does not show which is meant.
+SHARED_NAMES = frozenset({"Job", "PodGroup", "Queue", "Topology", "Workload", "Pod"})
+
+_KUBEFLOW = "write it as a TrainJob, or use the gang scheduling of the training operator, and remove the label"
+_RAY = "use KubeRay's own gang scheduling (its option --batch-scheduler), and remove the label"
+_SPARK = "use spec.batchScheduler of the Spark operator, and remove the label"
+_START_TOGETHER = "write pods that must start together as a JobSet or a LeaderWorkerSet; else remove the label"
+# By group and kind: what to do with a workload of which Rollcall makes no gangs.
+OTHER_WORKLOADS: Mapping[tuple[str, str], str] = {
+    ("batch", "CronJob"): "move the label to spec.jobTemplate.metadata.labels: Rollcall makes a gang of each Job",
+    ("apps", "StatefulSet"): _START_TOGETHER,
+    ("apps", "Deployment"): _START_TOGETHER,
+    ("apps", "ReplicaSet"): _START_TOGETHER,
+    ("apps", "DaemonSet"): "remove the label: each pod of a DaemonSet belongs to one node",
+    ("", "ReplicationController"): _START_TOGETHER,
+    **{("ray.io", kind): _RAY for kind in ("RayCluster", "RayJob", "RayService")},
+    **{
+        ("kubeflow.org", kind): _KUBEFLOW
+        for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
+    },
+    ("sparkoperator.k8s.io", "SparkApplication"): _SPARK,
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): _SPARK,
+    ("batch.volcano.sh", "Job"): "remove the label: Volcano makes the gang of its own Job",
+    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): (
+        "set the label on the namespace: it then applies to the LeaderWorkerSets that are made there"
+    ),
+}
+# For any other kind with pod templates.
+UNKNOWN_WORKLOAD = "set the label on the PodCliqueSet, TrainJob, JobSet, LeaderWorkerSet or Job, or remove it"

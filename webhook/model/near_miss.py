@@ -1,0 +1,38 @@
+"""The known word that a misspelt word most likely means. The work for one object is limited, because its author may be
+hostile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# The most words of one object that are compared. One comparison with a hundred known words takes about a millisecond.
+MOST_COMPARED = 16
+# No known word is longer. The time of a comparison grows with the length.
+_LONGEST = 80
+# How similar two words must be, from 0 to 1: `siez` and `size` have 0.75.
+_SIMILAR = 0.75
+_SEPARATORS = str.maketrans("", "", "-_.")
+
+
+class NearMisses:
+    """Finds likely words for one object, until `MOST_COMPARED` words were compared."""
+
+    def __init__(self) -> None:
+        self._left = MOST_COMPARED
+
+    def likely(self, word: str, known: Iterable[str], similar: float = _SIMILAR) -> str | None:
+        """Return the most similar of the `known` words, or None if none is similar enough. Case and separators do not
+        count.
+        """
+        if self._left == 0 or len(word) > _LONGEST:
+            return None
+        self._left -= 1
+        by_form = {_form(one): one for one in known}
+        found = get_close_matches(_form(word), by_form, n=1, cutoff=similar)
+        return by_form[found[0]] if found else None
+
+
+def _form(word: str) -> str:
+    return word.casefold().translate(_SEPARATORS)

@@ -1,0 +1,67 @@
+"""Suppressions: a finding that an author accepts, with a reason. Without I/O.
+
+    # rollcall:ignore koordinator/mnnvl: all nodes of this pool are one NVLink domain
+    rollcall.dev/ignore: "koordinator/mnnvl: all nodes of this pool are one NVLink domain"
+
+A suppressed finding stays in every report, and no longer fails `rollcall check`. The webhook does not read
+suppressions: an author must not be able to switch off its rules. A rule that fails closed cannot be suppressed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+ANNOTATION = "rollcall.dev/ignore"
+COMMENT = "rollcall:ignore"
+
+# Rules, a colon, and the reason. An id has a slash and no spaces.
+_WRITTEN = re.compile(r"\s*([\w./*-]+(?:\s*,\s*[\w./*-]+)*)\s*(?::\s*(.*?)\s*)?\Z")
+
+
+class Origin(StrEnum):
+    """Where a suppression is written, in the words of SARIF."""
+
+    IN_SOURCE = "inSource"
+    BASELINE = "external"
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """The reason why a finding is accepted, and where it is written."""
+
+    reason: str
+    origin: Origin = Origin.IN_SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A suppression as written: the rules, the reason (empty if it has none), and the line of the file that it is
+    about. An annotation is about its whole object, and has line 0.
+    """
+
+    rules: tuple[str, ...]
+    reason: str
+    line: int = 0
+
+    def names(self, rule: str) -> bool:
+        """Return whether it is about this rule."""
+        return rule in self.rules
+
+
+def directive(written: str, line: int = 0) -> Directive | None:
+    """Return what a comment or a line of the annotation says behind its key; None if it names no rule."""
+    found = _WRITTEN.match(written)
+    if found is None:
+        return None
+    return Directive(tuple(rule.strip() for rule in found[1].split(",")), found[2] or "", line)
+
+
+def annotated(value: object) -> Iterator[Directive]:
+    """Yield the suppressions of an annotation, one a line."""
+    if isinstance(value, str):
+        for line in value.splitlines():
+            if line.strip() and (found := directive(line)) is not None:
+                yield found

@@ -1,0 +1,162 @@
+"""SARIF 2.1.0 (OASIS), which GitHub code scanning and most editors read.
+
+A rule that could not be judged is a result of kind `open`. What cannot be read, and notes, are notifications of the
+invocation. Columns count code points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+from webhook.model.findings import Action
+from webhook.model.plain_text import plain
+from webhook.offline.baseline import key_of
+from webhook.offline.fix import Fix, TextEdit
+from webhook.offline.report import Level, Place, Report, ReportedFinding
+from webhook.reports.options import ReportOptions
+from webhook.reports.rule_pages import paragraphs, rule_url, rules_by_id, summary
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.AUDIT: "note"}
+_DEFAULTS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note", Action.OFF: "none"}
+# Written in an address as they are (RFC 3986, section 2.3, and the slash).
+_UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
+
+
+def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
+    """Return the report as a SARIF log."""
+    ids = dict.fromkeys(entry.finding.rule for entry in report.findings)
+    ids |= dict.fromkeys(missing.rule for missing, _ in report.unjudged)
+    index = {rule: number for number, rule in enumerate(ids)}
+    ordered = sorted(report.findings, key=lambda entry: entry.order)
+    results = [_result(entry, index) for entry in ordered]
+    for missing, place in report.unjudged:
+        told = f"{place.object}: not judged: {missing.lacking}"
+        results.append(_base(missing.rule, index, told, place) | {"kind": "open", "level": "none"})
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": _driver(ids, options)},
+                "columnKind": "unicodeCodePoints",
+                "invocations": [_invocation(report)],
+                "results": results,
+            }
+        ],
+    }
+
+
+def _driver(ids: Iterable[str], options: ReportOptions) -> dict[str, Any]:
+    about = {"informationUri": options.documentation} if options.documentation else {}
+    rules = [_rule(rule_id, options) for rule_id in ids]
+    return {"name": "rollcall", "version": options.version, "semanticVersion": options.version, **about, "rules": rules}
+
+
+def _rule(rule_id: str, options: ReportOptions) -> dict[str, Any]:
+    if rule_id not in rules_by_id():
+        return {"id": rule_id}
+    rule, page = rules_by_id()[rule_id]
+    said = paragraphs(rule)
+    # An address must be absolute here.
+    url = rule_url(rule_id, options.documentation) if options.documentation else None
+    return {
+        "id": rule_id,
+        "shortDescription": {"text": summary(rule)},
+        "fullDescription": {"text": said[0]},
+        "help": {"text": "\n\n".join(said), "markdown": "\n\n".join(said)},
+        "defaultConfiguration": {"level": _DEFAULTS[rule.default]},
+        "properties": {"tags": [page], "failsClosed": rule.fails_closed},
+    } | ({} if url is None else {"helpUri": url})
+
+
+def _result(entry: ReportedFinding, index: dict[str, int]) -> dict[str, Any]:
+    finding, place, accepted = entry.finding, entry.place, entry.suppression
+    told = f"{place.object}: {finding.at}: {finding.explanation}"
+    key = "\0".join(key_of(place.judgement, finding))
+    result = _base(finding.rule, index, told, place) | {
+        "level": _LEVELS[entry.level],
+        "partialFingerprints": {"rollcall/v1": sha256(key.encode(errors="replace")).hexdigest()},
+        # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
+        "suppressions": []
+        if accepted is None
+        else [{"kind": str(accepted.origin), "status": "accepted", "justification": plain(accepted.reason)}],
+    }
+    return result | ({"fixes": [_fix(entry.fix)]} if entry.fix is not None and entry.fix.edits else {})
+
+
+def _base(rule: str, index: dict[str, int], told: str, place: Place) -> dict[str, Any]:
+    verdict = place.judgement.verdict
+    return {
+        "ruleId": rule,
+        "ruleIndex": index[rule],
+        "message": {"text": plain(told)},
+        "locations": [_location(place)],
+        "properties": {"scheduler": verdict.scheduler, "chosenBy": verdict.chosen_by or None},
+    }
+
+
+def _location(place: Place) -> dict[str, Any]:
+    end_line, end_column = place.end
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(place.file)},
+            "region": _region(place.line, place.column, end_line, end_column),
+        },
+        "logicalLocations": [
+            {
+                "name": plain(place.judgement.name),
+                "fullyQualifiedName": plain(f"{place.object} {place.path}".rstrip()),
+                "kind": "object",
+            }
+        ],
+    }
+
+
+def _region(line: int, column: int, end_line: int, end_column: int) -> dict[str, int]:
+    return {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    changes = ", ".join(f"{change.op} {change.path}" for change in fix.changes)
+    return {
+        "description": {"text": plain(f"the smallest edit after which {fix.scheduler} refuses nothing: {changes}")},
+        "artifactChanges": [
+            {"artifactLocation": {"uri": _uri(fix.file)}, "replacements": [_replacement(edit) for edit in fix.edits]}
+        ],
+    }
+
+
+def _replacement(edit: TextEdit) -> dict[str, Any]:
+    region = _region(edit.line, edit.column, edit.end_line, edit.end_column)
+    return {"deletedRegion": region} | ({"insertedContent": {"text": edit.inserted}} if edit.inserted else {})
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    told = [
+        {
+            "level": "error",
+            "message": {"text": plain(error.why)},
+            "locations": [
+                {
+                    "physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}}
+                    | ({"region": {"startLine": error.line, "startColumn": error.column}} if error.line else {})
+                }
+            ],
+        }
+        for error in report.unreadable
+    ]
+    told += [
+        {"level": "note", "message": {"text": plain(note)}, "locations": [_location(place)]}
+        for note, place in report.notes
+    ]
+    return {"executionSuccessful": not report.unreadable, "toolExecutionNotifications": told}
+
+
+def _uri(file: str) -> str:
+    written = "".join(
+        chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in file.encode(errors="replace")
+    )
+    return f"file://{written}" if written.startswith("/") else written.removeprefix("./")

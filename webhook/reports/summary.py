@@ -1,0 +1,115 @@
+"""The numbers of a report, and the last line that says it all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from webhook.model.workloads.facts import VIEWS
+from webhook.offline.report import Level, Report
+
+# What `rollcall explain` takes.
+_EXPLAINED = frozenset({"PodCliqueSet", *(kind for _, kind in VIEWS)})
+
+
+class Totals(NamedTuple):
+    """How many there are. Suppressed findings count only as suppressed."""
+
+    judged: int
+    errors: int
+    warnings: int
+    audits: int
+    unjudged: int
+    suppressed: int
+    fixable: int
+    ignored: int
+    unreadable: int
+
+
+class SchedulerCount(NamedTuple):
+    """How many objects a scheduler was chosen for, and what chose it, in words."""
+
+    scheduler: str
+    chosen_by: str
+    objects: int
+
+
+def totals(report: Report) -> Totals:
+    """Return the numbers of a report."""
+    levels = Counter(entry.level for entry in report.findings if entry.suppression is None)
+    return Totals(
+        judged=len(report.judged),
+        errors=levels[Level.ERROR],
+        warnings=levels[Level.WARNING],
+        audits=levels[Level.AUDIT],
+        unjudged=len(report.unjudged),
+        suppressed=sum(entry.suppression is not None for entry in report.findings),
+        fixable=sum(entry.fix is not None and entry.suppression is None for entry in report.findings),
+        ignored=len(report.ignored),
+        unreadable=len(report.unreadable),
+    )
+
+
+def schedulers(report: Report) -> list[SchedulerCount]:
+    """Return the schedulers that the judged objects have, the most frequent first."""
+    verdicts = [place.judgement.verdict for place in report.judged]
+    found = Counter((verdict.scheduler, verdict.chosen_by) for verdict in verdicts if verdict.scheduler is not None)
+    return [SchedulerCount(name or "", by, objects) for (name, by), objects in found.most_common()]
+
+
+def statistics(report: Report) -> list[tuple[str, int]]:
+    """Return the number of findings of each rule, the most frequent first."""
+    found = Counter(entry.finding.rule for entry in report.findings if entry.suppression is None)
+    return sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number and its thing, in the plural if it is not one."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def last_line(report: Report) -> str:
+    """Return how many objects were judged for which scheduler, what was found, and what to do next."""
+    said = f"{_judged(report)}: {', '.join(_found(report))}"
+    refused = [entry.place for entry in report.findings if entry.refuses and entry.suppression is None]
+    files = {place.file for place in refused if place.judgement.kind in _EXPLAINED}
+    if not files:
+        return said
+    file = next(iter(files)) if len(files) == 1 else "FILE"
+    # Standard input cannot be read again.
+    return f"{said}; rollcall explain {'FILE' if file.startswith('<') or ' ' in file else file}"
+
+
+def _judged(report: Report) -> str:
+    kinds = {place.judgement.kind for place in report.judged}
+    judged = f"{counted(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
+    found = schedulers(report)
+    names = sorted({one.scheduler for one in found})
+    if not names:
+        return judged
+    if len(names) > 1:
+        return f"{judged} for {', '.join(names[:-1])} and {names[-1]}"
+    sources = {one.chosen_by for one in found} - {""}
+    by = f" ({sources.pop()})" if len(sources) == 1 else ""
+    return f"{judged} for {names[0]}{by}"
+
+
+def _found(report: Report) -> Iterator[str]:
+    found = totals(report)
+    yield counted(found.errors, "error")
+    if found.fixable:
+        yield f"{'' if report.all_searched else 'at least '}{found.fixable} fixable"
+    if found.warnings:
+        yield counted(found.warnings, "warning")
+    if found.audits:
+        yield f"{found.audits} for audit"
+    if found.unjudged:
+        # Not objects: a judged object may lack the facts for several rules.
+        yield f"{counted(found.unjudged, 'check')} not judged"
+    if found.suppressed:
+        yield f"{found.suppressed} suppressed"
+    if found.ignored:
+        yield f"{found.ignored} ignored"
+    if found.unreadable:
+        yield f"{found.unreadable} unreadable"

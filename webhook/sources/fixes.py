@@ -1,0 +1,52 @@
+"""The smallest edit of a refused object in its file: the changes, and what they mean for the text.
+
+`rollcall check` shows it. To write it, apply the `edits` of all objects of a file together
+(`webhook.offline.fix.applied_to`): those of two objects never overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook.config.settings import Settings
+from webhook.explain.fixes import changes_for
+from webhook.model.changes import value_at
+from webhook.model.facts import ClusterFacts
+from webhook.offline.fix import Fix
+from webhook.offline.judgement import Judgement
+from webhook.offline.report import Report
+from webhook.sources.manifests import Document
+
+# A search judges an object up to 120 times. A run with more refused objects says so, and stays short.
+MAX_SEARCHED = 100
+
+
+def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settings: Settings) -> Fix | None:
+    """Return the smallest edit after which nothing refuses the object; None if none was found. A recorded review has
+    none: its object is no longer in a file that anyone applies.
+    """
+    if judgement.verdict.allowed or judgement.at.parts[:1] == ("request",):
+        return None
+    _, raw = value_at(document.read_again(), judgement.at)
+    if not isinstance(raw, dict):
+        return None
+    changes = changes_for(raw, judgement.namespace, facts, settings)
+    if not changes:
+        return None
+    edits = document.edits(judgement.at, changes)
+    return Fix(document.source, judgement.verdict.scheduler or "", changes, edits)
+
+
+def add_fixes(report: Report, facts: ClusterFacts, settings: Settings) -> None:
+    """Add to each refusal of the report the edit that removes it, for the first refused objects."""
+    found: dict[int, Fix | None] = {}
+    for index, entry in enumerate(report.findings):
+        document, judgement = entry.place.document, entry.place.judgement
+        if not entry.refuses or not isinstance(document, Document):
+            continue
+        if id(judgement) not in found:
+            if len(found) == MAX_SEARCHED:
+                report.all_searched = False
+                break
+            found[id(judgement)] = fix_of(document, judgement, facts, settings)
+        report.findings[index] = replace(entry, fix=found[id(judgement)])

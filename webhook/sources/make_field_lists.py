@@ -1,0 +1,117 @@
+"""Makes `field_lists.json` from CustomResourceDefinitions: `python -m webhook.sources.make_field_lists CRDS`.
+
+`CRDS` has a folder for each product. The files must be those of the release in `RELEASES`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webhook.model.field_names import ITEMS, OBJECT_META, Names
+from webhook.model.keys import Api
+from webhook.sources.field_lists import LISTS, versions_of
+from webhook.sources.manifests import read_file
+
+
+class Product(NamedTuple):
+    """Where the CRDs of a product are, and the release that they are from."""
+
+    name: str
+    folder: str
+    release: str
+
+
+PRODUCTS = (
+    Product("Grove", "grove", "v0.1.0-alpha.12-rc1 (main of 2026-08-19)"),
+    Product("JobSet", "jobset", "v0.12.0 (main of 2026-08-18)"),
+    Product("LeaderWorkerSet", "lws", "v0.10.0 (main of 2026-08-21)"),
+    Product("Trainer", "trainer", "v2.3.0 (master of 2026-08-21)"),
+)
+# Job and Pod have no CRD. A JobSet contains both.
+KUBERNETES = "Kubernetes"
+# The pods in those CRDs are of 1.35 and 1.36.
+_KUBERNETES_RELEASE = "1.36, with the scheduling fields of 1.35 to 1.37"
+_SCHEDULING_OF_PODS = ("workloadRef", "schedulingGroup")
+_SCHEDULING_OF_JOBS = ("scheduling",)
+_JOB = ("spec", "replicatedJobs", ITEMS, "template", "spec")
+_POD = (*_JOB, "template", "spec")
+
+
+def field_lists(crds: Path) -> dict[str, Any]:
+    """Return the content of the file."""
+    nodes = _Nodes()
+    kinds = {
+        f"{api.group or 'core'} {api.version} {api.kind} {product}": nodes.index(names)
+        for product, api, names in _every_kind(crds)
+    }
+    releases = {product.name: product.release for product in PRODUCTS} | {KUBERNETES: _KUBERNETES_RELEASE}
+    return {"releases": releases, "kinds": kinds, "nodes": nodes.found}
+
+
+def as_text(lists: Mapping[str, Any]) -> str:
+    """Return the file: one line for each kind and for each node, so that a new release shows as a few lines."""
+    kinds = ",\n".join(f"  {json.dumps(name)}: {index}" for name, index in lists["kinds"].items())
+    nodes = ",\n".join("  " + json.dumps(node, separators=(",", ":")) for node in lists["nodes"])
+    releases = json.dumps(lists["releases"])
+    return f'{{\n"releases": {releases},\n"kinds": {{\n{kinds}\n}},\n"nodes": [\n{nodes}\n]\n}}\n'
+
+
+class _Nodes:
+    """The nodes of all trees, each once, and those below a node before it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, dict[str, int]]] = []
+        self._index: dict[str, int] = {}
+
+    def index(self, names: Names | None) -> int:
+        """Return the number of a node, from 1; 0 where any field is permitted."""
+        if names is None:
+            return 0
+        below = {name: self.index(one) for name, one in sorted(names.items())}
+        node = (
+            " ".join(name for name, index in below.items() if not index),
+            {name: index for name, index in below.items() if index},
+        )
+        key = json.dumps(node)
+        if key not in self._index:
+            self.found.append(node)
+            self._index[key] = len(self.found)
+        return self._index[key]
+
+
+def _every_kind(crds: Path) -> Iterator[tuple[str, Api, Names]]:
+    for product in PRODUCTS:
+        for file in sorted((crds / product.folder).glob("*.yaml")):
+            for document in read_file(file):
+                for api, names in versions_of(document.manifest):
+                    yield product.name, api, names
+                    if api.kind == "JobSet":
+                        yield KUBERNETES, Api("batch", "v1", "Job"), _as_object(_job(_at(names, _JOB)))
+                        yield KUBERNETES, Api("", "v1", "Pod"), _as_object(_pod(_at(names, _POD)))
+
+
+def _at(names: Names, path: tuple[str, ...]) -> Names:
+    for name in path:
+        names = names[name]
+    return names
+
+
+def _pod(spec: Names) -> Names:
+    return {**dict.fromkeys(_SCHEDULING_OF_PODS), **spec}
+
+
+def _job(spec: Names) -> Names:
+    template = {**spec["template"], "spec": _pod(spec["template"]["spec"])}
+    return {**dict.fromkeys(_SCHEDULING_OF_JOBS), **spec, "template": template}
+
+
+def _as_object(spec: Names) -> Names:
+    return {"apiVersion": None, "kind": None, "metadata": OBJECT_META, "spec": spec, "status": None}
+
+
+if __name__ == "__main__":
+    LISTS.write_text(as_text(field_lists(Path(sys.argv[1]))), encoding="utf-8")

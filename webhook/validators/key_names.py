@@ -1,0 +1,92 @@
+"""Rules about the keys of labels and annotations: a misspelt or misplaced key has no effect, and nothing says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.any_object import AnyObject
+from webhook.model.capabilities import QUOTA_ANNOTATION
+from webhook.model.fields import LABELS, FieldPath, Part
+from webhook.model.findings import Action, Finding
+from webhook.model.known_keys import KNOWN_KEYS, OWN_DOMAIN, Holder, MisspeltKeys
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.validators.examples import pod_clique_set
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+# Read only on the workload itself.
+_OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
+
+
+@rule(
+    "keys/unknown",
+    subject=Subject.KEYS,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(annotations={QUOTA_ANNOTATION: "team-a", "example.com/owner": "team-a"})),
+    fails=Example(pod_clique_set(annotations={f"{QUOTA_ANNOTATION}s": "team-a"})),
+)
+def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
+    """A misspelt key of a label or an annotation has no effect: no program reads it, and Kubernetes accepts any key.
+    Reported are keys that resemble a known key of Grove, of a scheduler or of Rollcall.
+
+    Source: the key constants of these projects; Kubernetes checks only the form of a key
+    (k8s.io/apimachinery, pkg/api/validation).
+    """
+    misspelt = MisspeltKeys()
+    for parts, keys in found.holders:
+        for key, value in keys.items():
+            if key in KNOWN_KEYS:
+                continue
+            if (likely := misspelt.likely(key)) is not None:
+                yield Finding(
+                    at=FieldPath((*parts, key)),
+                    found=value,
+                    why="no program reads this key, so it has no effect",
+                    remedy=f"did you mean {likely}? write that key",
+                )
+            elif key.startswith(f"{OWN_DOMAIN}/"):
+                yield Finding(
+                    at=FieldPath((*parts, key)),
+                    found=value,
+                    why="this version of Rollcall reads no such key, so it has no effect",
+                    remedy="remove it, or correct its name",
+                )
+
+
+@rule(
+    "keys/misplaced",
+    subject=Subject.KEYS,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
+    fails=Example(pod_clique_set(annotations={SCHEDULER_LABEL: "koord-scheduler"})),
+)
+def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
+    """A key has no effect as an annotation if programs read it only as a label, and the other way round. The label of a
+    namespace has no effect on an object in it.
+
+    Source: the code that reads each key, in the projects that define them. Rollcall reads its choice only as a label
+    (webhook/validators/selection.py).
+    """
+    is_namespace = found.kind[::2] == ("", "Namespace")
+    for parts, keys in found.holders:
+        written = Holder.LABEL if parts[-1] == "labels" else Holder.ANNOTATION
+        of_namespace = is_namespace and written is Holder.LABEL
+        for key, value in keys.items():
+            holder = KNOWN_KEYS.get(key, Holder.EITHER)
+            # Most keys are in the right place, and this runs in the webhook.
+            if holder is Holder.EITHER or holder is written or (holder is Holder.NAMESPACE and of_namespace):
+                continue
+            yield Finding(
+                at=FieldPath((*parts, key)),
+                found=value,
+                why=f"it is read only as {holder.value}, so it has no effect here",
+                remedy=_remedy(key, parts, holder, is_namespace=is_namespace),
+            )
+
+
+def _remedy(key: str, parts: tuple[Part, ...], holder: Holder, *, is_namespace: bool) -> str:
+    if holder is Holder.NAMESPACE and not is_namespace:
+        return "remove it here, and set the label on the namespace"
+    if key in _OF_WORKLOADS:
+        return f"move it to {LABELS}"
+    name = "annotations" if holder is Holder.ANNOTATION else "labels"
+    return f"move it to {FieldPath((*parts[:-1], name))}"

@@ -1,0 +1,112 @@
+"""Rules about objects that no other rule judges, because their kind is misspelt or is not one that Rollcall makes gangs
+of. They judge files only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webhook.model.any_object import AnyObject
+from webhook.model.fields import LABELS, ROOT
+from webhook.model.findings import Action, Finding
+from webhook.model.known_kinds import OTHER_WORKLOADS, REAL_KINDS, SHARED_NAMES, UNKNOWN_WORKLOAD
+from webhook.model.near_miss import NearMisses
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.validators.examples import pod_clique_set
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+_SIMILAR_KIND, _SIMILAR_GROUP = 0.8, 0.8
+
+
+@rule(
+    "kinds/unknown",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(pod_clique_set()),
+    fails=Example({**pod_clique_set(), "kind": "PodcliqueSet"}),
+)
+def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
+    """No rule judges an object of an unknown kind, and no API server accepts it. Reported are kinds and API groups that
+    resemble one that Rollcall judges.
+
+    Source: an API server serves a kind only by its exact group and name (k8s.io/apimachinery, pkg/api/meta).
+    """
+    kind = found.kind.kind
+    if (meant := _meant(found)) is None:
+        return
+    likely_group, likely_kind = meant
+    at, wrong, likely = (
+        (ROOT / "kind", kind, f"kind {likely_kind}")
+        if likely_kind != kind
+        else (ROOT / "apiVersion", found.raw.get("apiVersion"), f"the API group {likely_group or '(core)'}")
+    )
+    yield Finding(
+        at=at,
+        found=wrong,
+        why="Rollcall knows no such kind, so nothing in the object is judged",
+        remedy=f"did you mean {likely}? correct it",
+    )
+
+
+def _meant(found: AnyObject) -> tuple[str, str] | None:
+    """Return the group and kind that an unknown kind most likely means, or None."""
+    group, _, kind = found.kind
+    groups: dict[str, list[str]] = {}
+    for one, name in (*found.judged, *found.known):
+        groups.setdefault(name, []).append(one)
+    if not kind or group in groups.get(kind, ()):
+        return None
+    near = NearMisses()
+    if kind in groups:
+        likely_group = near.likely(group, groups[kind], _SIMILAR_GROUP) if group else None
+        if likely_group is None and kind not in SHARED_NAMES:
+            likely_group = groups[kind][0]
+        return None if likely_group is None else (likely_group, kind)
+    # The name must be similar, and the group the right one; or the names must be equal but for upper and lower case.
+    likely = near.likely(kind, groups, _SIMILAR_KIND) if kind not in REAL_KINDS else None
+    if likely is None or not (group in groups[likely] or likely.casefold() == kind.casefold()):
+        return None
+    return (group if group in groups[likely] else groups[likely][0]), likely
+
+
+def _other_workload(kind: str, **spec: Any) -> Manifest:
+    metadata = {"name": "demo", "namespace": "default", "labels": {SCHEDULER_LABEL: "koord-scheduler"}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@rule(
+    "kinds/no-gangs",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
+    fails=Example(_other_workload("StatefulSet", serviceName="demo", replicas=2)),
+)
+def no_gangs(found: AnyObject, _: Context[Any]) -> Results:
+    """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets and Jobs. On a workload of another
+    kind its label has no effect: the pods start one by one, under the scheduler that their template names.
+
+    Source: the webhooks of Rollcall select only these kinds (webhook/installation/webhooks.py).
+    """
+    kind = found.kind[::2]
+    if SCHEDULER_LABEL not in found.labels or kind in found.judged or kind in found.known:
+        return
+    remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(found.raw) else None)
+    if remedy is not None and _meant(found) is None:
+        yield Finding(
+            at=LABELS / SCHEDULER_LABEL,
+            found=found.labels[SCHEDULER_LABEL],
+            why=f"Rollcall makes no gangs of the kind {found.kind.kind}, so the label has no effect",
+            remedy=remedy,
+        )
+
+
+def _has_pods(raw: Manifest) -> bool:
+    """Return whether the object has a pod template at the usual place. A label that a tool adds to every object is not
+    reported on other objects.
+    """
+    value: Any = raw
+    for name in ("spec", "template", "spec", "containers"):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return isinstance(value, list)
