@@ -7,15 +7,18 @@ backend's own rules are in its folder under `webhook.backends`. To add one, writ
 from webhook.validators import (
     choice,
     gang_shape,
+    grove_limits,
     opted_in_agreement,
     opted_in_choice,
     opted_in_claims,
     opted_in_hindrances,
+    opted_in_limits,
     opted_in_origin,
     opted_in_shape,
     pod_origin,
     podcliqueset,
     shape,
+    startup_order,
 )
 from webhook.validators.registry import collect
 
@@ -25,5 +28,14 @@ SHAPE_RULES = collect(shape, opted_in_shape)
 CHOICE_RULES = collect(choice, opted_in_choice)
 # Judged for every backend, before its own rules.
 GENERAL_RULES = collect(
-    podcliqueset, gang_shape, pod_origin, opted_in_hindrances, opted_in_origin, opted_in_claims, opted_in_agreement
+    podcliqueset,
+    grove_limits,
+    startup_order,
+    gang_shape,
+    pod_origin,
+    opted_in_hindrances,
+    opted_in_limits,
+    opted_in_origin,
+    opted_in_claims,
+    opted_in_agreement,
 )
