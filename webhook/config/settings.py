@@ -77,6 +77,7 @@ class Profile:
         "every_rule",
         "gate",
         "judged",
+        "judged_in_files",
         "name",
         "part_rules",
         "pod_rules",
@@ -114,8 +115,9 @@ class Profile:
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)
-        # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
+        # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.
         self.judged = backend.judged_kinds
+        self.judged_in_files = backend.judged_in_files
 
     def member(  # noqa: PLR0913 - everything that the preparation of a pod depends on
         self,
@@ -258,7 +260,7 @@ class Settings:
         object.__setattr__(self, "available", tuple(self.profiles))
         judging: dict[tuple[str, str], tuple[Profile, ...]] = {}
         for profile in self.profiles.values():
-            for judged in profile.judged:
+            for judged in profile.judged_in_files:
                 judging[judged[:2]] = (*judging.get(judged[:2], ()), profile)
         object.__setattr__(self, "judging", judging)
         controllers = (user for profile in self.profiles.values() for user in profile.controllers)

@@ -14,6 +14,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import Judged
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 
@@ -49,6 +50,15 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
+
+    @property
+    def judged_kinds(self) -> tuple[Judged, ...]:
+        # Its one rule about PodGroups counts the pods in the same files.
+        return ()
+
+    @property
+    def judged_in_files(self) -> tuple[Judged, ...]:
+        return super().judged_kinds
 
     @property
     def capabilities(self) -> CapabilityTable:
