@@ -155,6 +155,7 @@ class NamespaceDefaults:
 
     scheduler: str | None = None
     enforcement: Action | None = None
+    opt_out: bool | None = None
 
 
 # The rules about the object's shape and about the choice itself, before any profile: each of them fails closed.
@@ -249,6 +250,8 @@ class Settings:
     # The generation of Grove that is shown where no cluster is known; None: the newest.
     grove: GroveGeneration | None = None
     forced: str | None = None
+    # Whether a workload may opt out, in a namespace without a setting of its own.
+    opt_out: bool = False
     available: tuple[str, ...] = ()
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
@@ -278,6 +281,11 @@ class Settings:
         if said is None and namespace in self.namespaces:
             return self.namespaces[namespace].scheduler
         return said
+
+    def permits_opt_out(self, namespace: str) -> bool:
+        """Return whether a workload in `namespace` may say that it is no gang."""
+        own = self.namespaces[namespace].opt_out if namespace in self.namespaces else None
+        return self.opt_out if own is None else own
 
     @property
     def makes_opted_in_gangs(self) -> bool:
