@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import configuration_of, koordinator, request, rules, validate
+from tests.configurations import configuration_of
+from tests.unit.worlds import koordinator, request, rules, validate
 from webhook import admission
 from webhook.config.file import settings_from
 from webhook.config.settings import NamespaceDefaults, Settings
