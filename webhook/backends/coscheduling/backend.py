@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.coscheduling import gangs, pods
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
-from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP
+from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP, POD_GROUPS
 from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.model.capabilities import CapabilityTable
@@ -21,6 +23,9 @@ from webhook.model.workloads.podgang import PodGang
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)
 
+# The fields that are read of PodGroups stored by other authors, with the type of each field.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {POD_GROUPS[:2]: {"spec": {"minMember": int}}}
+
 
 class CoschedulingBackend(Backend[CoschedulingSettings]):
     """scheduler-plugins 0.27 and newer, with its plugin Coscheduling."""
@@ -34,6 +39,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     rules = RULES
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
+    shapes = SHAPES
     # No gate: no pod is bound while a pod of the gang has a gate (seen with v0.34.7) or while the PodGroup is missing.
     # Twenty gangs whose PodGroup came late all started within two seconds.
 
