@@ -21,7 +21,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.gang import starts_alone
 from webhook.model.workloads.job import Job
@@ -40,6 +40,8 @@ NOT_OPTED_IN = (
     f"not opted in: neither it nor its namespace has the label {SCHEDULER_LABEL}, so it and its pods stay "
     "unchanged; --scheduler NAME judges it as if it had the label"
 )
+
+IS_NO_GANG = f"no gang: its label {SCHEDULER_LABEL} is {OPTED_OUT}, so it and its pods stay unchanged"
 
 
 class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
@@ -61,6 +63,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         available = settings.available
         if (forced := settings.forced_choice) is not None:
             return forced
+        if settings.permits_opt_out(workload.namespace):
+            available = (*available, OPTED_OUT)
         if workload.scheduler is not None:
             return Choice(workload.scheduler, LABELS / SCHEDULER_LABEL, available)
         if old is not None:
@@ -71,6 +75,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
             return None if recorded is None else Choice(recorded, METADATA / "ownerReferences", available)
         named = namespace_choice(facts, workload.namespace)
         return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
+
+    def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+        """Run the rules on the workload. In files a note says that it opted out. Raises `Malformed`."""
+        verdict = super().validate(request, facts, settings)
+        if settings.standalone and verdict.allowed and verdict.scheduler == OPTED_OUT:
+            return replace(verdict, notes=(*verdict.notes, IS_NO_GANG))
+        return verdict
 
     def without_choice(self, workload: OptedInWorkload, settings: Settings) -> Verdict:
         """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. A workload

@@ -23,7 +23,7 @@ from webhook.model.keys import Record
 from webhook.model.living_gang import gang_joined, is_divided, of_set
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import mapping
-from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL, record_in
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.place import Place, membership, place_of
 from webhook.model.workloads.pod import Pod
@@ -211,7 +211,7 @@ def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
     return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and place_of(pod) is not None)
 
 
-def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membership | str:
+def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membership | str | None:
     """Return the membership of a pod of an opted-in workload, as `membership_of`."""
     place = place_of(pod)
     if place is None:
@@ -226,6 +226,8 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
         scheduler = None if named is None else named.scheduler
     if scheduler is None:
         return f"pod left as it is: its {place.workload} records no scheduler"
+    if scheduler == OPTED_OUT:
+        return None
     profile = settings.profiles.get(scheduler)
     if profile is None:
         return _no_profile(scheduler)

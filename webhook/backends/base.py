@@ -221,6 +221,11 @@ class Backend(ABC, Generic[S]):
         return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
 
     @property
+    def judged_in_files(self) -> tuple[Judged, ...]:
+        """The kinds of other authors' objects that its rules judge in files; in a cluster only `judged_kinds` are."""
+        return self.judged_kinds
+
+    @property
     def judged_pods(self) -> str | None:
         """A CEL expression over `object` that selects the non-Grove pods that its rules judge, so that the API server
         sends no other pods. None if its rules judge no such pods.

@@ -16,6 +16,8 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Needed
 from webhook.model.known_objects import PriorityClass
+from webhook.model.reading import integer
+from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.gang import starts_alone
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -208,6 +210,50 @@ def priority_class(id: str, documentation: str, *, why: str) -> Rule:
         capability=Capability.PRIORITY_CLASS,
         passes=Example(pod_clique_set(priorityClassName="inference"), facts=classes),
         fails=Example(pod_clique_set(priorityClassName="inferrence"), facts=classes),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+def group_pods(
+    id: str,
+    documentation: str,
+    *,
+    system: str,
+    kind: Judged,
+    version: str,
+    minimum: Callable[[StoredObject], int | None] = lambda found: integer(found.spec.get("minMember")),
+    **spec: Any,
+) -> Rule:
+    """The rule about a PodGroup whose minimum is above the number of pods that name it in the same files. `system` is
+    that of the pods' marks, `version` and `spec` are for the examples.
+    """
+
+    def check(found: StoredObject, context: Context[Any]) -> Results:
+        pods = (context.facts.group_sizes or {}).get((system, *found.key))
+        wanted = None if pods is None else minimum(found)
+        if pods is not None and wanted is not None and pods < wanted:
+            yield Finding(
+                at=SPEC / "minMember",
+                found=wanted,
+                why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the group, and it starts "
+                "only with its minimum",
+                remedy=f"set it to {pods}, or add the missing pods",
+                instead=(pods,),
+            )
+
+    def example(pods: int) -> Example:
+        metadata = {"name": "demo", "namespace": "default"}
+        head = {"apiVersion": f"{kind.group}/{version}", "kind": kind.kind, "metadata": metadata}
+        known = ClusterFacts(group_sizes={(system, "default", "demo"): pods})
+        return Example({**head, "spec": {"minMember": 3, **spec}}, facts=known)
+
+    declare = rule(
+        id,
+        kinds=(kind,),
+        default=Action.WARN,
+        passes=example(3),
+        fails=example(2),
         documentation=documentation,
     )
     return declare(check)

@@ -22,6 +22,7 @@ from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.grove import GROUP, SCHEDULER_GROUP
 from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.record import OPTED_OUT
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -182,7 +183,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     if verdict.denials:
         raise Inexpressible(verdict.denials)
     named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
-    if verdict.scheduler is None:
+    if verdict.scheduler in {None, OPTED_OUT}:
         yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is not changed"
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
@@ -192,7 +193,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
     named_later = _given_a_name(item.manifest)
     workload = _view(item)
-    found = list(translated(workload, settings.profiles[verdict.scheduler], facts, settings))
+    found = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
     for comment, made in found:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
     if not found:

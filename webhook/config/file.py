@@ -81,7 +81,7 @@ def settings_from(document: object, source: str) -> Settings:
         section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
         if section.scheduler is not None and section.scheduler not in profiles:
             problems.append(Problem(f"{path}.scheduler", section.scheduler, "is not one of the profiles", known))
-        namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement))
+        namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
     registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
     serving = read_section(ServingSection, configuration.serving, "serving", problems) or ServingSection()
@@ -102,6 +102,7 @@ def settings_from(document: object, source: str) -> Settings:
         Tracing(tracing.endpoint, tracing.sampleRatio),
         tenancy,
         grove=None if grove.generation == "auto" else GroveGeneration(grove.generation),
+        opt_out=scheduler.optOut,
     )
 
 

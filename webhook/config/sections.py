@@ -71,17 +71,23 @@ class ProfileSection(_Section):
 
 
 class SchedulerSection(_Section):
-    """The enabled schedulers and the default one; `default-scheduler` is always among them."""
+    """The enabled schedulers and the default one; `default-scheduler` is always among them. With `optOut` a workload
+    may say that it is no gang, by the label rollcall.dev/scheduler: none.
+    """
 
     profiles: list[Any] = Field(default_factory=list)
     defaultProfileName: str = ""
+    optOut: bool = False
 
 
 class NamespaceSection(_Section):
-    """The defaults for a namespace without the labels rollcall.dev/scheduler and rollcall.dev/enforcement."""
+    """The defaults for a namespace without the labels rollcall.dev/scheduler and rollcall.dev/enforcement, and whether
+    its workloads may opt out, instead of the scheduler section's `optOut`.
+    """
 
     scheduler: str | None = None
     enforcement: Mode | None = None
+    optOut: bool | None = None
 
 
 class RegistrationSection(_Section):

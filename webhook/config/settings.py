@@ -78,6 +78,7 @@ class Profile:
         "every_rule",
         "gate",
         "judged",
+        "judged_in_files",
         "name",
         "name_rules",
         "part_rules",
@@ -118,8 +119,9 @@ class Profile:
         self.part_rules = about(self.rules, Subject.PART)
         # The rules about the names in an object of any kind, by their subject.
         self.name_rules = {subject: about(self.rules, subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
-        # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
+        # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.
         self.judged = backend.judged_kinds
+        self.judged_in_files = backend.judged_in_files
 
     def member(  # noqa: PLR0913 - everything that the preparation of a pod depends on
         self,
@@ -157,6 +159,7 @@ class NamespaceDefaults:
 
     scheduler: str | None = None
     enforcement: Action | None = None
+    opt_out: bool | None = None
 
 
 # The rules about the object's shape and about the choice itself, before any profile: each of them fails closed.
@@ -253,6 +256,8 @@ class Settings:
     grove: GroveGeneration | None = None
     forced: str | None = None
     forced_by: str = ""
+    # Whether a workload may opt out, in a namespace without a setting of its own.
+    opt_out: bool = False
     available: tuple[str, ...] = ()
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
@@ -264,7 +269,7 @@ class Settings:
         object.__setattr__(self, "available", tuple(self.profiles))
         judging: dict[tuple[str, str], tuple[Profile, ...]] = {}
         for profile in self.profiles.values():
-            for judged in profile.judged:
+            for judged in profile.judged_in_files:
                 judging[judged[:2]] = (*judging.get(judged[:2], ()), profile)
         object.__setattr__(self, "judging", judging)
         controllers = (user for profile in self.profiles.values() for user in profile.controllers)
@@ -288,6 +293,11 @@ class Settings:
             configured = self.namespaces[namespace].scheduler
             return None if configured is None else Chosen(configured, f"namespaces.{namespace} of the configuration")
         return said
+
+    def permits_opt_out(self, namespace: str) -> bool:
+        """Return whether a workload in `namespace` may say that it is no gang."""
+        own = self.namespaces[namespace].opt_out if namespace in self.namespaces else None
+        return self.opt_out if own is None else own
 
     @property
     def makes_opted_in_gangs(self) -> bool:

@@ -21,12 +21,13 @@ from webhook.explain.satisfiability import Branch, Fault, Kind, walk
 from webhook.model.circles import circles
 from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
 from webhook.model.keys import ObjectKey
-from webhook.model.reading import Malformed, Manifest, integer, mapping, text
+from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
+from webhook.model.workloads.job import pods_at_once
+from webhook.offline.group_sizes import REPLICATED, replicas_of
 
 # Kinds that have pods: pods, and objects that make pods from a template.
-_MAKERS = frozenset({("batch", "Job"), ("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
-POD_KINDS = _MAKERS | {("", "Pod")}
+POD_KINDS = REPLICATED | {("batch", "Job"), ("", "Pod")}
 GROUP_KINDS = frozenset(
     {
         (API_GROUP, "Workload"),
@@ -102,7 +103,7 @@ class GroupForest:
         # Without a name each object is separate: the API server will generate its name.
         own = (kind, namespace, name) if name else object()
         if kind != "Pod":
-            count = _copies(kind, spec)
+            count = pods_at_once(spec) if kind == "Job" else replicas_of(spec)
             metadata, spec = (mapping(mapping(spec.get("template")).get(part)) for part in ("metadata", "spec"))
         membership = kube.membership_of(spec)
         if membership is not None:
@@ -337,14 +338,6 @@ def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
     for name, count in found.values():
         total[name] += count
     return total
-
-
-def _copies(kind: str, spec: Any) -> int:
-    """Return how many pods an object with a pod template has at one time."""
-    count = integer(spec.get("parallelism" if kind == "Job" else "replicas"))
-    count = 1 if count is None else count
-    completions = integer(spec.get("completions")) if kind == "Job" else None
-    return count if completions is None else min(count, completions)
 
 
 def _some(names: Sequence[str]) -> str:

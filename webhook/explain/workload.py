@@ -20,7 +20,7 @@ from webhook.admission.opinion import (
     opinion_of,
     opinion_on,
 )
-from webhook.admission.opted_in import NOT_OPTED_IN, gang_support, is_part, made_of
+from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, gang_support, is_part, made_of
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
@@ -38,6 +38,7 @@ from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
+from webhook.model.record import OPTED_OUT
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
@@ -188,6 +189,9 @@ def _explain_opted_in(
     choice = found or Choice("", SPEC)
     made = _maker(workload, facts)
     broken = () if found is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
+    opted_out = choice.scheduler == OPTED_OUT and not broken
+    if opted_out:
+        choice = Choice("", SPEC)
     place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
     views = []
     for profile in settings.profiles.values():
@@ -207,7 +211,7 @@ def _explain_opted_in(
         tuple(views),
         tree,
         workload.kind,
-        (NOT_OPTED_IN,) if found is None else (),
+        (NOT_OPTED_IN,) if found is None else (IS_NO_GANG,) if opted_out else (),
     )
 
 

@@ -22,7 +22,7 @@ from webhook.gangs.pods import GangPods
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.reading import Malformed
-from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -148,8 +148,8 @@ class OptedInGangs:
         if raw is None:
             return None
         view = VIEWS[GANG_WORKLOADS[kind].api.group, kind](raw)
-        # The gangs of a JobSet's Jobs belong to the JobSet.
-        return None if is_part(view) else view
+        # The gangs of a JobSet's Jobs belong to the JobSet. A workload that opted out has none.
+        return None if is_part(view) or view.scheduler == OPTED_OUT else view
 
     def _living(self, kind: str, key: ObjectKey) -> set[GangKey] | None:
         """The gangs that a workload has now; None if it cannot be read although it passed the schema.

@@ -47,6 +47,9 @@ class ClusterFacts:
     gang_objects: GangObjects | None = None
     # The kinds of these that the cluster serves and that are not read now.
     unread_gang_kinds: frozenset[Api] | None = None
+    # By system (`webhook.model.claims`), namespace and name of a group: how many pods name it in the files that are
+    # judged together, None if they do not say. Unknown in a cluster, where pods come after their group.
+    group_sizes: Mapping[tuple[str, str, str], int | None] | None = None
     # The PodGangs that have a pod on a node. In a cluster this is read on demand: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.

@@ -44,6 +44,11 @@ def is_subdomain(name: str) -> bool:
     return len(name) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
 
 
+def is_label(name: str) -> bool:
+    """Whether it is a DNS label."""
+    return _LABEL.fullmatch(name) is not None
+
+
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:
     """`name` if it is a DNS label and not in `taken`, else `kind` and a hash of the name."""
     if _LABEL.fullmatch(name) and name not in taken:

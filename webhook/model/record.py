@@ -15,6 +15,8 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 # On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
 # workloads.
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
+# In place of a scheduler, on a workload that is no gang, in a namespace that chooses a scheduler for its workloads.
+OPTED_OUT = "none"
 # The prefix of Rollcall's own labels.
 OWN_LABELS = "rollcall.dev/"
 # The key of every queue contains this, for any scheduler.

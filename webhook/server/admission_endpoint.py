@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.model.record import OPTED_OUT
 from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body, small_body
 from webhook.server.carriers import Carrier, carrier_of
 from webhook.server.deliberation import Decision, Deliberation, Question
@@ -202,6 +203,8 @@ class AdmissionEndpoint:
         metrics.decided(self._name, decision, verdict.scheduler)
         if verdict.findings or verdict.unjudged:
             metrics.count(verdict)
+        if found.request is not None and _opts_out(self._name, found.request, verdict):
+            metrics.opted_out(found.request.kind.kind)
         if patch:
             metrics.patch_bytes.observe(len(patch))
         if found.request is not None and (patch or not verdict.allowed):
@@ -210,6 +213,12 @@ class AdmissionEndpoint:
             spans.note(_noted(verdict))
         self._duration.observe(perf_counter() - begun)
         return 200, found.written, decision
+
+
+def _opts_out(endpoint: str, request: Request, verdict: Verdict) -> bool:
+    """Return whether it is the final verdict on a new workload that is no gang."""
+    created = endpoint == "validate" and request.operation == "CREATE"
+    return created and verdict.allowed and verdict.scheduler == OPTED_OUT
 
 
 def _is_small(body: bytes) -> bool:

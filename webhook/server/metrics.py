@@ -12,6 +12,7 @@ from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
 from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.findings import Action
+from webhook.model.workloads.facts import VIEWS
 from webhook.server.lane_metrics import lane_metrics
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import ConnectionMetrics, IntakeMetrics
@@ -48,6 +49,11 @@ class Metrics(Exposition):
             "rollcall_admission_decisions", "Verdicts, by the scheduler for which the object was judged.",
             ("endpoint", "decision", "backend"), registry=self.registry,
         )  # fmt: skip
+        opted_out = Counter(
+            "rollcall_opted_out_workloads", "New workloads that say that they are no gang, by their label.",
+            ("kind",), registry=self.registry,
+        )  # fmt: skip
+        self._opted_out = {kind: opted_out.labels(kind) for _, kind in VIEWS}
         self.patch_bytes = Histogram(
             "rollcall_patch_bytes", "The size of a patch, as JSON.", buckets=_PATCH_BUCKETS, registry=self.registry
         )
@@ -89,6 +95,10 @@ class Metrics(Exposition):
         found = self._decisions.get((endpoint, decision, scheduler or NONE))
         # A record may have any name, so unknown schedulers share one label.
         (found or self._decisions[endpoint, decision, OTHER]).inc()
+
+    def opted_out(self, kind: str) -> None:
+        """Count a new workload that is no gang."""
+        self._opted_out[kind].inc()
 
     def count(self, verdict: Verdict) -> None:
         """Count the findings and the unjudged rules of a verdict."""

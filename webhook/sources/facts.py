@@ -23,6 +23,7 @@ from webhook.model.keys import Api
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
+from webhook.offline.group_sizes import group_sizes
 from webhook.offline.judgement import kind_of
 from webhook.sources.field_lists import known_fields, load_schemas, versions_of
 from webhook.sources.manifests import Document, files_of, read_file
@@ -73,7 +74,11 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
     objects refer to. Raises `InputError`.
     """
     found: dict[str, Any] = {}
-    for item in _objects(documents):
+    objects = list(_objects(documents))
+    if any(kind_of(item.manifest).kind == "PodGroup" for item in objects):
+        single = (item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List"))
+        found["group_sizes"] = group_sizes(single)
+    for item in objects:
         group, _, kind = kind_of(item.manifest)
         for part in _parts(group, kind):
             if part not in _TOGETHER or _nameless(part, item.manifest):

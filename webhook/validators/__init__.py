@@ -8,17 +8,20 @@ from webhook.validators import (
     choice,
     field_names,
     gang_shape,
+    grove_limits,
     key_names,
     kind_names,
     opted_in_agreement,
     opted_in_choice,
     opted_in_claims,
     opted_in_hindrances,
+    opted_in_limits,
     opted_in_origin,
     opted_in_shape,
     pod_origin,
     podcliqueset,
     shape,
+    startup_order,
 )
 from webhook.validators.registry import collect
 
@@ -29,9 +32,12 @@ CHOICE_RULES = collect(choice, opted_in_choice)
 # Judged for every backend, before its own rules.
 GENERAL_RULES = collect(
     podcliqueset,
+    grove_limits,
+    startup_order,
     gang_shape,
     pod_origin,
     opted_in_hindrances,
+    opted_in_limits,
     opted_in_origin,
     opted_in_claims,
     opted_in_agreement,

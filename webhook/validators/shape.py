@@ -21,6 +21,7 @@ _CONSTRAINT: dict[str, Any] = {
     "packDomain": str,
     "pack": {"required": str, "preferred": str},
 }
+_LIMITS: dict[str, Any] = {"minReplicas": int, "maxReplicas": int}
 _PACK: dict[str, Any] = {"packConstraint": {"required": str, "preferred": str}}
 _POD_CLIQUE_SET: dict[str, Any] = {
     "metadata": METADATA,
@@ -28,6 +29,7 @@ _POD_CLIQUE_SET: dict[str, Any] = {
         "replicas": int,
         "template": {
             "priorityClassName": str,
+            "cliqueStartupType": str,
             "topologyConstraint": _CONSTRAINT,
             "resourceClaimTemplates": [{}],
             "resourceSharing": [{}],
@@ -38,7 +40,14 @@ _POD_CLIQUE_SET: dict[str, Any] = {
                     "annotations": WORDS,
                     "topologyConstraint": _CONSTRAINT,
                     "resourceSharing": [{}],
-                    "spec": {"replicas": int, "minAvailable": int, "podSpec": POD_SPEC},
+                    "spec": {
+                        "roleName": str,
+                        "replicas": int,
+                        "minAvailable": int,
+                        "startsAfter": [str],
+                        "autoScalingConfig": _LIMITS,
+                        "podSpec": POD_SPEC,
+                    },
                 }
             ],
             "podCliqueScalingGroups": [
@@ -48,6 +57,7 @@ _POD_CLIQUE_SET: dict[str, Any] = {
                     "cliqueNames": [str],
                     "replicas": int,
                     "minAvailable": int,
+                    "scaleConfig": _LIMITS,
                     "topologyConstraint": _CONSTRAINT,
                     "resourceSharing": [{}],
                 }

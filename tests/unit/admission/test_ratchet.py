@@ -111,7 +111,9 @@ VALUES: dict[str, tuple[Manifest, Manifest, bool]] = {
 @pytest.mark.parametrize(("old", "new", "allowed"), VALUES.values(), ids=VALUES)
 def test_a_fault_is_old_only_if_its_whole_value_is_unchanged(old: Manifest, new: Manifest, allowed: bool) -> None:
     verdict = validate(new, old, settings=koordinator(standalone=False))
-    assert [finding.action for finding in verdict.findings] == [Action.WARN if allowed else Action.DENY]
+    # The rule about the form of the name finds the long names, too.
+    findings = [finding for finding in verdict.findings if finding.rule != "grove/mnnvl-name"]
+    assert [finding.action for finding in findings] == [Action.WARN if allowed else Action.DENY]
     assert verdict.allowed is allowed
 
 

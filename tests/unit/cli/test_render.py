@@ -95,15 +95,17 @@ def test_the_names_of_gangs_have_an_epoch_that_is_not_known_yet(rollcall: Run) -
 
 
 def test_a_name_that_grove_will_shorten_is_shown_in_full(rollcall: Run) -> None:
-    name = "a-name-of-forty-five-characters-and-no-more-x"
-    ran = rollcall("render", "--scheduler", "volcano", "-", stdin=SET.replace("name: demo", f"name: {name}"))
+    # The longest that Grove accepts with these names of the clique and of the scaling group.
+    name = "a-name-of-forty-three-characters-no-more-xx"
+    long = SET.replace("name: demo", f"name: {name}").replace("leader", "x").replace("pool", "p")
+    ran = rollcall("render", "--scheduler", "volcano", "-", stdin=long)
     lines = [line for line in ran.out.splitlines() if line.startswith("#")]
     assert lines[:3] == [
         f"# PodGang {name}-0-<epoch>, volcano",
         "# not to be applied: Grove's operator chooses <epoch>, and <digest> depends on it",
         "# Grove shortens PodGang names of more than 63 characters; they are shown in full",
     ]
-    explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=SET.replace("name: demo", f"name: {name}"))
+    explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=long)
     assert "    Grove shortens PodGang names of more than 63 characters; they are shown in full\n" in explained.out
     explained = rollcall("explain", "--scheduler", "volcano", "-", stdin=SET)
     assert "Grove shortens" not in explained.out

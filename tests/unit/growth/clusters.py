@@ -31,7 +31,7 @@ def larger(facts: ClusterFacts, count: int) -> ClusterFacts:
     for part in fields(facts):
         known = getattr(facts, part.name)
         if isinstance(known, Mapping) and isinstance(next(iter(known), None), tuple):
-            more = {(space, f"{name}-{index}"): one for index in range(count) for (space, name), one in known.items()}
+            more = {(*above, f"{name}-{index}"): one for index in range(count) for (*above, name), one in known.items()}
             kept_in = _KEPT_IN.get(part.name, type(known))
             changed[part.name] = kept_in({**more, **known})
     return replace(facts, **changed)

@@ -85,6 +85,16 @@ async def test_a_job_that_is_not_opted_in_or_belongs_to_a_job_set_is_ignored() -
         assert names(cluster) == ["train"]
 
 
+async def test_a_job_that_opted_out_is_no_gang_and_its_pods_are_no_escapes() -> None:
+    out = job("report", scheduler="none")
+    cluster = opted_in_world((JOB_PATH, job()), (JOB_PATH, out), (PODS, job_pod(0, of="report")))
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["train"])
+        await until(lambda: found.idle)
+        assert sample(found, "rollcall_left_alone_total", why="noProfile") == 0
+        assert [event for event in cluster.events if "report" in str(event)] == []
+
+
 async def test_a_suspended_job_gets_objects_only_when_it_is_resumed() -> None:
     cluster = opted_in_world((JOB_PATH, job()))
     async with running(cluster) as found:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.telemetry.metrics import Exposition
 from webhook.validators.examples import pod_clique_set
+from webhook.validators.opted_in_examples import job, pod_template
 
 CHECKOUT = Path(__file__).parents[3]
 SETS = "/apis/grove.io/v1alpha1/podcliquesets"
@@ -99,6 +101,25 @@ def test_a_verdict_is_counted_by_its_scheduler(state: ServerState) -> None:
     assert counted(endpoint="validate", decision="denied", backend="other") == 1
     assert counted(endpoint="validate", decision="allowed", backend="none") == 1
     assert "no-such-scheduler" not in state.metrics.expose().decode()
+
+
+def test_a_new_workload_that_opts_out_is_counted_once(state: ServerState) -> None:
+    state.settings = replace(state.settings, opt_out=True)
+
+    def counted() -> float | None:
+        return state.metrics.registry.get_sample_value("rollcall_opted_out_workloads_total", {"kind": "Job"})
+
+    assert counted() == 0
+    kind = {"group": "batch", "version": "v1", "kind": "Job"}
+    out, gang = (
+        job(scheduler="none"),
+        job(scheduler="none", template=pod_template({"schedulerName": "koord-scheduler"})),
+    )
+    ask(state, review(out, kind=kind), "/mutate")
+    assert ask(state, review(out, kind=kind))["allowed"]
+    ask(state, review(out, kind=kind, oldObject=out, operation="UPDATE"))
+    assert not ask(state, review(gang, kind=kind))["allowed"]
+    assert counted() == 1
 
 
 def test_the_size_of_a_patch_is_measured_as_json(state: ServerState) -> None:

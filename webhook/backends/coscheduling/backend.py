@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.coscheduling import gangs, pods
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
-from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP
+from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP, POD_GROUPS
 from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.model.capabilities import CapabilityTable
@@ -14,11 +16,15 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import Judged
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)
+
+# The fields that are read of PodGroups stored by other authors, with the type of each field.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {POD_GROUPS[:2]: {"spec": {"minMember": int}}}
 
 
 class CoschedulingBackend(Backend[CoschedulingSettings]):
@@ -33,6 +39,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     rules = RULES
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
+    shapes = SHAPES
     # No gate: no pod is bound while a pod of the gang has a gate (seen with v0.34.7) or while the PodGroup is missing.
     # Twenty gangs whose PodGroup came late all started within two seconds.
 
@@ -49,6 +56,15 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
+
+    @property
+    def judged_kinds(self) -> tuple[Judged, ...]:
+        # Its one rule about PodGroups counts the pods in the same files.
+        return ()
+
+    @property
+    def judged_in_files(self) -> tuple[Judged, ...]:
+        return super().judged_kinds
 
     @property
     def capabilities(self) -> CapabilityTable:

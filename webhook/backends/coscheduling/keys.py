@@ -5,12 +5,15 @@ Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go, ma
 
 from webhook.model.keys import Api
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
+from webhook.model.stored_object import Judged
 
 # The schedulerName that the project's Helm chart gives its scheduler.
 NAME = "scheduler-plugins-scheduler"
 
 # Not Koordinator's kind with the same name: that kind is in the group that scheduler-plugins no longer uses.
 POD_GROUP = Api("scheduling.x-k8s.io", "v1alpha1", "PodGroup")
+
+POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
 
 # On a pod: the PodGroup in its namespace that the pod belongs to.
 LABEL_POD_GROUP = "scheduling.x-k8s.io/pod-group"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from webhook.backends import families
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
+from webhook.backends.coscheduling.keys import POD_GROUPS
 from webhook.backends.coscheduling.settings import RuleContext
 from webhook.model.capabilities import Capability
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -72,4 +73,17 @@ claimed_pods = families.claimed_pods(
     "coscheduling/claimed-pods",
     source="kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.",
     labels={"scheduling.x-k8s.io/pod-group": "training"},
+)
+
+
+group_pods = families.group_pods(
+    "coscheduling/group-pods",
+    """Coscheduling holds the pods of a PodGroup until as many as its minMember are there. With fewer they wait for
+    ever. The rule counts the pods in the same files: pods, and the templates of their controllers.
+
+    Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go (`PreFilter`), v0.34.7.
+    """,
+    system="scheduler-plugins",
+    kind=POD_GROUPS,
+    version="v1alpha1",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from webhook.backends import families
 from webhook.backends.kai.keys import POD_GROUPS
 from webhook.backends.kai.rules.examples import pod_group, subgroup
 from webhook.backends.kai.settings import RuleContext
@@ -15,7 +16,7 @@ from webhook.backends.kai.subgroups import SubGroup, Tree
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.naming import LABEL_VALUE_LIMIT
-from webhook.model.reading import mapping, text
+from webhook.model.reading import integer, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, Rule, rule
 
@@ -266,3 +267,18 @@ def _raised(found: StoredObject, old: StoredObject) -> list[tuple[SubGroup, int,
         for name, now in tree.minimums.items()
         if now > before.get(name, 0)
     ]
+
+
+group_pods = families.group_pods(
+    "kai/group-pods",
+    """kai-scheduler tries a PodGroup only when it has as many pods as its minMember. The rule counts the pods in the
+    same files: pods, and the templates of their controllers. With subgroups minMember has no meaning.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info.
+    """,
+    system="KAI",
+    kind=POD_GROUPS,
+    version="v2alpha2",
+    minimum=lambda found: None if found.spec.get("subGroups") else integer(found.spec.get("minMember")),
+    queue="team-a",
+)

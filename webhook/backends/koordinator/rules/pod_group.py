@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from webhook.backends import families
 from webhook.backends.koordinator.gang_settings import is_set, match_policy
 from webhook.backends.koordinator.go_values import int32, nanoseconds
 from webhook.backends.koordinator.keys import (
@@ -286,3 +287,17 @@ def _choice(words: tuple[str, ...]) -> str:
 def _cut(word: str) -> str:
     # The permitted values are known and short.
     return word if len(word) <= max(map(len, MATCH_POLICIES)) else "something else"
+
+
+group_pods = families.group_pods(
+    "koordinator/group-pods",
+    """koord-scheduler holds the pods of a PodGroup until as many as its minMember are there. The rule counts the pods
+    in the same files: pods, and the templates of their controllers.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core (`PreEnqueue`: children below the
+    minimum), v1.8.0.
+    """,
+    system="Koordinator",
+    kind=POD_GROUPS,
+    version="v1alpha1",
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from webhook.backends import families
 from webhook.backends.volcano.keys import (
     ANNOTATIONS_OTHER_QUEUE,
     DEFAULT_QUEUE,
@@ -227,3 +228,16 @@ def group_sum(found: StoredObject, _: RuleContext) -> Results:
             remedy=f"set it to {total}",
             instead=(total,),
         )
+
+
+group_pods = families.group_pods(
+    "volcano/group-pods",
+    """Volcano holds a PodGroup that has fewer pods than its minMember. The rule counts the pods in the same files:
+    pods, and the templates of their controllers.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/gang (valid pods), v1.15.1.
+    """,
+    system="Volcano",
+    kind=POD_GROUPS,
+    version="v1beta1",
+)

@@ -1,0 +1,156 @@
+"""The order in which the cliques of a PodCliqueSet start: rules that repeat what Grove's own webhook refuses, because a
+file on the command line has no such check.
+
+Source of all: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (2026-08).
+"""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+from heapq import nsmallest
+from typing import Any
+
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.reading import Manifest, sequence, text
+from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Context, Example, Results, rule
+
+_TYPE = SPEC / "template" / "cliqueStartupType"
+_EXPLICIT = "CliqueStartupTypeExplicit"
+_TYPES = ("CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", _EXPLICIT)
+# How many names a message repeats.
+_NAMED = 4
+
+
+def _after(name: str, *others: str) -> Manifest:
+    found = clique(name)
+    found["spec"]["startsAfter"] = list(others)
+    return found
+
+
+def _explicit(*cliques: Manifest) -> Manifest:
+    return pod_clique_set(*cliques, cliqueStartupType=_EXPLICIT)
+
+
+@rule(
+    "grove/startup-type",
+    passes=Example(pod_clique_set(cliqueStartupType="CliqueStartupTypeInOrder")),
+    fails=Example(pod_clique_set(cliqueStartupType="InOrder")),
+)
+def startup_type(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """Grove knows three types of startup order. A set with another value is never created.
+
+    Source: the CRD of grove.io/v1alpha1 (enum of `cliqueStartupType`); Grove's own validation.
+    """
+    named = text(workload.template.get("cliqueStartupType"))
+    if named is not None and named not in _TYPES:
+        yield Finding(
+            at=_TYPE,
+            found=named,
+            why="Grove has no such startup type and refuses the set",
+            remedy=f"set one of {', '.join(_TYPES)}",
+            instead=tuple(known for known in _TYPES if known.lower().endswith(named.lower())),
+        )
+
+
+@rule(
+    "grove/starts-after",
+    passes=Example(_explicit(clique("leader"), _after("worker", "leader"))),
+    fails=Example(_explicit(clique("leader"), _after("worker", "nosuch"))),
+)
+def starts_after(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """Grove refuses a clique that starts after itself, after a clique that does not exist, or twice after the same
+    clique.
+
+    Source: Grove's own validation of `startsAfter`, which it reads only with CliqueStartupTypeExplicit.
+    """
+    if not _is_explicit(workload):
+        return
+    known = {member.name for member in workload.cliques}
+    offered = ", ".join(nsmallest(_NAMED, known))
+    for member in workload.cliques:
+        seen: set[str] = set()
+        for index, name in enumerate(_named(member)):
+            why = _wrong(name, member, known, seen)
+            if why is not None:
+                at = _place(member) / Item(index, name or None)
+                yield Finding(at=at, found=name, why=why, remedy=f"name other cliques: {offered}")
+            seen.add(name)
+
+
+def _wrong(name: str, member: Clique, known: set[str], seen: set[str]) -> str | None:
+    if name == member.name:
+        return "a clique cannot start after itself, and Grove refuses the set"
+    if name in seen:
+        return "the clique is named twice, and Grove refuses the set"
+    return None if name in known else "no clique of the set has that name, and Grove refuses the set"
+
+
+@rule(
+    "grove/starts-after-cycle",
+    passes=Example(_explicit(clique("a"), _after("b", "a"), _after("c", "a", "b"))),
+    fails=Example(_explicit(_after("a", "b"), _after("b", "a"))),
+)
+def starts_after_cycle(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """Cliques that start after one another in a cycle never start.
+
+    Source: Grove's own validation of `startsAfter` (`cliques`: dependency cycle).
+    """
+    if not _is_explicit(workload):
+        return
+    members = {member.name: member for member in workload.cliques}
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for name, member in members.items():
+        order.add(name, *(other for other in _named(member) if other in members and other != name))
+    try:
+        order.prepare()
+    except CycleError as error:
+        # Grove's order: each name starts after the next.
+        around: list[str] = error.args[1][::-1]
+        first = members[min(around)]
+        shown_names = " after ".join(around[:_NAMED]) + (" after ..." if len(around) > _NAMED else "")
+        yield Finding(
+            at=_place(first),
+            found=first.name,
+            why=f"these cliques would start after one another in a cycle ({shown(shown_names)}), and Grove refuses "
+            "the set",
+            remedy="remove one of these names from startsAfter",
+        )
+
+
+@rule(
+    "grove/starts-after-unread",
+    default=Action.WARN,
+    passes=Example(_explicit(clique("leader"), _after("worker", "leader"))),
+    fails=Example(pod_clique_set(clique("leader"), _after("worker", "leader"))),
+)
+def starts_after_unread(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """Grove reads `startsAfter` only with CliqueStartupTypeExplicit. Without it the cliques start in any order, or in
+    the order of the list.
+
+    Source: Grove's own validation and operator/internal/controller (startup dependencies of a PodClique).
+    """
+    if _is_explicit(workload):
+        return
+    for member in workload.cliques:
+        if named := _named(member):
+            yield Finding(
+                at=_place(member),
+                found=named[0],
+                why="Grove ignores startsAfter in a set of another startup type",
+                remedy=f"set {_TYPE} to {_EXPLICIT}, or remove startsAfter",
+            )
+
+
+def _is_explicit(workload: PodCliqueSet) -> bool:
+    return text(workload.template.get("cliqueStartupType")) == _EXPLICIT
+
+
+def _named(member: Clique) -> list[str]:
+    return [text(name) or "" for name in sequence(member.spec.get("startsAfter"))]
+
+
+def _place(member: Clique) -> FieldPath:
+    return member.path / "spec" / "startsAfter"
