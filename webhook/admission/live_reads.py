@@ -89,6 +89,9 @@ def _of_opted_in(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
     workload = VIEWS[request.kind[::2]](raw, request.namespace)
     if isinstance(workload, TrainJob):
         runtime = _lacking(facts, workload.runtime, doubted)
+        if workload.scheduler is not None:
+            # Whether the JobSet and its pods are opted in too.
+            runtime += _lacking(facts, Needed("namespaces", workload.namespace), doubted)
     else:
         made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
         runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)

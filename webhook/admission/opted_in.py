@@ -23,6 +23,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
+from webhook.model.workloads.gang import starts_alone
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
@@ -30,8 +31,10 @@ from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_opted_in
-from webhook.validators.selection import Choice, namespace_choice
+from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
 
+# As in `webhook.model.claims`.
+_WORKLOAD_API = "the Workload API"
 # The same text for every such workload, so that it is reported once.
 NOT_OPTED_IN = (
     f"not opted in: neither it nor its namespace has the label {SCHEDULER_LABEL}, so it and its pods stay "
@@ -56,8 +59,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     ) -> Choice | None:
         """Return the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
         available = settings.available
-        if settings.forced is not None:
-            return Choice(settings.forced, LABELS / SCHEDULER_LABEL, available)
+        if (forced := settings.forced_choice) is not None:
+            return forced
         if workload.scheduler is not None:
             return Choice(workload.scheduler, LABELS / SCHEDULER_LABEL, available)
         if old is not None:
@@ -67,7 +70,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
             recorded = known.record.scheduler
             return None if recorded is None else Choice(recorded, METADATA / "ownerReferences", available)
         named = namespace_choice(facts, workload.namespace)
-        return None if named is None else Choice(named, METADATA / "namespace", available)
+        return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
 
     def without_choice(self, workload: OptedInWorkload, settings: Settings) -> Verdict:
         """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. A workload
@@ -221,10 +224,12 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, "choose the scheduler that reads it, or remove it")
+    if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
+        return SUPPORTED
     if not (backend.groups_opted_in or backend.makes_opted_in_gangs):
         why = f"neither {profile.name} nor Rollcall makes gangs of pods that are not Grove's: they start one by one"
         return unsupported(why, "choose another scheduler")
-    if workload.native_path is not None and "the Workload API" not in backend.reads_claims_of:
+    if workload.native_path is not None:
         why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"
         return unsupported(why, "remove it, or choose another scheduler")
     return SUPPORTED

@@ -222,7 +222,8 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     scheduler = settings.forced or workload.record.scheduler
     if scheduler is None and settings.standalone:
         # A file shows the workload before its creation.
-        scheduler = namespace_choice(facts, pod.namespace)
+        named = namespace_choice(facts, pod.namespace)
+        scheduler = None if named is None else named.scheduler
     if scheduler is None:
         return f"pod left as it is: its {place.workload} records no scheduler"
     profile = settings.profiles.get(scheduler)

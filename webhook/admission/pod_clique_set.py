@@ -11,10 +11,8 @@ from webhook.model.admission_request import Operation, Request, Verdict
 from webhook.model.bounds import values_in
 from webhook.model.capabilities import capabilities_used
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest, mapping
-from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.mutators.record import record_scheduler
 from webhook.validators.registry import Context, Outcome, Proceed, go_on, run
@@ -47,8 +45,8 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         """Return the scheduler that a set is judged for. Return None for a set that predates Rollcall: its pods are
         left as they are.
         """
-        if settings.forced is not None:
-            return Choice(settings.forced, LABELS / SCHEDULER_LABEL, settings.available)
+        if (forced := settings.forced_choice) is not None:
+            return forced
         labelled = label_choice(workload.labels)
         if old is not None and labelled is None:
             labelled = label_choice(old.labels)

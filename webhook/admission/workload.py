@@ -43,12 +43,14 @@ class WorkloadAdmission(ABC, Generic[W]):
             return self.without_choice(workload, settings)
         outcome = self.judge(workload, old, choice, facts, settings)
         findings = outcome.findings
+        if old is not None:
+            findings = [finding for finding in findings if finding.action is Action.DENY or not finding.once]
         if old is not None and any(finding.action is Action.DENY for finding in findings):
             # An update is not blamed for old faults. Faults of the change itself (`forbidden`) stay denials.
             findings = softened(findings, self.faults_of(old, facts, settings))
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
-        verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
+        verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.by)
         # Name other schedulers only for a new workload: the record of a stored one cannot simply change.
         return verdict if allowed or old is not None else self.compared(verdict, workload, choice, facts, settings)
 

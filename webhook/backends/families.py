@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
+from webhook.model.claims import claims_on
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC
-from webhook.model.findings import Finding, Unjudged
+from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Needed
 from webhook.model.known_objects import PriorityClass
+from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.gang import starts_alone
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators import membership
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
@@ -114,6 +118,39 @@ def multi_node_nvlink(
         passes=Example(pod_clique_set(opted_out, annotations=asking), facts=facts, config=config or {}),
         fails=Example(pod_clique_set(on_gpus, annotations=asking), facts=facts, config=config or {}),
     )
+
+
+def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+    id: str,
+    documentation: str,
+    *,
+    alone: Callable[[Any], bool],
+    why: str,
+    remedy: str,
+    passes: Example,
+    fails: Example,
+) -> Rule:
+    """The rule of a scheduler for which no gangs of opted-in workloads are made, if `alone` says so of its settings."""
+
+    def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
+        whole = with_pods(workload, context.facts)
+        if not alone(context.settings) or whole is None or starts_alone(whole):
+            return
+        # Who made or claimed a gang is a matter of the rules about claims.
+        if whole.native_path is None and not any(any(claims_on(template)) for template in whole.templates):
+            choice = context.choice
+            yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
+
+    declare = rule(
+        id,
+        subject=Subject.OPTED_IN,
+        capability=Capability.GANG,
+        default=Action.WARN,
+        passes=passes,
+        fails=fails,
+        documentation=documentation,
+    )
+    return declare(check)
 
 
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:

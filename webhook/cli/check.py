@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from webhook.cli.inputs import read_inputs
 from webhook.cli.options import (
     Configuration,
     Facts,
@@ -21,7 +21,6 @@ from webhook.cli.options import (
     Scheduler,
     console,
     facts_of,
-    inputs_of,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
@@ -30,7 +29,6 @@ from webhook.model.findings import Action, Finding, shown
 from webhook.offline.judgement import judge
 from webhook.offline.report import Place, Report
 from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_standard_input
 
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
 
@@ -60,7 +58,7 @@ def check(
     - `rollcall check --config rollcall.yaml --strict -o json set.yaml`
     """
     settings, known = settings_of(config, scheduler), facts_of(facts)
-    documents, unreadable = _read(paths)
+    documents, unreadable = read_inputs(paths)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     known = one_world(known, documents)
     report = Report()
@@ -81,28 +79,6 @@ def check(
     raise typer.Exit(CLEAN if report.clean(strict=strict) else REFUSED)
 
 
-def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
-    """Return every document that can be read, and an error for each file that cannot."""
-    documents: list[Document] = []
-    unreadable: list[InputError] = []
-    for name in names:
-        try:
-            inputs = list(inputs_of([name]))
-        except InputError as error:
-            unreadable.append(error)
-            continue
-        for path in inputs:
-            try:
-                documents += _documents(path)
-            except InputError as error:
-                unreadable.append(error)
-    return documents, unreadable
-
-
-def _documents(path: str | Path) -> list[Document]:
-    return read_file(path) if isinstance(path, Path) else read_standard_input()
-
-
 def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
     for finding, place in sorted(report.findings, key=lambda entry: (entry[1].file, entry[1].line, -entry[0].action)):
         _print_finding(finding, place, out)
@@ -112,7 +88,7 @@ def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
                 f"{printable(str(place))}: ", ("not judged", "cyan"), f" {missing.rule}: {missing.needs} unknown"
             )
         )
-        _print_fields(out, [("field", str(missing.at))])
+        _print_fields(out, [("field", str(missing.at)), *([("do", missing.remedy)] if missing.remedy else [])])
     for place in report.movable:
         said = place.judgement.verdict.alternatives
         out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {_name(place)}: {said}"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,6 +12,7 @@ from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
+from webhook.cli.inputs import documents_of
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
@@ -23,22 +23,17 @@ from webhook.cli.options import (
     Scheduler,
     console,
     facts_of,
-    inputs_of,
-    judging_files,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.cli.svg import drawing
-from webhook.config.file import choosing_settings
-from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
-from webhook.model.grove_generation import GroveGeneration
 from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_standard_input
+from webhook.sources.manifests import Document
 
-_ASSUMED = "no --config: default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it"
+_ASSUMED = "no --config: every scheduler is shown with its defaults, default-scheduler without gangScheduling"
 _CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Answer.UNKNOWN: NOT_EVALUATED}
 
 
@@ -92,9 +87,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
     For each PodCliqueSet it prints what the set asks for, each scheduler's answer, the edits, and the gangs as a tree.
     For each TrainJob, JobSet, LeaderWorkerSet and Job it prints the same without edits. `-o mermaid` prints the tree as
-    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered, and kube-scheduler
-    with gangs enabled. PodGroups, CompositePodGroups, Workloads and pods of all files are read together: each of their
-    trees is shown with the minimum and the actual number at every level, and why it can never start.
+    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered with its defaults, so
+    default-scheduler makes no gangs. PodGroups, CompositePodGroups, Workloads and pods of all files are read together:
+    each of their trees is shown with the minimum and the actual number at every level, and why it can never start.
 
     The PodGangs of a PodCliqueSet are named as by Grove v0.1.0-alpha.12 and later, with `<epoch>` for the number that
     Grove will choose, or by `--grove legacy` as by the releases before.
@@ -120,12 +115,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None or kubeconfig is not None or context is not None:
         raise typer.BadParameter("--namespace, --kubeconfig and --context are for KIND/NAME, not for manifests")
-    settings, known = _settings(config, scheduler, grove), facts_of(facts)
-    documents = [
-        document
-        for path in inputs_of(paths)
-        for document in (read_file(path) if isinstance(path, Path) else read_standard_input())
-    ]
+    settings, known = settings_of(config, scheduler, grove), facts_of(facts)
+    documents = documents_of(paths)
     known = one_world(known, documents)
     found: list[Found] = []
     for document in documents:
@@ -162,12 +153,6 @@ def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed:
             print_tree(tree, out)
         for note in assumed if found else []:
             out.print(note, style="dim")
-
-
-def _settings(config: Path | None, scheduler: str | None, grove: GroveGeneration | None) -> Settings:
-    if config is not None:
-        return settings_of(config, scheduler, grove)
-    return judging_files(choosing_settings(), scheduler, grove)
 
 
 def _json(found: list[Found], trees: list[FoundTree], assumed: list[str]) -> dict[str, Any]:

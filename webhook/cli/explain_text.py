@@ -108,7 +108,7 @@ def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
     told = {missing for honour in opinion.honours for missing in honour.unjudged}
     for missing in opinion.unjudged:
         if missing not in told:
-            say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.needs} unknown")
+            say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.lacking}")
     if view.edit is not None:
         _edit(view.edit, out)
     elif edited and opinion.answer is Answer.REFUSED:
@@ -125,6 +125,8 @@ def _honour(honour: Honour, out: Console) -> None:
         out.print(lead + Text("not judged", style))
         for missing in honour.unjudged:
             say(out, 3, f"at   {missing.at}: {missing.needs} unknown")
+            if missing.remedy:
+                say(out, 3, f"do   {missing.remedy}")
         return
     out.print(lead + Text(word, style))
     if not honour.findings and support is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from webhook import admission
-from webhook.cli.options import Configuration, Facts, Grove, Inputs, Scheduler, facts_of, inputs_of, settings_of
+from webhook.cli.inputs import documents_of
+from webhook.cli.options import Configuration, Facts, Grove, Inputs, Scheduler, facts_of, settings_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, printable, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
@@ -28,11 +28,12 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.judgement import judge, kind_of, profile_of
+from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
 from webhook.offline.translation import gang_objects, shown_record, translated
 from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_standard_input
-from webhook.validators.opted_in_agreement import runtime
+from webhook.sources.manifests import Document
+from webhook.validators.opted_in_agreement import runtime, train_job_alone
 
 
 class Syntax(StrEnum):
@@ -102,11 +103,7 @@ def render(
     - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
     """
     settings, known = settings_of(config, scheduler, grove), facts_of(facts)
-    documents = [
-        document
-        for path in inputs_of(paths)
-        for document in (read_file(path) if isinstance(path, Path) else read_standard_input())
-    ]
+    documents = documents_of(paths)
     known = one_world(known, documents)
     found: list[Rendered] = []
     code = CLEAN
@@ -165,6 +162,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
             for desired in settings.profiles[name].backend.topology_objects(binding):
                 yield Rendered(f"ClusterTopologyBinding {binding.name}, {name}", desired)
     elif (group, kind) == ("", "Pod"):
+        name_scheduler_in_member(manifest, settings.forced)
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
     elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
@@ -189,6 +187,9 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
+    yield from verdict.notes
+    # What is printed is made only if that is the case.
+    yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
     named_later = _given_a_name(item.manifest)
     workload = _view(item)
     found = list(translated(workload, settings.profiles[verdict.scheduler], facts, settings))

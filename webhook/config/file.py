@@ -123,19 +123,18 @@ def choosing_settings() -> Settings:
     return settings_from({"apiVersion": API_VERSION, "kind": KIND, "scheduler": scheduler}, "built in")
 
 
-def force_scheduler(settings: Settings, scheduler: str) -> Settings:
-    """Return the settings that judge everything as if `scheduler` were chosen. A backend that is not enabled is added
-    with its defaults. Raises `ConfigurationError` if there is no such backend.
+def force_scheduler(
+    settings: Settings, scheduler: str, option: str = "--scheduler", source: str = "command line"
+) -> Settings:
+    """Return the settings that judge everything as if `scheduler` were chosen, by this option of that source.
+
+    Raises `ConfigurationError` if no profile has that name: the webhook with these settings would refuse it too.
     """
-    profiles = dict(settings.profiles)
-    if scheduler not in profiles:
-        backends = installed_backends()
-        if scheduler not in backends:
-            problem = Problem("--scheduler", scheduler, "is not a scheduler with a backend", tuple(backends))
-            raise ConfigurationError("command line", [problem])
-        backend = backends[scheduler]
-        profiles[scheduler] = Profile(backend(backend.settings_model()), Enforcement(), Enforcement())
-    return replace(settings, profiles=profiles, forced=scheduler)
+    if scheduler not in settings.profiles:
+        installed = scheduler in installed_backends()
+        why = "no profile of the configuration has that name" if installed else "is not a scheduler with a backend"
+        raise ConfigurationError(source, [Problem(option, scheduler, why, tuple(settings.profiles))])
+    return replace(settings, forced=scheduler, forced_by=option)
 
 
 def _profiles(

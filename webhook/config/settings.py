@@ -14,13 +14,14 @@ from typing import Any
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import SPEC
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
-from webhook.validators.selection import namespace_choice
+from webhook.validators.selection import Choice, Chosen, namespace_choice
 
 # A namespace label: the strictest action of a rule there, one of deny, warn, audit, off.
 ENFORCEMENT_LABEL = "rollcall.dev/enforcement"
@@ -230,7 +231,8 @@ class Tracing:
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
     scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were
-    chosen. `proceed` is called between rules, and raises to end a judgement whose caller no longer waits.
+    chosen, and `forced_by` is how the caller asked for that. `proceed` is called between rules, and raises to end a
+    judgement whose caller no longer waits.
     """
 
     profiles: Mapping[str, Profile]
@@ -247,6 +249,7 @@ class Settings:
     # The generation of Grove that is shown where no cluster is known; None: the newest.
     grove: GroveGeneration | None = None
     forced: str | None = None
+    forced_by: str = ""
     available: tuple[str, ...] = ()
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
@@ -270,11 +273,17 @@ class Settings:
         shapes = (profile.backend.shapes.get(kind) for profile in self.judging.get(kind, ()))
         return next((found for found in shapes if found is not None), {})
 
-    def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> str | None:
+    @property
+    def forced_choice(self) -> Choice | None:
+        """Return the choice of the caller, whatever the objects say; None if the objects choose."""
+        return None if self.forced is None else Choice(self.forced, SPEC, self.available, self.forced_by, forced=True)
+
+    def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> Chosen | None:
         """Return the scheduler that a namespace chooses: by its label, else by the configuration."""
         said = namespace_choice(facts, namespace)
         if said is None and namespace in self.namespaces:
-            return self.namespaces[namespace].scheduler
+            configured = self.namespaces[namespace].scheduler
+            return None if configured is None else Chosen(configured, f"namespaces.{namespace} of the configuration")
         return said
 
     @property

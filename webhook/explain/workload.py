@@ -7,7 +7,7 @@ after these rules have judged it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from webhook.admission import decision
@@ -42,6 +42,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.judgement import requests_in
+from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.translation import disruption_modes
 from webhook.validators.selection import Choice
@@ -84,8 +85,6 @@ class Explanation:
     uses: Uses | None = None
     views: tuple[View, ...] = ()
     tree: Node | None = None
-    # The caller named the scheduler, independent of the workload.
-    forced: bool = False
     kind: str = "PodCliqueSet"
     # Advice that does not come from a rule.
     notes: tuple[str, ...] = ()
@@ -101,9 +100,7 @@ class Explanation:
     @property
     def chosen_by(self) -> str:
         """What chose the scheduler, in words."""
-        if self.forced:
-            return "as asked for"
-        return "by default" if self.choice.path == SPEC else f"by {self.choice.path}"
+        return f"by {self.choice.by}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
@@ -137,10 +134,13 @@ class Explained:
 def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
     """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest):
+        found = None
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
-            yield Explained(at, explain(request, facts, settings))
-        elif request.kind[::2] in VIEWS and (found := explain_opted_in(request, facts, settings)) is not None:
-            yield Explained(at, found)
+            found = explain(request, facts, settings)
+        elif request.kind[::2] in VIEWS:
+            found = explain_opted_in(request, facts, settings)
+        if found is not None:
+            yield Explained(at, replace(found, notes=(*overridden(request, facts, settings), *found.notes)))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
@@ -158,8 +158,8 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
     views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
     tree = gang_tree(workload, generation_of(facts, settings.grove))
     uses = capabilities_used(workload)
-    forced, notes = settings.forced is not None, (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
-    return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, forced, notes=notes)
+    notes = (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
+    return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, notes=notes)
 
 
 def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
@@ -202,7 +202,6 @@ def _explain_opted_in(
         {Capability.GANG: [Use(place, None)]},
         tuple(views),
         tree,
-        settings.forced is not None,
         workload.kind,
         (NOT_OPTED_IN,) if found is None else (),
     )

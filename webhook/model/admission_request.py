@@ -53,6 +53,8 @@ class Verdict:
     patch: tuple[Operation, ...] = ()
     # Advice that comes from no rule: why a pod was left unchanged.
     notes: tuple[str, ...] = ()
+    # What chose the scheduler of a workload, in words.
+    chosen_by: str = ""
     # The other enabled schedulers that would run a refused workload as it is written.
     could_run: tuple[str, ...] = ()
 

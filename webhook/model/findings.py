@@ -65,6 +65,8 @@ class Finding:
     at_most: Action = Action.DENY
     # The weakest action, no matter what action the rule has: set if a namespace asks for more.
     at_least: Action = Action.OFF
+    # A warning is given only at creation: it is about the chosen scheduler, which an update does not change.
+    once: bool = False
     # Values that would be valid at that place, best first, if the rule knows any.
     instead: tuple[Any, ...] = ()
 
@@ -96,14 +98,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The result of a rule that applies but lacks the facts that it needs (`needs`, in words)."""
+    """The result of a rule that applies but lacks the facts that it needs (`needs`, in words). `remedy` says how to
+    supply them.
+    """
 
     at: FieldPath
     needs: str
     rule: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.rule} at {self.at}: not judged: {self.needs} unknown"
+        return f"{self.rule} at {self.at}: not judged: {self.lacking}"
+
+    @property
+    def lacking(self) -> str:
+        """What is missing and how to supply it."""
+        return f"{self.needs} unknown" + (f"; {self.remedy}" if self.remedy else "")
 
 
 def shown(value: object) -> str:

@@ -19,10 +19,12 @@ from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
+from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.translation import gang_objects, shown_record
 
 _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
@@ -100,10 +102,20 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
     if request.kind.kind == "PodGang":
         verdict = _podgang(request, facts, settings)
     else:
-        mutated = admission.mutate(request, facts, settings)
-        judged = admission.validate(request, facts, settings)
-        verdict = replace(judged, patch=mutated.patch, notes=(*mutated.notes, *judged.notes))
+        verdict = _admitted(request, facts, settings)
     return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
+
+
+def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    # Before mutation: the record would hide what chose the scheduler, and what `settings.forced` overrides.
+    notes = overridden(request, facts, settings)
+    if notes and request.kind[::2] == POD:
+        name_scheduler_in_member(request.object or {}, settings.forced)
+    new = request.operation == "CREATE" and request.kind[::2] in decision.WORKLOADS
+    judged = admission.validate(request, facts, settings) if new else None
+    mutated = admission.mutate(request, facts, settings)
+    judged = judged or admission.validate(request, facts, settings)
+    return replace(judged, patch=mutated.patch, notes=(*notes, *mutated.notes, *judged.notes))
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

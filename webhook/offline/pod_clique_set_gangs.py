@@ -22,6 +22,7 @@ from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import prepare_pod
+from webhook.offline.overridden import name_scheduler
 
 
 class ExpectedGang(NamedTuple):
@@ -68,7 +69,9 @@ def pods_of_set(workload: PodCliqueSet) -> int:
 
 def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
     """Return the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
-    pod = Pod(deepcopy(gang.pod))
+    raw = deepcopy(gang.pod)
+    name_scheduler(raw, profile.name)
+    pod = Pod(raw)
     member = profile.member(
         pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
     )

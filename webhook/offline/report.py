@@ -107,4 +107,9 @@ def finding_as_json(found: Finding) -> dict[str, Any]:
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
     """Return what could not be judged, as plain JSON values."""
-    return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs}
+    return {
+        "rule": missing.rule,
+        "field": str(missing.at),
+        "needs": missing.needs,
+        "remedy": missing.remedy,
+    }

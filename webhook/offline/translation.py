@@ -14,6 +14,7 @@ from webhook.admission.pod import mutate_pod
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model import grove
+from webhook.model.capabilities import Capability
 from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
@@ -30,7 +31,7 @@ from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
 from webhook.model.workloads.facts import PROJECTIONS, known_workload
-from webhook.model.workloads.gang import gangs_of, group_gang, no_gang
+from webhook.model.workloads.gang import gangs_of, group_gang, no_gang, starts_alone
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
@@ -39,6 +40,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.opted_in_pods import REVISION, expected_pods
+from webhook.offline.overridden import name_scheduler
 from webhook.offline.placeholders import DIGEST, STAND_INS, hidden, stand_ins
 from webhook.offline.pod_clique_set_gangs import ExpectedGang, pod_gangs_of, prepared
 
@@ -48,6 +50,9 @@ _PARTS = {projection.resource.api.kind: projection.part for projection in PROJEC
 
 # The replicas of a set are alike, and there may be ten thousand.
 FIRST_GANGS = 64
+
+
+_ONE_BY_ONE = "no gangs for {}: its pods start one by one"
 
 
 class Translated(NamedTuple):
@@ -150,9 +155,11 @@ def _of_set(
 
 def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
     comment = f"PodGang {gang.podgang.name}, {profile.name}"
+    support = profile.backend.capabilities.get(Capability.GANG)
+    notes = () if support is None or support.supported else (_ONE_BY_ONE.format(profile.name),)
     for manifest in gang_objects(gang.podgang, record_of(workload, profile.name), profile, facts):
         yield Translated((comment,), manifest)
-    yield Translated((f"{comment}: one of its pods",), prepared(gang, workload, profile, facts))
+    yield Translated((f"{comment}: one of its pods", *notes), prepared(gang, workload, profile, facts))
 
 
 def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
@@ -178,6 +185,7 @@ def _of_opted_in(
             for manifest in gang_objects(gang, record, profile, facts):
                 yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
     for expected in expected_pods(made):
+        name_scheduler(expected.pod, settings.forced)
         pod = Pod(expected.pod)
         verdict = mutate_pod(pod, facts, settings)
         own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
@@ -228,7 +236,7 @@ def _notes(
             yield f"Rollcall makes no gang for it: {barred.why}"
     elif backend.groups_opted_in:
         yield f"{profile.name} makes the gang itself: Rollcall writes no objects"
-    elif not backend.makes_opted_in_gangs:
-        yield f"no gangs for {profile.name}: its pods start one by one"
+    elif not (backend.makes_opted_in_gangs or starts_alone(made)):
+        yield _ONE_BY_ONE.format(profile.name)
     elif barred is not None:
         yield f"Rollcall makes no gang for it: {barred.why}"

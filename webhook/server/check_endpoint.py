@@ -33,7 +33,7 @@ from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.sources.facts import one_world
 from webhook.sources.limits import SERVER
-from webhook.sources.manifests import Document, read_text
+from webhook.sources.manifests import NO_MANIFEST, Document, read_text
 
 # Enough for the manifests of a release. rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -139,10 +139,12 @@ class ManifestEndpoint:
     def _work(self, work: Work, body: bytes, scheduler: str | None, turn: Turn) -> tuple[int, bytes]:
         settings = self._state.settings
         if scheduler is not None:
-            settings = force_scheduler(settings, scheduler)
+            settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
         # Without a cluster the facts never change.
         facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
+        if not documents:
+            raise InputError(SOURCE, NO_MANIFEST)
         # The generation of Grove decides the names of PodGangs and tells nothing about objects.
         grove = generation_of(self._state.facts, settings.grove)
         # A manifest has no workload that could be read, even if the server has a cluster.

@@ -28,6 +28,11 @@ SUFFIXES = (".yaml", ".yml", ".json")
 MAX_FILE_BYTES = 256 << 20
 _PART_BYTES = 1 << 20
 
+# The name of standard input in messages.
+STDIN = "<stdin>"
+# Why an input is refused that was to have a manifest.
+NO_MANIFEST = "has no manifest: it is empty or has only comments; the command that wrote it has probably failed"
+
 _BYTE_ORDER_MARK = "\ufeff"
 # Windows shells write this when the output of a command goes to a file.
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -78,7 +83,7 @@ def read_file(path: Path) -> list[Document]:
 
 def read_standard_input() -> list[Document]:
     """Return the manifests on standard input. Raises `InputError`."""
-    return read_text(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
+    return read_text(_bounded(sys.stdin.buffer, STDIN), STDIN)
 
 
 def _bounded(file: BinaryIO, name: str) -> bytes:

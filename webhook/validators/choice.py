@@ -70,12 +70,12 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
     If a template contradicts the label, Rollcall would prepare the pods for one scheduler and Grove for another.
     """
     choice = context.choice
-    for named in template_names(workload):
+    for named in () if choice.forced else template_names(workload):
         if named.scheduler != choice.scheduler:
             yield Finding(
                 at=named.path,
                 found=named.scheduler,
-                why=f"all pods of a gang need the same scheduler, and {choice.path} says {choice.scheduler}",
+                why=f"all pods of a gang need the same scheduler, and {choice.by} says {choice.scheduler}",
                 remedy=f"remove the schedulerName from the template, or set it to {choice.scheduler} in all templates",
             )
 

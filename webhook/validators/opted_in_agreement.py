@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -45,13 +46,13 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     default-scheduler does not count as a choice, because the API server writes it if the name is missing.
     """
     choice = context.choice
-    for part in workload.distinct_parts:
+    for part in () if choice.forced else workload.distinct_parts:
         named = text(part.template.spec.get("schedulerName"))
         if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
             yield Finding(
                 at=part.template.spec_path / "schedulerName",
                 found=named,
-                why=f"{choice.path} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
+                why=f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
                 remedy=f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}",
             )
 
@@ -70,11 +71,12 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
     """
     choice = context.choice
-    if isinstance(workload, MadeJobSet) and workload.scheduler not in {None, choice.scheduler}:
+    own = workload.scheduler if isinstance(workload, MadeJobSet) else None
+    if own not in {None, choice.scheduler} and not choice.forced:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
-            found=workload.scheduler,
-            why=f"the pods would be prepared for it, but {choice.path} of the TrainJob says {shown(choice.scheduler)}",
+            found=own,
+            why=f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}",
             remedy="choose the same scheduler in both, or remove the label from the runtime",
         )
 
@@ -97,7 +99,7 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
     needed = workload.runtime
     known = getattr(context.facts, needed.part)
     if known is None:
-        yield Unjudged(workload.runtime_path, f"the {needed}")
+        yield Unjudged(workload.runtime_path, f"the {needed}", remedy=_supply(needed.name, workload.runtime_kind))
     elif needed.key not in known:
         yield Finding(
             at=workload.runtime_path,
@@ -134,6 +136,7 @@ def _namespace(**labels: str) -> ClusterFacts:
 @rule(
     "owner/train-job-alone",
     subject=Subject.OPTED_IN,
+    capability=Capability.GANG,
     passes=Example(train_job(), facts=_namespace(scheduler="koord-scheduler")),
     fails=Example(train_job(), facts=_namespace()),
 )
@@ -144,13 +147,18 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/jobset (v2.3.0): the JobSet has the labels of the runtime's
     template and of runtimePatches.
     """
-    if not isinstance(workload, TrainJob) or workload.scheduler is None:
+    if not isinstance(workload, TrainJob) or workload.scheduler is None or context.choice.forced:
         return
     namespace = (context.facts.namespaces or {}).get(workload.namespace)
     runtime = runtime_of(workload, context.facts)
-    if namespace is None or SCHEDULER_LABEL in namespace.labels or runtime is None:
+    if runtime is None or (namespace is not None and SCHEDULER_LABEL in namespace.labels):
         return
-    if workload.job_set(runtime).scheduler is None:
+    if workload.job_set(runtime).scheduler is not None:
+        return
+    if namespace is None:
+        name = workload.namespace
+        yield Unjudged(LABELS / SCHEDULER_LABEL, f"the labels of Namespace {name}", remedy=_supply(name, "Namespace"))
+    else:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=workload.scheduler,
@@ -159,6 +167,10 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
             # The label may have been added a moment ago.
             absent=Needed("namespaces", workload.namespace),
         )
+
+
+def _supply(name: str, kind: str) -> str:
+    return f"add the {kind} to the files, or give the output of `kubectl get {kind} {name} -o yaml` with --facts"
 
 
 _POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")

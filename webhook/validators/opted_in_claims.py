@@ -197,7 +197,7 @@ def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[An
     return Finding(
         at=claim.path,
         found=claim.value,
-        why=f"{claim.system} reads it, but {choice.path} chooses {choice.scheduler}, which does not",
+        why=f"{claim.system} reads it, but {choice.by} chooses {choice.scheduler}, which does not",
         remedy="name a runtime without that plugin, or choose its scheduler"
         if by_plugin
         else "remove it, or choose the scheduler that reads it",
@@ -222,6 +222,6 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
         yield Finding(
             at=path,
             found=workload.spec.get("scheduling"),
-            why=f"only kube-scheduler reads it, and {context.choice.path} says {shown(context.choice.scheduler)}",
+            why=f"only kube-scheduler reads it, and {context.choice.by} says {shown(context.choice.scheduler)}",
             remedy="remove the field, or choose the cluster's own scheduler",
         )

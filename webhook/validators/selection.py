@@ -18,14 +18,29 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 
 DEFAULT_SCHEDULER = "default-scheduler"
+# What chooses the scheduler if nothing else does, in words.
+DEFAULT_PROFILE = "default"
+# The field of an object that is nearest to a choice of its namespace.
+NAMESPACE = METADATA / "namespace"
 
 
 class Choice(NamedTuple):
-    """The chosen scheduler and the field that chose it, with the possible profile names."""
+    """The chosen scheduler and the field that chose it, with the possible profile names.
+
+    `source` says in words what chose it, if that is no field of the object. `forced`: the caller asks what would happen
+    under that scheduler, so what the object says about its scheduler does not count.
+    """
 
     scheduler: str
     path: FieldPath
     available: tuple[str, ...] = ()
+    source: str = ""
+    forced: bool = False
+
+    @property
+    def by(self) -> str:
+        """What chose the scheduler, in words."""
+        return self.source or str(self.path)
 
 
 class Named(NamedTuple):
@@ -33,6 +48,13 @@ class Named(NamedTuple):
 
     scheduler: str
     path: FieldPath
+
+
+class Chosen(NamedTuple):
+    """A choice that is made outside of the object, and what made it, in words."""
+
+    scheduler: str
+    source: str
 
 
 def label_choice(labels: object) -> Named | None:
@@ -52,7 +74,7 @@ def template_names(workload: PodCliqueSet) -> Iterable[Named]:
 def choose(
     labelled: Named | None,
     named: Iterable[Named],
-    namespace: str | None,
+    namespace: Chosen | None,
     default: str,
     available: tuple[str, ...],
 ) -> Choice:
@@ -65,10 +87,11 @@ def choose(
     if said is not None:
         return Choice(said.scheduler, said.path, available)
     if namespace is not None:
-        return Choice(namespace, METADATA / "namespace", available)
-    return Choice(default, SPEC, available)
+        return Choice(namespace.scheduler, NAMESPACE, available, namespace.source)
+    return Choice(default, SPEC, available, DEFAULT_PROFILE)
 
 
-def namespace_choice(facts: ClusterFacts, namespace: str) -> str | None:
+def namespace_choice(facts: ClusterFacts, namespace: str) -> Chosen | None:
     """The choice in the namespace's label, if the namespace is known."""
-    return text(facts.namespace_label(namespace, SCHEDULER_LABEL))
+    name = text(facts.namespace_label(namespace, SCHEDULER_LABEL))
+    return None if name is None else Chosen(name, f"the label {SCHEDULER_LABEL} of Namespace {namespace}")

@@ -65,7 +65,12 @@ CASES: dict[str, Case] = {
         ["kube/too-many-groups"],
     ),
     "a preference of a scaling group in a tree": (NEAR, TREE, {}, ["kube/preferred-topology"]),
-    "a preference of a scaling group while gang scheduling is off": (NEAR, TREE, {"gangScheduling": False}, []),
+    "a preference of a scaling group while gang scheduling is off": (
+        NEAR,
+        TREE,
+        {"gangScheduling": False},
+        ["kube/no-gang"],
+    ),
     "two cliques, allowed": (TWO, V1ALPHA2, {"flat": "allow"}, ["kube/flat-allowed"]),
     "no API": (TWO, NEITHER, {}, ["kube/workload-api"]),
     "another generation than is served": (TWO, V1ALPHA2, {"apiGeneration": "v1beta1"}, ["kube/workload-api"]),
@@ -115,7 +120,7 @@ CASES: dict[str, Case] = {
         {},
         [],
     ),
-    "gang scheduling off": (SPARE, V1ALPHA2, {"gangScheduling": False}, []),
+    "gang scheduling off": (SPARE, V1ALPHA2, {"gangScheduling": False}, ["kube/no-gang"]),
 }
 
 

@@ -194,12 +194,12 @@ def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config:
     assert found["gangs"]["below"][1]["waitsFor"] == "demo-0-<epoch>"
 
 
-def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_gangs(rollcall: Run) -> None:
+def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_no_gangs(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=FINE)
     assert ran.code == 0
     assert "    scheduler default-scheduler, by default\n" in ran.out
-    assert "    default-scheduler, the one chosen: runs as written\n" in ran.out
-    assert ran.out.endswith("default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it\n")
+    assert "    default-scheduler, the one chosen: admitted, but not as written\n        gang: no\n" in ran.out
+    assert ran.out.endswith("shown with its defaults, default-scheduler without gangScheduling\n")
     assert json.loads(rollcall("explain", "-o", "json", "-", stdin=FINE).out)["assumed"] != []
 
 
@@ -340,11 +340,15 @@ PUBLISHED = sorted((Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "grove").
 
 @pytest.mark.skipif(not PUBLISHED, reason="ROLLCALL_SAMPLES does not say where Grove's samples are")
 @pytest.mark.parametrize("sample", PUBLISHED, ids=lambda path: path.stem)
-def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(rollcall: Run, sample: Path) -> None:
+def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(rollcall: Run, config: str, sample: Path) -> None:
     facts = ("--facts", str(CHECKOUT / "manifests" / "facts"))
     (found,) = json.loads(rollcall("explain", "-o", "json", *facts, str(sample)).out)["workloads"]
     answers = {view["scheduler"]: view for view in found["schedulers"]}
-    assert [answers[name]["answer"] for name in ("default-scheduler", "koord-scheduler", "volcano")] == ["runs"] * 3
+    assert [answers[name]["answer"] for name in ("koord-scheduler", "volcano")] == ["runs"] * 2
+    arguments = ("--config", config, *facts, str(sample))
+    (configured,) = json.loads(rollcall("explain", "-o", "json", *arguments).out)["workloads"]
+    with_gangs = {view["scheduler"]: view["answer"] for view in configured["schedulers"]}
+    assert (answers["default-scheduler"]["answer"], with_gangs["default-scheduler"]) == ("partly", "runs")
     kai = answers["kai-scheduler"]
     assert kai["answer"] == "refused"
     assert [change["path"].partition("[")[0] for change in kai["edit"]["changes"]] == ["metadata.labels"]

@@ -156,10 +156,10 @@ def test_every_scheduler_is_explained_and_the_gangs_are_drawn(rollcall: Run) -> 
     ran = rollcall("explain", *KOORD, "-", stdin=JOB_SET.replace("    replicas: 2", "    dependsOn: [{name: leader}]"))
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[:2] == ["<stdin>:1:1: JobSet default/demo", "    scheduler koord-scheduler, as asked for"]
+    assert lines[:2] == ["<stdin>:1:1: JobSet default/demo", "    scheduler koord-scheduler, by --scheduler"]
     cells = dict(zip(lines[3].split()[2:], lines[4].split()[1:], strict=True))
     assert lines[4].split()[0] == "gang"
-    assert {name for name, cell in cells.items() if cell != "yes"} == {"lpx-scheduler"}
+    assert {name for name, cell in cells.items() if cell != "yes"} == {"default-scheduler", "lpx-scheduler"}
     assert "    koord-scheduler, the one chosen: runs as written" in lines
     assert lines[-5:-2] == [
         "    JobSet default/demo: 4 pods in all",

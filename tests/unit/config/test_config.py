@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -115,8 +116,11 @@ def test_without_a_file_every_backend_is_enabled_and_the_plain_scheduler_is_the_
     )
 
 
-def test_a_forced_scheduler_needs_a_backend_but_no_profile() -> None:
-    settings = force_scheduler(settings_from(dict(HEAD), "rollcall.yaml"), "koord-scheduler")
-    assert (settings.forced, "koord-scheduler" in settings.available) == ("koord-scheduler", True)
+def test_a_forced_scheduler_must_be_a_profile() -> None:
+    settings = force_scheduler(default_settings(), "koord-scheduler")
+    assert (settings.forced, settings.forced_by) == ("koord-scheduler", "--scheduler")
+    other = "no profile of the configuration has that name (allowed: default-scheduler)"
+    with pytest.raises(ConfigurationError, match=re.escape(other)):
+        force_scheduler(settings_from(dict(HEAD), "rollcall.yaml"), "koord-scheduler")
     with pytest.raises(ConfigurationError, match="is not a scheduler with a backend"):
         force_scheduler(settings, "slurm")

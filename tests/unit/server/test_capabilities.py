@@ -88,7 +88,11 @@ def test_a_manifest_is_explained_like_on_the_command_line(several: ServerState) 
 def test_another_scheduler_can_be_requested(several: ServerState) -> None:
     (response,) = ask(several, "POST", "/capabilities?scheduler=lpx-scheduler", REFUSED)
     (found,) = response.json()["workloads"]
-    assert (found["scheduler"], found["chosenBy"], found["answer"]) == ("lpx-scheduler", "as asked for", "partly")
+    assert (found["scheduler"], found["chosenBy"], found["answer"]) == (
+        "lpx-scheduler",
+        "by the scheduler parameter",
+        "partly",
+    )
     (response,) = ask(several, "POST", "/capabilities?scheduler=slurm", REFUSED)
     assert response.status_code == 400
 

@@ -7,7 +7,8 @@ from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, d
 
 ONE_BY_ONE: CapabilityTable = {
     Capability.GANG: unsupported(
-        why="default-scheduler places pods one by one when gangScheduling is off", remedy="choose a gang scheduler"
+        why="gangScheduling is off in the profile, so no gang is made and the pods start one by one",
+        remedy="turn it on (Kubernetes 1.35 or newer), or choose a gang scheduler",
     ),
     Capability.RESOURCE_CLAIMS: SUPPORTED,
 }

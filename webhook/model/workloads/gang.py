@@ -82,6 +82,13 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
     return None
 
 
+def starts_alone(workload: OptedInWorkload) -> bool:
+    """Whether no gang of a workload would have more than one pod."""
+    if isinstance(workload, LeaderWorkerSet):
+        return workload.size <= 1
+    return sum(part.pods for part in workload.parts) <= 1
+
+
 def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """All gangs of a Job or JobSet; parts without pods are left out. For a LeaderWorkerSet, its groups when no rollout
     is running, without a revision; `group_gang` makes the gangs of existing pods.

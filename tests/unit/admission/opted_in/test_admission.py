@@ -270,7 +270,9 @@ def test_a_namespaced_runtime_is_looked_up_in_the_namespace() -> None:
 def test_an_unknown_runtime_is_not_judged() -> None:
     verdict = validate(train_job(), facts=replace(known(), cluster_training_runtimes=None))
     assert [str(one) for one in verdict.unjudged] == [
-        "owner/runtime at spec.runtimeRef.name: not judged: the ClusterTrainingRuntime torch unknown"
+        "owner/runtime at spec.runtimeRef.name: not judged: the ClusterTrainingRuntime torch unknown; add the "
+        "ClusterTrainingRuntime to the files, or give the output of `kubectl get ClusterTrainingRuntime torch -o yaml` "
+        "with --facts"
     ]
 
 

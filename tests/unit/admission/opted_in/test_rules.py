@@ -331,7 +331,7 @@ def test_a_gang_from_the_workload_s_own_controller_needs_kube_scheduler(schedule
 def test_a_scheduler_without_rollcall_gangs_causes_no_deadlock_finding() -> None:
     settings = schedulers({"name": "default-scheduler"})
     manifest = job(scheduler="default-scheduler", parallelism=2, completions=9)
-    assert validate(manifest, facts=known(), settings=settings).findings == ()
+    assert rules(validate(manifest, facts=known(), settings=settings)) == ["kube/owner-no-gang"]
 
 
 def test_a_minimum_with_too_many_digits_is_never_met() -> None:

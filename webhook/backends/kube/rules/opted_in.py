@@ -7,10 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from webhook.backends import families
+from webhook.backends.kube.capabilities import ONE_BY_ONE
 from webhook.backends.kube.gangs import gang_objects
 from webhook.backends.kube.rules.examples import NO_WORKLOADS, ON, TREES
 from webhook.backends.kube.settings import RuleContext
 from webhook.errors import Inexpressible
+from webhook.model.capabilities import Capability
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, shown
 from webhook.model.keys import Needed
@@ -23,6 +26,20 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
+
+_ALONE = ONE_BY_ONE[Capability.GANG]
+opted_in_alone = families.opted_in_alone(
+    "kube/owner-no-gang",
+    """Without gangScheduling in the profile Rollcall makes no gang, and kube-scheduler binds each pod as soon as it
+    fits. A part of the pods may hold their nodes while the others wait for ever.
+
+    Source: kubernetes, pkg/scheduler/schedule_one.go; kubernetes/enhancements, KEP-4671.""",
+    alone=lambda settings: not settings.gangScheduling,
+    why=_ALONE.why,
+    remedy=_ALONE.remedy,
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=TREES),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER)),
+)
 
 _REMEDIES = {
     "kube/workload-api": "enable the API and its feature gates, or choose another scheduler",

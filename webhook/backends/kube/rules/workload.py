@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from webhook.backends import families
-from webhook.backends.kube.capabilities import GANGS, capabilities
+from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE, capabilities
 from webhook.backends.kube.gangs import MAX_TEMPLATES
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
@@ -42,6 +42,24 @@ def _spoken(context: RuleContext) -> Generation | None:
 
 def _is_flat(context: RuleContext) -> bool:
     return _spoken(context) not in {None, Generation.TREE}
+
+
+@rule(
+    "kube/no-gang",
+    capability=Capability.GANG,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(), config=ON, facts=TREES),
+    fails=Example(pod_clique_set()),
+)
+def no_gang(_: PodCliqueSet, context: RuleContext) -> Results:
+    """Without gangScheduling in the profile Rollcall makes no gang, and kube-scheduler binds each pod as soon as it
+    fits. A part of the pods may hold their nodes while the others wait for ever.
+
+    Source: kubernetes, pkg/scheduler/schedule_one.go; kubernetes/enhancements, KEP-4671.
+    """
+    if not context.settings.gangScheduling:
+        alone, choice = ONE_BY_ONE[Capability.GANG], context.choice
+        yield Finding(at=choice.path, found=choice.scheduler, why=alone.why, remedy=alone.remedy, once=True)
 
 
 @rule(

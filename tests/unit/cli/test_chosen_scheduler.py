@@ -1,0 +1,171 @@
+"""What chooses the scheduler is named truly, and nothing that was not judged, or makes no gang, looks fine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.checked_manifests import FINE
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.opted_in_manifests import TRAIN_JOB
+from tests.unit.worlds import request
+from webhook import admission
+from webhook.config.file import default_settings
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.validators.examples import pod_clique_set
+
+RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template: {spec: {template: {spec: {containers: [{name: node, image: example.com/node}]}}}}
+"""
+ALONE = f"""\
+{RUNTIME}---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: train, namespace: team-a, labels: {{rollcall.dev/scheduler: koord-scheduler}}}}
+spec: {{runtimeRef: {{name: torch}}, trainer: {{numNodes: 2}}}}
+"""
+NAMESPACE = (
+    "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {rollcall.dev/scheduler: volcano}}\n"
+)
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: demo, labels: {rollcall.dev/scheduler: volcano}}
+spec:
+  parallelism: 2
+  completions: 2
+  template: {spec: {schedulerName: volcano, containers: [{name: main, image: example.com/main}]}}
+"""
+KAI = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler: {defaultProfileName: kai-scheduler, profiles: [{name: kai-scheduler}]}
+"""
+NO_GANG = "gangScheduling is off in the profile, so no gang is made and the pods start one by one"
+
+
+def test_a_train_job_whose_namespace_is_unknown_is_not_judged(rollcall: Run) -> None:
+    ran = rollcall("check", "--strict", "-", stdin=ALONE)
+    assert ran.code == 1
+    assert ran.out.splitlines() == [
+        "<stdin>:13:53: not judged owner/train-job-alone: the labels of Namespace team-a unknown",
+        "    field  metadata.labels[rollcall.dev/scheduler]",
+        "    do     add the Namespace to the files, or give the output of `kubectl get Namespace team-a -o yaml` with "
+        "--facts",
+        "1 object judged, 0 errors, 1 not judged, 1 ignored",
+    ]
+    explained = json.loads(rollcall("explain", "-o", "json", "-", stdin=ALONE).out)["workloads"][0]
+    assert explained["answer"] == "unknown"
+    rendered = rollcall("render", "-", stdin=ALONE)
+    assert "owner/train-job-alone at metadata.labels[rollcall.dev/scheduler]: not judged: " in rendered.err
+
+
+def test_a_train_job_in_a_labelled_namespace_is_judged(rollcall: Run) -> None:
+    ran = rollcall("check", "--strict", "-", stdin=ALONE + NAMESPACE)
+    assert (ran.code, ran.out) == (0, "1 object judged, 0 errors, 2 ignored\n")
+
+
+def test_a_train_job_that_is_judged_as_if_it_were_opted_in_needs_no_namespace(rollcall: Run) -> None:
+    ran = rollcall("check", "--strict", "--scheduler", "koord-scheduler", "-", stdin=ALONE)
+    assert (ran.code, ran.out) == (0, "1 object judged, 0 errors, 1 ignored\n")
+
+
+def test_default_scheduler_without_gangs_is_a_warning_in_every_command(rollcall: Run) -> None:
+    ran = rollcall("check", "-", stdin=FINE)
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        "<stdin>:6:1: warning kube/no-gang",
+        "    object PodCliqueSet default/demo",
+        "    field  spec",
+        '    found  "default-scheduler"',
+        f"    why    {NO_GANG}",
+        "    do     turn it on (Kubernetes 1.35 or newer), or choose a gang scheduler",
+        "1 object judged, 0 errors, 1 warning",
+    ]
+    assert f"            why  {NO_GANG}\n" in rollcall("explain", "-", stdin=FINE).out
+    assert "# no gangs for default-scheduler: its pods start one by one\n" in rollcall("render", "-", stdin=FINE).out
+
+
+def test_the_webhook_warns_of_a_missing_gang_only_at_creation() -> None:
+    settings, manifest = default_settings(), pod_clique_set(labels={"rollcall.dev/scheduler": "default-scheduler"})
+    created = admission.validate(request(manifest), NOTHING_KNOWN, settings)
+    assert [str(one) for one in created.warnings] == [
+        f'kube/no-gang at metadata.labels[rollcall.dev/scheduler]: "default-scheduler": {NO_GANG}; turn it on '
+        "(Kubernetes 1.35 or newer), or choose a gang scheduler"
+    ]
+    assert len(str(created.warnings[0]).encode()) < 256
+    assert admission.validate(request(manifest, manifest), NOTHING_KNOWN, settings).warnings == ()
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "render"])
+@pytest.mark.parametrize("text", ["", "\n", "# only a comment\n---\n"])
+def test_standard_input_without_a_manifest_is_an_error(rollcall: Run, command: str, text: str) -> None:
+    ran = rollcall(command, "-", stdin=text)
+    assert (ran.code, ran.err) == (
+        2,
+        "rollcall: <stdin>: has no manifest: it is empty or has only comments; the command that wrote it has probably "
+        "failed\n",
+    )
+
+
+def test_a_file_or_folder_without_a_manifest_is_an_error(rollcall: Run, tmp_path: Path) -> None:
+    folder, empty, comment, fine = (tmp_path / name for name in ("folder", "empty.yaml", "comment.yaml", "fine.yaml"))
+    folder.mkdir()
+    (folder / "values.yaml").write_text("# nothing\n")
+    empty.write_text("")
+    comment.write_text("# nothing here today\n")
+    fine.write_text(FINE)
+    assert rollcall("check", str(folder), str(fine)).err == (
+        f"rollcall: {folder}: has no manifest: its files are empty or have only comments\n"
+    )
+    assert rollcall("check", str(empty), str(fine)).code == 2
+    assert rollcall("check", str(comment)).code == 2
+    # A template may produce only comments.
+    assert rollcall("check", str(comment), str(fine)).code == 0
+
+
+def test_the_scheduler_of_the_caller_must_be_a_profile_of_the_configuration(rollcall: Run, tmp_path: Path) -> None:
+    (tmp_path / "kai.yaml").write_text(KAI)
+    for command in ("check", "explain", "render"):
+        arguments = ("--config", str(tmp_path / "kai.yaml"), "--scheduler", "koord-scheduler", "-")
+        assert rollcall(command, *arguments, stdin=FINE) == (
+            2,
+            "",
+            'rollcall: command line: --scheduler: "koord-scheduler": no profile of the configuration has that name '
+            "(allowed: kai-scheduler, default-scheduler)\n",
+        )
+
+
+def test_the_scheduler_of_the_caller_overrides_the_manifest_with_a_note(rollcall: Run) -> None:
+    option = ("--scheduler", "koord-scheduler")
+    label = "metadata.labels[rollcall.dev/scheduler]"
+    note = f'--scheduler koord-scheduler overrides {label}, which says "volcano" (and 1 more)'
+    ran = rollcall("check", *option, "-", stdin=JOB)
+    assert (ran.code, ran.out) == (0, f"<stdin>:1:1: note: {note}\n1 object judged, 0 errors\n")
+    explained = rollcall("explain", *option, "-", stdin=JOB)
+    assert explained.out.splitlines()[1:3] == ["    scheduler koord-scheduler, by --scheduler", f"    {note}"]
+    rendered = rollcall("render", *option, "-", stdin=JOB)
+    assert rendered.err == f"rollcall: <stdin>:1:1: {note}\n"
+    assert "schedulerName: koord-scheduler" in rendered.out
+    assert "volcano" not in rendered.out
+
+
+def test_a_finding_names_the_field_that_chose_the_scheduler(rollcall: Run) -> None:
+    named = FINE.replace("        podSpec:\n", "        podSpec:\n          schedulerName: slurm\n", 1)
+    (found,) = json.loads(rollcall("check", "-o", "json", "-", stdin=named).out)["findings"]
+    assert (found["rule"], found["field"]) == (
+        "rollcall/scheduler-unknown",
+        "spec.template.cliques[0].spec.podSpec.schedulerName",
+    )
+    explained = json.loads(rollcall("explain", "-o", "json", "-", stdin=TRAIN_JOB).out)["workloads"][0]
+    assert explained["chosenBy"] is None
