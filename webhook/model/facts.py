@@ -81,6 +81,8 @@ class ClusterFacts:
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
+    # By part that could not be read: how to supply it. Only known where a cluster was read once, by a command.
+    unread: Mapping[str, str] | None = None
     # Parts that contain only the objects of one folder. An object missing there may still exist.
     partial: frozenset[str] | None = None
 

@@ -156,12 +156,24 @@ _OF_SETS = (
         )
     ),
 )
-NAMESPACES = Projection("namespaces", Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False), _namespace, fields=("metadata.labels",))
+NAMESPACES = Projection(
+    "namespaces",
+    Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False),
+    _namespace,
+    fields=("metadata.labels",),
+)
 POD_CLIQUE_SETS = Projection(
-    "pod_clique_sets", Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueSet"), "podcliquesets"), _pod_clique_set, fields=_OF_SETS
+    "pod_clique_sets",
+    Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueSet"), "podcliquesets"),
+    _pod_clique_set,
+    fields=_OF_SETS,
 )
 POD_GANGS = Projection(
-    "pod_gangs", Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"), _pod_gang, PodGangs, fields=("metadata.labels", "metadata.annotations", "spec.podgroups.name")
+    "pod_gangs",
+    Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"),
+    _pod_gang,
+    PodGangs,
+    fields=("metadata.labels", "metadata.annotations", "spec.podgroups.name"),
 )
 TOPOLOGY_BINDINGS = Projection(
     "topology_bindings",

@@ -64,7 +64,11 @@ NETWORK_TOPOLOGIES = Projection(
     fields=("spec.networkTopologySpec",),
 )
 POD_GROUPS_KNOWN = Projection(
-    "koordinator_pod_groups", Resource(POD_GROUP, POD_GROUPS.plural), _pod_group, KoordinatorPodGroups, fields=("metadata.labels", "metadata.annotations", "spec.minMember")
+    "koordinator_pod_groups",
+    Resource(POD_GROUP, POD_GROUPS.plural),
+    _pod_group,
+    KoordinatorPodGroups,
+    fields=("metadata.labels", "metadata.annotations", "spec.minMember"),
 )
 
 PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)

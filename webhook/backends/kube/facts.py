@@ -180,7 +180,10 @@ WORKLOADS_OF_GANGS = tuple(
     Resource(Api(GROUP, version, WORKLOADS.kind), WORKLOADS.plural) for version in ("v1beta1", "v1alpha2", "v1alpha1")
 )
 PROJECTIONS = (
-    *(Projection("workloads", resource, read_workload, for_objects=True, fields=_OF_WORKLOADS) for resource in WORKLOADS_OF_GANGS),
+    *(
+        Projection("workloads", resource, read_workload, for_objects=True, fields=_OF_WORKLOADS)
+        for resource in WORKLOADS_OF_GANGS
+    ),
     *(
         Projection(
             "pod_groups",

@@ -136,9 +136,7 @@ TRAIN_JOB_FACTS = Projection(
     fields=(*_COMMON, *_OF_TRAIN_JOBS),
 )
 PROJECTIONS = (
-    Projection(
-        "jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))
-    ),
+    Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))),
     Projection(
         "job_sets",
         JOB_SETS,
