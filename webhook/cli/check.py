@@ -12,15 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from webhook.cli.inputs import read_inputs
+from webhook.cli.live import Live, known_facts
 from webhook.cli.options import (
     Configuration,
     Facts,
     Format,
     Inputs,
+    Kubeconfig,
+    KubeContext,
     Output,
     Scheduler,
     console,
-    facts_of,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
@@ -33,20 +35,26 @@ from webhook.sources.facts import one_world
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
 
 
-def check(
+def check(  # noqa: PLR0913 - one parameter for each option
     paths: Inputs,
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
+    live: Live = False,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
     config: Configuration = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a rule could not be judged.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Judge manifests as the webhook would, without a cluster.
+    """Judge manifests as the webhook would, without a cluster, or with the facts of one.
 
     Reads YAML, JSON, folders, the output of kustomize build and recorded AdmissionReviews. Judges PodCliqueSets,
     opted-in TrainJobs, JobSets, LeaderWorkerSets and Jobs, gang objects, and pods. All files are judged together: a
     TrainJob finds its runtime in another file.
+
+    What is known of the cluster comes from `--facts`, for which `rollcall facts` writes a folder, or with `--live` from
+    the cluster itself. A rule that lacks a fact is *not judged*, and the line says how to supply the fact.
 
     Exit code 0: nothing is refused. 1: something is refused. 2: something cannot be read. 3: something could not be
     evaluated.
@@ -55,9 +63,11 @@ def check(
 
     - `rollcall check --scheduler koord-scheduler deploy/`
     - `kustomize build overlays/prod | rollcall check --facts cluster/ -`
+    - `rollcall check --live --context prod set.yaml`
     - `rollcall check --config rollcall.yaml --strict -o json set.yaml`
     """
-    settings, known = settings_of(config, scheduler), facts_of(facts)
+    settings = settings_of(config, scheduler)
+    known = known_facts(facts, settings, kubeconfig, context, live=live)
     documents, unreadable = read_inputs(paths)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     known = one_world(known, documents)

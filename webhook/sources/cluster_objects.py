@@ -22,7 +22,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import kinds_in
 from webhook.config.settings import Settings
-from webhook.errors import AccessError, RequestFailed
+from webhook.errors import AccessError, NotFound, RequestFailed
 from webhook.model import grove, served_kinds
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
@@ -117,7 +117,7 @@ class _Reader:
         groups = {one.resource.api.group for one in self._projections}
         known = (resource for resource in served.values() if resource.api.group in groups)
         self._found.kinds.append(Kind("apigroups", served_kinds.document_of(known)))
-        self._found.kinds.sort()
+        self._found.kinds.sort(key=lambda kind: kind.name)
         return self._found
 
     def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
@@ -187,14 +187,21 @@ class _Reader:
         wanted = {api: resource for api, resource in served.items() if api.group in groups}
         places = sorted({(api.group, api.version) for api in wanted})
         try:
-            answers = await asyncio.gather(*(self._client.get(requests.schemas(*place)) for place in places))
-            found = [(wanted[api], schema) for answer in answers for api, schema in kinds_in(answer.content, wanted)]
+            documents = await asyncio.gather(*(self._document(*place) for place in places))
+            found = [(wanted[api], schema) for document in documents for api, schema in kinds_in(document, wanted)]
         except (RequestFailed, Malformed) as error:
             name = "the schemas of the served kinds"
             self._found.failed[name] = str(error)
             self._found.unread["spec_fields"] = self._found.unread["field_names"] = not_read(name, str(error))
             return
         self._found.kinds.append(Kind("customresourcedefinitions.apiextensions.k8s.io", definitions(found)))
+
+    async def _document(self, group: str, version: str) -> Any:
+        """Return the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""
+        try:
+            return (await self._client.get(requests.schemas(group, version))).content
+        except NotFound:
+            return {}
 
     def _missed(self, resource: Resource, error: RequestFailed, *parts: str) -> None:
         what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(plural_of(resource), str(error))
