@@ -20,8 +20,16 @@ from webhook.validators.registry import Example, Rule
 def messages(rule: Rule) -> list[str]:
     """Return the findings of the rule about its failing example: place, value, why, and what to do."""
     example = rule.fails
+    request, settings = request_of(example), settings_of_example(rule, example)
+    admission.mutate(request, example.facts, settings)
+    verdict = admission.validate(request, example.facts, settings)
+    return [str(finding) for finding in verdict.findings if finding.rule == rule.id]
+
+
+def request_of(example: Example) -> Request:
+    """Return the request for an example: its creation, or its update."""
     metadata = mapping(example.object.get("metadata"))
-    request = Request(
+    return Request(
         "",
         "CREATE" if example.old is None else "UPDATE",
         kind_of(example.object),
@@ -32,13 +40,9 @@ def messages(rule: Rule) -> list[str]:
         deepcopy(example.old),
         user=example.user,
     )
-    settings = _settings(rule, example)
-    admission.mutate(request, example.facts, settings)
-    verdict = admission.validate(request, example.facts, settings)
-    return [str(finding) for finding in verdict.findings if finding.rule == rule.id]
 
 
-def _settings(rule: Rule, example: Example) -> Settings:
+def settings_of_example(rule: Rule, example: Example) -> Settings:
     """Return the settings of the rule's scheduler. A rule for every scheduler is shown with koord-scheduler."""
     name = next((name for name, backend in installed_backends().items() if rule in backend.rules), KOORDINATOR)
     profile: dict[str, Any] = {"name": name, "config": dict(example.config)}

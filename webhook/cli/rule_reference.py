@@ -92,6 +92,11 @@ def _by_page() -> dict[str, list[Rule]]:
     return {_GENERAL: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | own
 
 
+def links() -> dict[str, str]:
+    """Return the place of each rule by its id, relative to `docs/reference`."""
+    return {rule.id: f"rules/{page}.md#{_anchor(rule)}" for page, rules in _by_page().items() for rule in rules}
+
+
 def _index() -> str:
     lines = [_HEAD.format(maker="`scripts/reference`"), "| page | rules |", "|---|---|"]
     lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in _by_page().items()]

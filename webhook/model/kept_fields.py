@@ -29,7 +29,7 @@ _DOMAINS = (
 _WITHOUT_DOMAIN = frozenset({"pod-group-name", "gpu-fraction", "gpu-memory"})
 _METADATA = ("metadata.name", "metadata.namespace")
 # What rules read of a pod. No image, no command, no environment and no volume.
-_OF_POD = (
+POD_FIELDS = (
     "affinity",
     "containers.name",
     "containers.resources",
@@ -60,7 +60,7 @@ _Tree = Mapping[str, Any]
 def pod_fields(spec: str, *metadata: str) -> tuple[str, ...]:
     """The fields of a pod that are kept, as paths below `spec` and, for labels and annotations, `metadata`."""
     marks = (f"{one}.{kind}" for one in metadata for kind in ("labels", "annotations"))
-    return (*marks, *(f"{spec}.{field}" for field in _OF_POD))
+    return (*marks, *(f"{spec}.{field}" for field in POD_FIELDS))
 
 
 def template_fields(*templates: str) -> tuple[str, ...]:
