@@ -1,4 +1,4 @@
-"""Which facts each rule asks for: observed while the rule judges its own examples, so that no list can be out of date."""
+"""Which facts each rule asks for, observed while it judges its own examples: no list of them can be out of date."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Observed(ClusterFacts):
 
 def _runs(code: CodeType) -> bool:
     """Return whether the function with that code is among the callers."""
-    frame = sys._getframe()  # noqa: SLF001 - the only way to see who asks
+    frame = sys._getframe()
     found = frame.f_back
     while found is not None:
         if found.f_code is code:

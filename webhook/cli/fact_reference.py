@@ -16,18 +16,18 @@ from webhook.offline.stock_runtimes import STOCK_RUNTIMES, VERSION
 _HEAD = """\
 # Facts
 
-Made by `scripts/reference`. A rule asks for facts about the cluster: whether a queue exists, which layers a topology has.
-In a cluster Rollcall watches them. Elsewhere they are supplied in one of these ways:
+Made by `scripts/reference`. A rule asks for facts about the cluster: whether a queue exists, which layers a topology
+has. In a cluster Rollcall watches them. Elsewhere they are supplied in one of these ways:
 
-* `rollcall facts -o DIR` writes everything in this list that you may read, and `--facts DIR` reads it. Repeat it when the
-  cluster changes; the folder can be kept in Git.
+* `rollcall facts -o DIR` writes everything in this list that you may read, and `--facts DIR` reads it. Repeat it when
+  the cluster changes; the folder can be kept in Git.
 * `--live` reads it from the cluster when the command runs, with your own rights.
 * `--facts` also reads manifests that are written by hand or by `kubectl get KIND -A -o yaml`.
 * Some objects in the checked files count, too: namespaces, runtimes, queues, gang objects, TrainJobs.
 
-A fact is *unknown* until there is an object of its kind or an empty list of it. A rule that needs an unknown fact neither
-passes nor refuses: it is *not judged*, and the line says which command supplies the fact. In a cluster that was read with
-`--live` the line names the right that is missing, or says that the cluster does not serve the kind.
+A fact is *unknown* until there is an object of its kind or an empty list of it. A rule that needs an unknown fact
+neither passes nor refuses: it is *not judged*, and the line says which command supplies the fact. In a cluster that was
+read with `--live` the line names the missing right, or says that the cluster does not serve the kind.
 
 `rollcall facts` writes only the fields that are listed here. Of annotations it writes those of Rollcall, Grove, the
 schedulers and the workload controllers, and those whose name contains "queue". It reads no Secret and no ConfigMap. Of
@@ -117,6 +117,6 @@ def _listed(names: Iterable[str]) -> str:
 def _runtimes() -> Iterator[str]:
     yield "## Runtimes that are known without a cluster"
     yield ""
-    yield f"If nothing else tells the ClusterTrainingRuntimes, those that Kubeflow Trainer {VERSION} installs are assumed:"
+    yield f"If nothing else tells the ClusterTrainingRuntimes, those that Trainer {VERSION} installs are assumed:"
     yield f"{_listed(STOCK_RUNTIMES)}."
     yield "A verdict that rests on one of them has a note. Any other runtime is unknown until it is supplied."

@@ -1,4 +1,4 @@
-"""`rollcall facts`: write what rules may ask about in a cluster, for `--facts` on machines that have no access to it."""
+"""`rollcall facts`: write what rules may ask about in a cluster, for `--facts` where there is no access to it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def facts(
     """Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `render` and
     `serve`.
 
-    Reads with your own rights and changes nothing. It writes one file for each kind: queues, quotas, topologies and
-    their bindings, PriorityClasses, labels of namespaces, runtimes, gangs and the workloads that Rollcall has recorded,
-    the served kinds and the names of their fields. Only the fields that rules read are written: no Secret, no ConfigMap,
-    and of pods no image, command, environment or volume. Other files of the folder are left alone.
+    Reads with your own rights and changes nothing in the cluster. It writes one file for each kind: queues, quotas,
+    topologies and their bindings, PriorityClasses, labels of namespaces, runtimes, gangs and the workloads that Rollcall
+    has recorded, the served kinds and the names of their fields. Only the fields that rules read are written: no Secret,
+    no ConfigMap, and of pods no image, command, environment or volume. Other files of the folder are left alone.
 
     A kind that you may not read is not written, so `check` says which rules it cannot judge. With `--config` only the
     kinds of the enabled schedulers are read.

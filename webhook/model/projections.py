@@ -62,8 +62,8 @@ class Projection(NamedTuple):
     most: int = KEPT_BYTES
     # Whether other projections fill the same part, each with other objects.
     shared: bool = False
-    # The fields that `read` needs, besides the name, as paths: `rollcall facts` writes these and no others. Objects of a
-    # kind without them are not written.
+    # The fields that `read` needs, besides the name, as paths: `rollcall facts` writes these and no others. Objects of
+    # a kind without them are not written.
     fields: tuple[str, ...] = ()
 
     @property

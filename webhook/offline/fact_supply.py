@@ -1,4 +1,4 @@
-"""Say how the facts that a rule lacks can be supplied: by which command, or by which right in a cluster that was read."""
+"""Say how the facts that a rule lacks are supplied: by which command, or by which right in a cluster that was read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The field names of kinds, as CustomResourceDefinitions that have nothing else: no types, descriptions or defaults.
 
-Made from the OpenAPI document, which every authenticated user may read; CustomResourceDefinitions are for administrators.
+Made from the OpenAPI document, which every authenticated user may read. To list CustomResourceDefinitions takes more.
 """
 
 from __future__ import annotations

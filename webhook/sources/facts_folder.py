@@ -1,14 +1,13 @@
 """Write the facts of a cluster into a folder that `--facts` reads: one file for each kind.
 
-Each file is replaced as a whole, so a reader never sees half of one. Files of an earlier run for kinds that are no longer
-read are removed, because they would say what is no longer known. No other file of the folder is touched.
+Each file is replaced as a whole, so a reader never sees half of one. Files of an earlier run for kinds that are no
+longer read are removed, because they would say what is no longer known. No other file of the folder is touched.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -56,16 +55,16 @@ def _is_ours(path: Path) -> bool:
 def _replace(target: Path, text: str) -> None:
     # Hidden: `--facts` ignores what a run that was killed leaves behind.
     with NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=".rollcall-", delete=False) as file:
+        temporary = Path(file.name)
         try:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
             # As any new file: a temporary file is readable by its owner only.
-            os.chmod(file.fileno(), 0o666 & ~_umask())
-            os.replace(file.name, target)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(target)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(file.name)
+            temporary.unlink(missing_ok=True)
             raise
 
 

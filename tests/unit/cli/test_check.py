@@ -191,6 +191,8 @@ def test_without_facts_a_rule_is_not_judged_and_strict_makes_that_a_failure(roll
         0,
         f"{file}:6:17: not judged koordinator/quota: the ElasticQuotas unknown\n"
         "    field  metadata.annotations[scheduling.grove.io/koordinator-quota]\n"
+        "    do     give --facts a folder that `rollcall facts -o DIR` wrote, or the output of "
+        "`kubectl get elasticquotas.scheduling.sigs.k8s.io -A -o yaml`; or use --live\n"
         "1 object judged, 0 errors, 1 not judged\n",
         "",
     )

@@ -100,12 +100,12 @@ def test_what_was_read_is_known_as_facts() -> None:
     assert facts.group_pods == {
         ("team-a", "waiting"): GroupPod(("team-a", Membership("workers")), "default-scheduler"),
     }
-    assert facts.bound_gangs == {("team-a", "demo-0")}
+    assert facts.bound_gangs == frozenset({("team-a", "demo-0")})
     assert facts.apis is not None
     assert Api("scheduling.run.ai", "v2", "Queue") in facts.apis
     assert (facts.pod_clique_sets or {})["team-a", "demo"].queue("kai.scheduler/queue") == "team-a"
     assert (facts.pod_clique_sets or {})["team-a", "demo"].spare == ("worker",)
-    assert (facts.job_sets or {})["team-a", "train"].names == {"train", "train-node"}
+    assert (facts.job_sets or {})["team-a", "train"].names == frozenset({"train", "train-node"})
     assert "mine" in (facts.cluster_training_runtimes or {})
 
 
@@ -178,5 +178,5 @@ def test_only_the_oldest_of_two_quotas_with_one_name_counts() -> None:
 def test_a_cluster_that_cannot_be_read_at_all_is_one_error(failing: Exception | httpx.Response) -> None:
     world = busy_world()
     world.failing = failing
-    with pytest.raises(AccessError, match="^the cluster cannot be read: "):
+    with pytest.raises(AccessError, match=r"^the cluster cannot be read: "):
         read(world)

@@ -64,5 +64,5 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written: Not a directory|cannot be written: File exists"):
+    with pytest.raises(InputError, match=r"cannot be written: Not a directory|cannot be written: File exists"):
         write_folder(tmp_path / "file", {})

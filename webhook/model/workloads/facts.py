@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
-from webhook.model.keys import ObjectKey, Record
 from webhook.model.kept_fields import template_fields
+from webhook.model.keys import ObjectKey, Record
 from webhook.model.projections import Projection, key_of, name_of
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
