@@ -26,8 +26,8 @@ def facts(
     `serve`.
 
     Reads with your own rights and changes nothing in the cluster. It writes one file for each kind: queues, quotas,
-    topologies and their bindings, PriorityClasses, labels of namespaces, runtimes, gangs and the workloads that Rollcall
-    has recorded, the served kinds and the names of their fields. Only the fields that rules read are written: no Secret,
+    topologies and their bindings, PriorityClasses, labels of namespaces, runtimes, gangs, the workloads that Rollcall
+    recorded, the served kinds and the names of their fields. Only the fields that rules read are written: no Secret,
     no ConfigMap, and of pods no image, command, environment or volume. Other files of the folder are left alone.
 
     A kind that you may not read is not written, so `check` says which rules it cannot judge. With `--config` only the
