@@ -1,4 +1,4 @@
-"""`rollcall facts`, `check --facts` and `check --live` on a real cluster: they answer as the webhook of that cluster."""
+"""`rollcall facts`, `check --facts` and `check --live` on a real cluster: they answer as its webhook."""
 
 from __future__ import annotations
 
