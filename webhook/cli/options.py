@@ -31,7 +31,9 @@ Inputs = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Judge as if this scheduler had been chosen.", show_default=False),
+    typer.Option(
+        metavar="NAME", help="Judge as if this scheduler were chosen, whatever the manifests say.", show_default=False
+    ),
 ]
 Facts = Annotated[
     list[Path] | None,

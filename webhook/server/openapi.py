@@ -79,7 +79,7 @@ ADMISSION_PATHS = {
 _SCHEDULER = {
     "name": "scheduler",
     "in": "query",
-    "description": "Judge as if this scheduler had been chosen.",
+    "description": "Judge as if this scheduler were chosen, whatever the manifests say.",
     "schema": {"type": "string"},
 }
 _MANIFESTS = {

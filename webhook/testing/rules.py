@@ -142,6 +142,9 @@ class RuleChecks(Suite):
                 blamed = [finding for finding in verdict.denials if finding.rule == declared.id]
                 # Some of these rules can only judge a creation: an edit of one object cannot agree with all others.
                 found = bool(declared.kinds) or declared.id in _ids(verdict)
+                if not found:
+                    created = installed.validate(newer, None, example.facts).findings
+                    found = any(finding.once for finding in created if finding.rule == declared.id)
                 require(
                     not blamed and found,
                     f"{declared.id} refuses an update of an object that had the same fault before"

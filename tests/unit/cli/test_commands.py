@@ -281,7 +281,7 @@ def test_a_terminal_with_a_limited_encoding_still_gets_the_verdict(tmp_path: Pat
     with open(path, "wb") as file:  # noqa: PTH123 - a Path would have to be text
         file.write(manifest)
     ran = subprocess.run(
-        [sys.executable, "-m", "webhook", "explain", path],
+        [sys.executable, "-m", "webhook", "explain", "--scheduler", "koord-scheduler", path],
         capture_output=True, timeout=120, check=False, env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (1, b"")

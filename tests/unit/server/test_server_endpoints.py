@@ -122,6 +122,18 @@ def test_a_scheduler_can_be_requested(client: httpx.Client) -> None:
     response = client.post("/check?scheduler=slurm", content=REFUSED)
     assert response.status_code == 400
     assert "is not a scheduler with a backend" in response.json()["error"]
+    response = client.post("/check?scheduler=volcano", content=REFUSED)
+    assert (response.status_code, response.json()["error"]) == (
+        400,
+        'request: the scheduler parameter: "volcano": no profile of the configuration has that name '
+        "(allowed: koord-scheduler, default-scheduler)",
+    )
+
+
+def test_a_body_without_a_manifest_is_an_error(client: httpx.Client) -> None:
+    response = client.post("/check", content="# the output of a command that failed\n")
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("body: has no manifest: it is empty or has only comments")
 
 
 def test_strict_turns_unjudged_rules_into_a_failure(client: httpx.Client) -> None:

@@ -18,6 +18,7 @@ from webhook.backends.kai.keys import ANNOTATION_GROUP, ANNOTATION_MINIMUM, ANNO
 from webhook.backends.kai.rules.queue import judge_queue
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
+from webhook.model.capabilities import Capability
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS
@@ -96,6 +97,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
 @rule(
     "kai/owner-no-gang",
     subject=Subject.OPTED_IN,
+    capability=Capability.GANG,
     default=Action.WARN,
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI)),
