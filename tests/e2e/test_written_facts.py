@@ -77,7 +77,8 @@ def test_facts_of_a_cluster_answer_as_its_webhook(
     # What the webhook refuses is refused with the same rule, and what it admits, also again, is clean.
     wrong = two_cliques("other", namespace, annotations={QUOTA: "nobody-has-it"})
     assert f"metadata.annotations[{QUOTA}]: koordinator/quota: " in plane.apply(wrong).err
-    for known in (["--facts", folder], ["--live", "--kubeconfig", admin]):
+    ways: list[list[str | Path]] = [["--facts", folder], ["--live", "--kubeconfig", admin]]
+    for known in ways:
         refused = checked(wrong, tmp_path, server, *known)
         assert findings(refused) == [("koordinator/quota", "nobody-has-it")]
         assert refused["notJudged"] == []

@@ -71,7 +71,6 @@ class Client:
         self,
         access: Access,
         transport: httpx.AsyncBaseTransport | None = None,
-        *,
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self._access = access

@@ -196,6 +196,9 @@ def test_a_cluster_that_cannot_be_reached_is_one_line_within_two_seconds(
     ran = rollcall(*arguments, "--kubeconfig", str(config), *files)
     took = time.monotonic() - began
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"rollcall: the cluster cannot be read: ConnectTimeout (https://127.0.0.1:{silent})\n"
+    assert ran.err == (
+        f"rollcall: cannot connect to the cluster: ConnectTimeout (https://127.0.0.1:{silent}); is it the right "
+        "context?\n"
+    )
     assert took < 2
     assert not (tmp_path / "cluster").exists()
