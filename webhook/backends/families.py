@@ -194,7 +194,7 @@ def priority_class(id: str, documentation: str, *, why: str) -> Rule:
         if name is None:
             return
         if known is None:
-            yield Unjudged(path, "the PriorityClasses")
+            yield Unjudged(path, "the PriorityClasses", part="priority_classes")
         elif name not in known:
             yield Finding(
                 at=path,

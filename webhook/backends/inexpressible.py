@@ -14,11 +14,14 @@ from webhook.model.workloads.podgang import PodGang
 
 
 class UnknownTopology(Exception):
-    """A fact that is needed to find a level, tier or layer is unknown: `needs` names it."""
+    """A fact that is needed to find a level, tier or layer is unknown: `needs` names it, `part` is its part of the
+    facts.
+    """
 
-    def __init__(self, needs: str) -> None:
+    def __init__(self, needs: str, part: str) -> None:
         super().__init__(needs)
         self.needs = needs
+        self.part = part
 
 
 class NoTopology(Exception):
@@ -42,9 +45,9 @@ def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: s
     return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
 
 
-def unknown(rule: str, path: FieldPath, needs: str) -> Inexpressible:
-    """The error for a PodGang whose translation needs an unknown fact."""
-    return Inexpressible((), (Unjudged(path, needs, rule),))
+def unknown(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
+    """The error for a PodGang whose translation needs an unknown fact, of that part of the facts."""
+    return Inexpressible((), (Unjudged(path, needs, rule, part=part),))
 
 
 def refuse_twins(podgang: PodGang, rule: str) -> None:

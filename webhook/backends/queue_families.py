@@ -66,7 +66,7 @@ class Queues:
         """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
         queues = self.known(facts)
         if queues is None:
-            yield Unjudged(path, f"the {self.project} Queues")
+            yield Unjudged(path, f"the {self.project} Queues", part=self.part)
         elif (found := queues.get(name)) is None:
             yield Finding(
                 at=path,
@@ -278,7 +278,8 @@ class QueueObjects:
         return self.build("team-b", parent)
 
     def _unknown(self, kind: str = "Queues") -> Unjudged:
-        return Unjudged(self.parent, f"the {self.queues.project} {kind}")
+        part = self.queues.part if kind == "Queues" else self.queues.pod_groups
+        return Unjudged(self.parent, f"the {self.queues.project} {kind}", part=part)
 
     def _rule(
         self, id: str, documentation: str, right: Manifest, wrong: Manifest, default: Action = Action.DENY

@@ -12,6 +12,7 @@ from webhook.cli.check import check
 from webhook.cli.config import config_app
 from webhook.cli.doctor import doctor
 from webhook.cli.explain import explain
+from webhook.cli.facts import facts
 from webhook.cli.gangs import gangs_app
 from webhook.cli.manifests import manifests_app
 from webhook.cli.metrics import metrics
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (check, doctor, explain, metrics, reconcile, render, rules, serve, upgrade_plan):
+for command in (check, doctor, explain, facts, metrics, reconcile, render, rules, serve, upgrade_plan):
     app.command()(command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(config_app, name="config")

@@ -25,13 +25,15 @@ from webhook.cli.check_options import (
     write_baseline,
 )
 from webhook.cli.inputs import read_inputs
+from webhook.cli.live import Live, known_facts
 from webhook.cli.options import (
     Configuration,
     Facts,
     Inputs,
+    Kubeconfig,
+    KubeContext,
     Scheduler,
     SchemaFiles,
-    facts_of,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
@@ -47,6 +49,9 @@ def check(  # noqa: PLR0913 - one parameter for each option
     scheduler: Scheduler = None,
     facts: Facts = None,
     schemas: SchemaFiles = None,
+    live: Live = False,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
     config: Configuration = None,
     fail_on: FailOns = None,
     strict: Strict = False,
@@ -61,11 +66,14 @@ def check(  # noqa: PLR0913 - one parameter for each option
     list_ignored: ListIgnored = False,
     output: CheckOutput = CheckFormat.TEXT,
 ) -> None:
-    """Judge manifests as the webhook would, without a cluster.
+    """Judge manifests as the webhook would, without a cluster, or with the facts of one.
 
     Reads YAML, JSON, folders, the output of kustomize build and recorded AdmissionReviews. Judges PodCliqueSets,
     opted-in TrainJobs, JobSets, LeaderWorkerSets and Jobs, gang objects, and pods. All files are judged together: a
     TrainJob finds its runtime in another file.
+
+    What is known of the cluster comes from `--facts`, for which `rollcall facts` writes a folder, or with `--live` from
+    the cluster itself. A rule that lacks a fact is *not judged*, and the line says how to supply the fact.
 
     A finding is accepted by the comment `# rollcall:ignore RULE: reason` at or above its line, or by the annotation
     `rollcall.dev/ignore: "RULE: reason"` of its object. It stays in the report and does not fail the check. The webhook
@@ -78,6 +86,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
 
     - `rollcall check --scheduler koord-scheduler deploy/`
     - `kustomize build overlays/prod | rollcall check --facts cluster/ -`
+    - `rollcall check --live --context prod set.yaml`
     - `rollcall check --config rollcall.yaml --fail-on warning -o sarif deploy/ > rollcall.sarif`
     - `rollcall check --baseline known.json --exclude vendor -o github deploy/`
     """
@@ -85,7 +94,8 @@ def check(  # noqa: PLR0913 - one parameter for each option
     from webhook.reports.options import ReportOptions
     from webhook.sources.fixes import add_fixes
 
-    settings, known = settings_of(config, scheduler), facts_of(facts)
+    settings = settings_of(config, scheduler)
+    known = known_facts(facts, settings, kubeconfig, context, live=live)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")

@@ -13,6 +13,7 @@ from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation, print_names
 from webhook.cli.inputs import documents_of
+from webhook.cli.live import Live, known_facts
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
@@ -23,7 +24,6 @@ from webhook.cli.options import (
     Scheduler,
     SchemaFiles,
     console,
-    facts_of,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
@@ -95,6 +95,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     scheduler: Scheduler = None,
     facts: Facts = None,
     schemas: SchemaFiles = None,
+    live: Live = False,
     config: Configuration = None,
     grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
@@ -128,18 +129,22 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     - `rollcall explain --config rollcall.yaml --facts cluster/ -o json deploy/`
     - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
     - `rollcall explain -o svg gang-objects/ > gangs.svg`
+    - `rollcall explain --live --context prod set.yaml`
     - `rollcall explain podgang/demo-0 -n team-a --config rollcall.yaml`
     - `rollcall explain jobset/train lws/serve -n team-a --config rollcall.yaml`
     """
     if (named := gangs_named(paths)) is not None:
-        if scheduler is not None or facts or grove is not None or output in {Picture.MERMAID, Picture.SVG}:
-            refused = "--scheduler, --facts, --grove and -o mermaid or svg are for manifests, not for KIND/NAME"
+        if scheduler is not None or facts or live or grove is not None or output in {Picture.MERMAID, Picture.SVG}:
+            refused = (
+                "--scheduler, --facts, --live, --grove, -o mermaid and -o svg are for manifests, not for KIND/NAME"
+            )
             raise typer.BadParameter(refused)
         as_json = output is Picture.JSON
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
-    if namespace is not None or kubeconfig is not None or context is not None:
-        raise typer.BadParameter("--namespace, --kubeconfig and --context are for KIND/NAME, not for manifests")
-    settings, known = settings_of(config, scheduler, grove), facts_of(facts)
+    if namespace is not None:
+        raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
+    settings = settings_of(config, scheduler, grove)
+    known = known_facts(facts, settings, kubeconfig, context, live=live)
     documents = documents_of(paths)
     known = one_world(with_field_names(known, schemas or ()), documents)
     found: list[Found] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from webhook.cli import command_reference, doctor_reference, metric_reference, rule_reference
+from webhook.cli import command_reference, doctor_reference, fact_reference, metric_reference, rule_reference
 from webhook.cli.output import as_json_text
 from webhook.config.file import choosing_settings
 from webhook.doctor.checks import EVERY_CHECK
@@ -17,6 +17,7 @@ def reference_pages() -> dict[str, str]:
     return {
         "command-line.md": command_reference.reference(),
         "doctor.md": doctor_reference.reference(EVERY_CHECK),
+        "facts.md": fact_reference.reference(),
         "metrics.md": metric_reference.reference(metric_reference.metrics_of(choosing_settings())),
         "report.schema.json": f"{as_json_text(report_schema())}\n",
     } | {f"rules/{name}": text for name, text in rule_reference.pages().items()}

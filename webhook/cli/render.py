@@ -28,6 +28,7 @@ from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.offline.fact_supply import supplied
 from webhook.offline.judgement import judge, kind_of, profile_of
 from webhook.offline.overridden import name_scheduler_in_member
 from webhook.offline.pod_clique_set_gangs import pods_of_set
@@ -116,7 +117,7 @@ def render(
                 else:
                     tell(f"{item.place(ROOT)}: {rendered}")
         except Inexpressible as refusal:
-            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *refusal.unjudged)
+            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *supplied(refusal.unjudged, known))
             for reason in reasons:
                 tell(f"{item.place(reason.at)}: {reason}")
             code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)

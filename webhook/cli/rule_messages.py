@@ -11,7 +11,8 @@ from webhook.backends.koordinator.keys import NAME as KOORDINATOR
 from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
-from webhook.model.admission_request import Request
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.facts import ClusterFacts
 from webhook.model.reading import mapping, text
 from webhook.offline.judgement import judge, kind_of
 from webhook.validators.registry import Example, Rule, Subject
@@ -19,12 +20,24 @@ from webhook.validators.registry import Example, Rule, Subject
 
 def messages(rule: Rule) -> list[str]:
     """Return the findings of the rule about its failing example: place, value, why, and what to do."""
-    example = rule.fails
+    verdicts = verdicts_on(rule, rule.fails, rule.fails.facts)
+    return [str(finding) for verdict in verdicts for finding in verdict.findings if finding.rule == rule.id]
+
+
+def verdicts_on(rule: Rule, example: Example, facts: ClusterFacts) -> list[Verdict]:
+    """Judge an example of a rule, with these facts."""
+    settings = _settings(rule, example)
     if rule.subject is Subject.MANIFEST:
-        verdicts = [found.verdict for found in judge(deepcopy(example.object), example.facts, _settings(rule, example))]
-        return [str(finding) for verdict in verdicts for finding in verdict.findings if finding.rule == rule.id]
+        return [found.verdict for found in judge(deepcopy(example.object), facts, settings)]
+    request = _request(example)
+    admission.mutate(request, facts, settings)
+    return [admission.validate(request, facts, settings)]
+
+
+def _request(example: Example) -> Request:
+    """Return the request for an example: its creation, or its update."""
     metadata = mapping(example.object.get("metadata"))
-    request = Request(
+    return Request(
         "",
         "CREATE" if example.old is None else "UPDATE",
         kind_of(example.object),
@@ -35,10 +48,6 @@ def messages(rule: Rule) -> list[str]:
         deepcopy(example.old),
         user=example.user,
     )
-    settings = _settings(rule, example)
-    admission.mutate(request, example.facts, settings)
-    verdict = admission.validate(request, example.facts, settings)
-    return [str(finding) for finding in verdict.findings if finding.rule == rule.id]
 
 
 def _settings(rule: Rule, example: Example) -> Settings:

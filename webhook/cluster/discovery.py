@@ -12,7 +12,8 @@ from webhook.cluster.client import Client
 from webhook.errors import NotModified, RequestFailed
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
-from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.model.reading import Malformed, mapping
+from webhook.model.served_kinds import kinds_of
 
 
 class Discovery:
@@ -47,12 +48,4 @@ def _kinds(document: Any) -> dict[Api, Resource]:
     if not isinstance(items, list):
         # An APIGroupList from a server or a proxy that does not know the requested format. It has no kinds.
         raise RequestFailed(f"the answer is not a discovery document: it is {document.get('kind')}, without items")
-    found: dict[Api, Resource] = {}
-    for group in map(mapping, items):
-        name = text(mapping(group.get("metadata")).get("name")) or ""
-        for version in map(mapping, sequence(group.get("versions"))):
-            for resource in map(mapping, sequence(version.get("resources"))):
-                kind = text(mapping(resource.get("responseKind")).get("kind"))
-                api = Api(name, text(version.get("version")) or "", kind or "")
-                found[api] = Resource(api, text(resource.get("resource")) or "", resource.get("scope") != "Cluster")
-    return found
+    return {resource.api: resource for group in map(mapping, items) for resource in kinds_of(dict(group))}

@@ -5,7 +5,7 @@ Source: OpenAPI v3 by group and version (KEP-2896), which every authenticated us
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.cluster import requests
@@ -54,13 +54,17 @@ class Schemas:
         return self.known
 
 
-def _fields(document: Any, kinds: Iterable[Api]) -> dict[Api, frozenset[str]]:
+def _fields(document: Any, kinds: Container[Api]) -> dict[Api, frozenset[str]]:
+    read = ((api, spec_fields(schema)) for api, schema in kinds_in(document, kinds))
+    return {api: fields for api, fields in read if fields is not None}
+
+
+def kinds_in(document: Any, kinds: Container[Api]) -> Iterator[tuple[Api, Mapping[str, Any]]]:
+    """Yield those of `kinds` that an OpenAPI document describes, with their schemas. Raises `Malformed`."""
     schemas = mapping(mapping(mapping(document).get("components")).get("schemas"))
-    found = {}
     for schema in schemas.values():
         for named in sequence(mapping(schema).get(_KIND)):
             kind = mapping(named)
             api = Api(str(kind.get("group")), str(kind.get("version")), str(kind.get("kind")))
-            if api in kinds and (fields := spec_fields(mapping(schema))) is not None:
-                found[api] = fields
-    return found
+            if api in kinds:
+                yield api, mapping(schema)

@@ -43,9 +43,11 @@ from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.offline.fact_supply import supplied
 from webhook.offline.judgement import names_of, requests_in
 from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
+from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import disruption_modes
 from webhook.validators.selection import Choice
 
@@ -143,9 +145,17 @@ def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings
         else:
             found = explain_opted_in(request, facts, settings) if request.kind[::2] in VIEWS else None
         if found is not None:
+            notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
             names = names_of(request, found.choice.scheduler, facts, settings)
-            notes = (*overridden(request, facts, settings), *found.notes)
-            yield Explained(at, replace(found, names=names, notes=notes))
+            views = tuple(_supplied(view, facts) for view in found.views)
+            yield Explained(at, replace(found, names=names, notes=notes, views=views))
+
+
+def _supplied(view: View, facts: ClusterFacts) -> View:
+    """Return the view with what supplies the facts that its rules lack."""
+    opinion = view.opinion
+    honours = tuple(replace(one, unjudged=supplied(one.unjudged, facts)) for one in opinion.honours)
+    return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:

@@ -87,6 +87,8 @@ class ClusterFacts:
     spec_fields: Mapping[Api, frozenset[str]] | None = None
     # The names of all fields of a kind. Only files are judged by them.
     field_names: Mapping[Api, KindFields] | None = None
+    # By part that could not be read: how to supply it. Only known where a cluster was read once, by a command.
+    unread: Mapping[str, str] | None = None
     # Parts that contain only the objects of one folder. An object missing there may still exist.
     partial: frozenset[str] | None = None
 

@@ -99,13 +99,14 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Unjudged:
     """The result of a rule that applies but lacks the facts that it needs (`needs`, in words). `remedy` says how to
-    supply them.
+    supply them. `part` is their part of `ClusterFacts`; "" for what no cluster can tell.
     """
 
     at: FieldPath
     needs: str
     rule: str = ""
     remedy: str = ""
+    part: str = ""
 
     def __str__(self) -> str:
         return f"{self.rule} at {self.at}: not judged: {self.lacking}"

@@ -164,4 +164,5 @@ POD_GANG_MAPS = Projection(
     "pod_gang_maps",
     Resource(Api(grove.GROUP, "v1alpha1", "PodGangMap"), "podgangmaps"),
     _pod_gang_map,
+    fields=("metadata.ownerReferences", "spec.entries"),
 )

@@ -62,6 +62,9 @@ class Projection(NamedTuple):
     most: int = KEPT_BYTES
     # Whether other projections fill the same part, each with other objects.
     shared: bool = False
+    # The fields that `read` needs, besides the name, as paths: `rollcall facts` writes these and no others. Objects of
+    # a kind without them are not written.
+    fields: tuple[str, ...] = ()
 
     @property
     def selector(self) -> Mapping[str, str]:
@@ -131,20 +134,56 @@ def _priority_class(raw: Manifest) -> tuple[str, PriorityClass]:
     return name_of(raw), PriorityClass(integer(raw.get("value")) or 0, raw.get("globalDefault") is True, policy)
 
 
-NAMESPACES = Projection("namespaces", Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False), _namespace)
+_OF_SETS = (
+    "metadata.labels",
+    "metadata.annotations",
+    "spec.replicas",
+    "spec.template.priorityClassName",
+    *(
+        f"spec.template.{path}"
+        for path in (
+            "cliques.name",
+            "cliques.labels",
+            "cliques.annotations",
+            "cliques.spec.replicas",
+            "cliques.spec.minAvailable",
+            "cliques.spec.autoScalingConfig",
+            "podCliqueScalingGroups.name",
+            "podCliqueScalingGroups.cliqueNames",
+            "podCliqueScalingGroups.annotations",
+            "podCliqueScalingGroups.replicas",
+            "podCliqueScalingGroups.minAvailable",
+        )
+    ),
+)
+NAMESPACES = Projection(
+    "namespaces",
+    Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False),
+    _namespace,
+    fields=("metadata.labels",),
+)
 POD_CLIQUE_SETS = Projection(
-    "pod_clique_sets", Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueSet"), "podcliquesets"), _pod_clique_set
+    "pod_clique_sets",
+    Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueSet"), "podcliquesets"),
+    _pod_clique_set,
+    fields=_OF_SETS,
 )
 POD_GANGS = Projection(
-    "pod_gangs", Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"), _pod_gang, PodGangs
+    "pod_gangs",
+    Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"),
+    _pod_gang,
+    PodGangs,
+    fields=("metadata.labels", "metadata.annotations", "spec.podgroups.name"),
 )
 TOPOLOGY_BINDINGS = Projection(
     "topology_bindings",
     Resource(Api(grove.GROUP, "v1alpha1", "ClusterTopologyBinding"), "clustertopologybindings", namespaced=False),
     _topology_binding,
+    fields=("spec.levels", "spec.schedulerTopologyBindings"),
 )
 PRIORITY_CLASSES = Projection(
     "priority_classes",
     Resource(Api("scheduling.k8s.io", "v1", "PriorityClass"), "priorityclasses", namespaced=False),
     _priority_class,
+    fields=("value", "globalDefault", "preemptionPolicy"),
 )

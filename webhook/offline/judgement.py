@@ -31,7 +31,9 @@ from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
+from webhook.offline.fact_supply import supplied
 from webhook.offline.overridden import name_scheduler_in_member, overridden
+from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import gang_objects, shown_record
 from webhook.validators.registry import Subject
 
@@ -158,6 +160,8 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
         verdict = _podgang(request, facts, settings)
     else:
         verdict = _admitted(request, facts, settings)
+    if verdict.unjudged:
+        verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
     return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
 
 
@@ -170,7 +174,8 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
-    return replace(judged, patch=mutated.patch, notes=(*notes, *mutated.notes, *judged.notes))
+    told = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
+    return replace(judged, patch=mutated.patch, notes=told)
 
 
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:

@@ -1,4 +1,5 @@
-"""Read facts of a cluster from manifests: the output of `kubectl get KIND -A -o yaml`, or files written by hand.
+"""Read facts of a cluster from manifests: the output of `rollcall facts` or of `kubectl get KIND -A -o yaml`, or files
+written by hand.
 
 A part of the facts is known once there is a document of its kind, or an empty typed list (`kind: ElasticQuotaList`,
 `items: []`). Until then it is unknown. Kinds that no rule reads are ignored.
@@ -14,7 +15,7 @@ from typing import Any
 
 from webhook.backends.registry import installed_backends
 from webhook.errors import InputError
-from webhook.model import grove
+from webhook.model import grove, served_kinds
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
@@ -25,8 +26,10 @@ from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.offline.group_sizes import group_sizes
 from webhook.offline.judgement import kind_of
+from webhook.offline.stock_runtimes import with_stock_runtimes
 from webhook.sources.field_lists import known_fields, load_schemas, versions_of
 from webhook.sources.manifests import Document, files_of, read_file
+from webhook.sources.places import Lines, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,14 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
     return replace(known, **found)
 
 
+def facts_in(manifests: Iterable[Manifest]) -> ClusterFacts:
+    """Return the facts in manifests that were read from a cluster. Raises `InputError`."""
+    return facts_from(Document("the cluster", manifest, 1, Lines(""), lambda: Root(0, None)) for manifest in manifests)
+
+
 def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFacts:
     """Return `known` with facts from `documents` that are judged together: labels of namespaces, and objects that gang
-    objects refer to. Raises `InputError`.
+    objects refer to. Where nothing tells the runtimes of TrainJobs, Trainer's own are added. Raises `InputError`.
     """
     found: dict[str, Any] = {}
     objects = list(_objects(documents))
@@ -92,7 +100,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
                     raise item.error(FieldPath(), f"{kind}: {error}") from None
                 # The object is judged itself, and that reports more.
     partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
-    return replace(known, **found, partial=partial or known.partial)
+    return with_stock_runtimes(replace(known, **found, partial=partial or known.partial))
 
 
 def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
@@ -191,6 +199,8 @@ def _parts(group: str, kind: str) -> Iterator[str]:
         yield projection.part
     if (group, kind) == ("", "Pod"):
         yield "bound_gangs"
+    elif (group, kind) == (served_kinds.GROUP, served_kinds.KIND):
+        yield "apis"
     elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
         yield "apis"
         yield "spec_fields"
@@ -201,7 +211,8 @@ def _add(part: str, item: _Object, known: Any) -> None:
     """Add what one object says to its part of the facts."""
     raw = item.manifest
     if part == "apis":
-        known |= {api for api, _ in _served(raw)}
+        discovered = kind_of(raw).kind == served_kinds.KIND
+        known |= {found.api for found in served_kinds.kinds_of(raw)} if discovered else {api for api, _ in _served(raw)}
     elif part == "spec_fields":
         known.update((api, fields) for api, fields in _served(raw) if fields is not None)
     elif part == "field_names":

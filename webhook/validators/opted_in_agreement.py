@@ -99,7 +99,9 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
     needed = workload.runtime
     known = getattr(context.facts, needed.part)
     if known is None:
-        yield Unjudged(workload.runtime_path, f"the {needed}", remedy=_supply(needed.name, workload.runtime_kind))
+        yield Unjudged(
+            workload.runtime_path, f"the {needed}", remedy=_supply(needed.name, workload.runtime_kind), part=needed.part
+        )
     elif needed.key not in known:
         yield Finding(
             at=workload.runtime_path,
@@ -157,7 +159,12 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
         return
     if namespace is None:
         name = workload.namespace
-        yield Unjudged(LABELS / SCHEDULER_LABEL, f"the labels of Namespace {name}", remedy=_supply(name, "Namespace"))
+        yield Unjudged(
+            LABELS / SCHEDULER_LABEL,
+            f"the labels of Namespace {name}",
+            remedy=_supply(name, "Namespace"),
+            part="namespaces",
+        )
     else:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,

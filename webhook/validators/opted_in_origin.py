@@ -48,7 +48,7 @@ def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
     needed = Needed("job_sets", key)
     known = context.facts.job_sets
     if known is None or _of_another_version(context.facts):
-        yield Unjudged(at, f"the {needed}")
+        yield Unjudged(at, f"the {needed}", part=needed.part)
         return
     found = known.get(key)
     if found is None or found.uid not in {None, controller.uid}:

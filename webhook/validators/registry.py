@@ -214,7 +214,9 @@ class Outcome:
             room -= 1
             if isinstance(result, Finding):
                 if result.absent is not None and result.absent.part in (facts.partial or ()):
-                    self.unjudged.append(Unjudged(result.at, f"the {result.absent}", declared.id))
+                    self.unjudged.append(
+                        Unjudged(result.at, f"the {result.absent}", declared.id, part=result.absent.part)
+                    )
                     continue
                 action = min(max(bound.action, result.at_least), result.at_most)
                 said = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)

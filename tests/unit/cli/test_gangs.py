@@ -232,8 +232,9 @@ def test_a_missing_gang_is_reported_by_name(rollcall: Run, cluster: WritableWorl
         (["podgang/demo-0", "set.yaml"], "explain them one after another"),
         (["podgang/demo-0", "-o", "mermaid"], "are for manifests"),
         (["podgang/demo-0", "--scheduler", "volcano"], "are for manifests"),
-        (["set.yaml", "-n", "team-a"], "are for KIND/NAME"),
-        (["set.yaml", "--context", "c"], "are for KIND/NAME"),
+        (["set.yaml", "-n", "team-a"], "is for KIND/NAME"),
+        (["set.yaml", "--context", "c"], "need --live"),
+        (["podgang/demo-0", "--live"], "are for manifests"),
     ],
 )
 def test_manifests_and_gangs_of_a_cluster_are_not_mixed(rollcall: Run, arguments: list[str], why: str) -> None:

@@ -42,11 +42,29 @@ def _shard(raw: Manifest) -> tuple[str, str | None]:
     return name_of(raw), name_text(mapping(raw.get("spec")).get("partitionLabelValue"))
 
 
-QUEUES = Projection("kai_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)
-TOPOLOGIES = Projection("kai_topologies", Resource(keys.TOPOLOGY, "topologies", namespaced=False), _topology)
-SHARDS = Projection("kai_shards", Resource(keys.SHARD, "schedulingshards", namespaced=False), _shard)
+QUEUES = Projection(
+    "kai_queues",
+    Resource(keys.QUEUE, "queues", namespaced=False),
+    _queue,
+    QueueTree,
+    fields=("metadata.labels", "spec.parentQueue"),
+)
+TOPOLOGIES = Projection(
+    "kai_topologies", Resource(keys.TOPOLOGY, "topologies", namespaced=False), _topology, fields=("spec.levels",)
+)
+SHARDS = Projection(
+    "kai_shards",
+    Resource(keys.SHARD, "schedulingshards", namespaced=False),
+    _shard,
+    fields=("spec.partitionLabelValue",),
+)
 POD_GROUPS = Projection(
-    "kai_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, for_objects=True
+    "kai_pod_groups",
+    Resource(keys.POD_GROUP, "podgroups"),
+    _pod_group,
+    QueuedGroups,
+    for_objects=True,
+    fields=("spec.queue",),
 )
 
 PROJECTIONS = (QUEUES, TOPOLOGIES, SHARDS, POD_GROUPS)

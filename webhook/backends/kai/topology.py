@@ -47,9 +47,9 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
         if facts.kai_topologies is not None:
             raise _missing(name, problem)
     if facts.kai_topologies is None:
-        raise UnknownTopology("the KAI Topologies")
+        raise UnknownTopology("the KAI Topologies", "kai_topologies")
     if facts.topology_bindings is None:
-        raise UnknownTopology("the ClusterTopologyBinding")
+        raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
     raise _missing(name)
 
 

@@ -51,6 +51,7 @@ ELASTIC_QUOTAS = Projection(
     Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota"), "elasticquotas"),
     _elastic_quota,
     ElasticQuotas,
+    fields=("metadata.creationTimestamp", "metadata.labels"),
 )
 NETWORK_TOPOLOGIES = Projection(
     "network_topologies",
@@ -60,9 +61,14 @@ NETWORK_TOPOLOGIES = Projection(
         namespaced=False,
     ),
     _network_topology,
+    fields=("spec.networkTopologySpec",),
 )
 POD_GROUPS_KNOWN = Projection(
-    "koordinator_pod_groups", Resource(POD_GROUP, POD_GROUPS.plural), _pod_group, KoordinatorPodGroups
+    "koordinator_pod_groups",
+    Resource(POD_GROUP, POD_GROUPS.plural),
+    _pod_group,
+    KoordinatorPodGroups,
+    fields=("metadata.labels", "metadata.annotations", "spec.minMember"),
 )
 
 PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)

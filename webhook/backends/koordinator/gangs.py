@@ -143,7 +143,7 @@ def _topology(
             if (layer := layer_of(key, settings, facts)) is not None:
                 strategy.append({"layer": layer, "strategy": "PreferGather"})
     except UnknownTopology as missing:
-        raise unknown("koordinator/topology-layer", first.path, missing.needs) from None
+        raise unknown("koordinator/topology-layer", first.path, missing.needs, missing.part) from None
     return _compact({"gatherStrategy": strategy}) if strategy else None
 
 

@@ -53,7 +53,7 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
     if key == HOSTNAME:
         return NODE_LAYER
     if facts.network_topologies is None:
-        raise UnknownTopology("the ClusterNetworkTopology")
+        raise UnknownTopology("the ClusterNetworkTopology", "network_topologies")
     layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
     mapped = settings.topologyKeyMappings.get(key)
     if mapped is not None:

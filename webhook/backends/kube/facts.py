@@ -150,13 +150,40 @@ GROUP_PODS = Projection(
     # Only one rule needs these pods. A server without the right to read them (for example after upgrading only the
     # server) still has the other facts.
     awaited=False,
+    fields=(
+        "metadata.deletionTimestamp",
+        "spec.nodeName",
+        "spec.schedulerName",
+        "spec.schedulingGroup",
+        "spec.workloadRef",
+        "status.phase",
+    ),
+)
+# What `rollcall facts` writes: these objects name groups, minimums and topology keys, and nothing else.
+_OF_WORKLOADS = tuple(f"spec.{field}" for field in _LISTS)
+_OF_GROUPS = tuple(
+    f"spec.{field}"
+    for field in (
+        "disruptionMode",
+        "parentCompositePodGroupName",
+        "podGroupTemplateRef",
+        "policy",
+        "priority",
+        "priorityClassName",
+        "schedulingConstraints",
+        "schedulingPolicy",
+        "workloadRef",
+    )
 )
 # In each generation a gang has one Workload.
 WORKLOADS_OF_GANGS = tuple(
     Resource(Api(GROUP, version, WORKLOADS.kind), WORKLOADS.plural) for version in ("v1beta1", "v1alpha2", "v1alpha1")
 )
 PROJECTIONS = (
-    *(Projection("workloads", resource, read_workload, for_objects=True) for resource in WORKLOADS_OF_GANGS),
+    *(
+        Projection("workloads", resource, read_workload, for_objects=True, fields=_OF_WORKLOADS)
+        for resource in WORKLOADS_OF_GANGS
+    ),
     *(
         Projection(
             "pod_groups",
@@ -164,6 +191,7 @@ PROJECTIONS = (
             read_pod_group,
             Groups,
             for_objects=True,
+            fields=_OF_GROUPS,
         )
         for version in ("v1beta1", "v1alpha2")
     ),
@@ -173,6 +201,7 @@ PROJECTIONS = (
         read_composite_pod_group,
         Groups,
         for_objects=True,
+        fields=_OF_GROUPS,
     ),
     GROUP_PODS,
 )

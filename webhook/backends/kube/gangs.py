@@ -304,6 +304,6 @@ def _refuse_topology(podgang: PodGang) -> None:
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
     if not known(facts.apis):
-        return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)")
+        return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)", "apis")
     why = f"this cluster does not serve {missing(settings)}"
     return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)

@@ -35,12 +35,27 @@ def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
     return key_of(raw), QueuedGroup(name_text(mapping(raw.get("spec")).get("queue")) or keys.DEFAULT_QUEUE)
 
 
-QUEUES = Projection("volcano_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)
+QUEUES = Projection(
+    "volcano_queues",
+    Resource(keys.QUEUE, "queues", namespaced=False),
+    _queue,
+    QueueTree,
+    fields=("spec.parent", "status.state"),
+)
 HYPER_NODES = Projection(
-    "hyper_nodes", Resource(keys.HYPER_NODE, "hypernodes", namespaced=False), _hyper_node, HyperNodes
+    "hyper_nodes",
+    Resource(keys.HYPER_NODE, "hypernodes", namespaced=False),
+    _hyper_node,
+    HyperNodes,
+    fields=("spec.tier", "spec.tierName"),
 )
 POD_GROUPS = Projection(
-    "volcano_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, for_objects=True
+    "volcano_pod_groups",
+    Resource(keys.POD_GROUP, "podgroups"),
+    _pod_group,
+    QueuedGroups,
+    for_objects=True,
+    fields=("spec.queue",),
 )
 
 PROJECTIONS = (QUEUES, HYPER_NODES, POD_GROUPS)

@@ -137,7 +137,7 @@ def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> 
             place = constraint.path / "required"
             raise inexpressible("volcano/topology-tier", place, required, reason.why) from None
         except UnknownTopology as missing:
-            raise unknown("volcano/topology-tier", constraint.path, missing.needs) from None
+            raise unknown("volcano/topology-tier", constraint.path, missing.needs, missing.part) from None
         if members is None:
             whole = tier
         else:

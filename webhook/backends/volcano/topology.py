@@ -25,7 +25,7 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
     key. If it is None, every binding counts. Raises `UnknownTopology` and `NoTopology`.
     """
     if facts.hyper_nodes is None:
-        raise UnknownTopology("the HyperNodes")
+        raise UnknownTopology("the HyperNodes", "hyper_nodes")
     if not facts.hyper_nodes:
         raise NoTopology("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
     known = indexed(facts.hyper_nodes)
@@ -55,6 +55,6 @@ def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
 def _domains(key: str, topology: str | None, facts: ClusterFacts) -> set[str]:
     bindings = facts.topology_bindings
     if bindings is None:
-        raise UnknownTopology("the ClusterTopologyBinding")
+        raise UnknownTopology("the ClusterTopologyBinding", "topology_bindings")
     asked = bindings.values() if topology is None else [bindings[topology]] if topology in bindings else []
     return {domain for binding in asked for domain, found in binding.keys.items() if found == key}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
+from webhook.model.kept_fields import template_fields
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.projections import Projection, key_of, name_of
 from webhook.model.reading import Manifest, mapping
@@ -90,14 +91,69 @@ def _cluster_runtime(raw: Manifest) -> tuple[str, Packed]:
     return name_of(raw), _spec(raw)
 
 
-TRAIN_JOB_FACTS = Projection("train_jobs", TRAIN_JOBS, _reader(TrainJob), label_selector=SCHEDULER_LABEL)
+# What `rollcall facts` writes of the workloads and runtimes.
+_MARKS = ("metadata.labels", "metadata.annotations")
+_COMMON = (*_MARKS, "metadata.uid", "metadata.ownerReferences", "spec.suspend", "spec.scheduling")
+_COUNTS = ("parallelism", "completions", "scheduling")
+
+
+def _job_fields(job: str) -> tuple[str, ...]:
+    return (*(f"{job}.{field}" for field in _COUNTS), *template_fields(f"{job}.template"))
+
+
+def _job_set_fields(spec: str) -> tuple[str, ...]:
+    jobs = f"{spec}.replicatedJobs"
+    own = tuple(f"{jobs}.{field}" for field in ("name", "replicas", "dependsOn"))
+    marks = tuple(f"{jobs}.template.{mark}" for mark in _MARKS)
+    return (f"{spec}.startupPolicy", f"{spec}.scheduling", *own, *marks, *_job_fields(f"{jobs}.template.spec"))
+
+
+_OF_LEADER_WORKER_SETS = (
+    "spec.replicas",
+    "spec.startupPolicy",
+    "spec.leaderWorkerTemplate.size",
+    *template_fields("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
+)
+_PATCH = "spec.runtimePatches.trainingRuntimeSpec.template"
+_OF_TRAIN_JOBS = (
+    "spec.runtimeRef",
+    "spec.trainer.numNodes",
+    *(f"{_PATCH}.{mark}" for mark in _MARKS),
+    *_job_set_fields(f"{_PATCH}.spec"),
+)
+_OF_RUNTIMES = (
+    "spec.podGroupPolicy",
+    "spec.mlPolicy.numNodes",
+    "spec.mlPolicy.mpi.runLauncherAsNode",
+    *(f"spec.template.{mark}" for mark in _MARKS),
+    *_job_set_fields("spec.template.spec"),
+)
+TRAIN_JOB_FACTS = Projection(
+    "train_jobs",
+    TRAIN_JOBS,
+    _reader(TrainJob),
+    label_selector=SCHEDULER_LABEL,
+    fields=(*_COMMON, *_OF_TRAIN_JOBS),
+)
 PROJECTIONS = (
-    Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL),
-    Projection("job_sets", JOB_SETS, _reader(JobSet), label_selector=SCHEDULER_LABEL),
-    Projection("leader_worker_sets", LEADER_WORKER_SETS, _reader(LeaderWorkerSet), label_selector=SCHEDULER_LABEL),
+    Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))),
+    Projection(
+        "job_sets",
+        JOB_SETS,
+        _reader(JobSet),
+        label_selector=SCHEDULER_LABEL,
+        fields=(*_COMMON, *_job_set_fields("spec")),
+    ),
+    Projection(
+        "leader_worker_sets",
+        LEADER_WORKER_SETS,
+        _reader(LeaderWorkerSet),
+        label_selector=SCHEDULER_LABEL,
+        fields=(*_COMMON, *_OF_LEADER_WORKER_SETS),
+    ),
     TRAIN_JOB_FACTS,
-    Projection("training_runtimes", TRAINING_RUNTIMES, _runtime),
-    Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime),
+    Projection("training_runtimes", TRAINING_RUNTIMES, _runtime, fields=_OF_RUNTIMES),
+    Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime, fields=_OF_RUNTIMES),
 )
 # The kinds that are admitted, in the order of their registration.
 ADMITTED_KINDS = tuple(view.resource for view in VIEWS.values())

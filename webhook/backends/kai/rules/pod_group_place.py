@@ -112,7 +112,7 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
         if isinstance(problem, Finding):
             return
     if context.facts.kai_queues is None:
-        yield Unjudged(path, "the KAI Queues")
+        yield Unjudged(path, "the KAI Queues", part="kai_queues")
     yield from judge_node_pools(text(found.spec.get("queue")), pool, path, "the PodGroup", context)
 
 
@@ -135,7 +135,7 @@ def group_name(found: StoredObject, context: RuleContext) -> Results:
     """
     path, groups = METADATA / "name", context.facts.kai_pod_groups
     if groups is None:
-        yield Unjudged(path, "the KAI PodGroups")
+        yield Unjudged(path, "the KAI PodGroups", part="kai_pod_groups")
         return
     other = next((namespace for namespace, _ in groups.called(found.name) if namespace != found.key[0]), None)
     if other is not None and found.name:
@@ -173,7 +173,7 @@ def group_priority_class(found: StoredObject, context: RuleContext) -> Results:
     if name is None or text(found.spec.get("preemptibility")) is not None:
         return
     if known is None:
-        yield Unjudged(path, "the PriorityClasses")
+        yield Unjudged(path, "the PriorityClasses", part="priority_classes")
     elif name not in known:
         default = max((one.value for one in known.values() if one.is_default), default=0)
         if default >= NON_PREEMPTIBLE:

@@ -52,7 +52,7 @@ def group_topology(found: StoredObject, context: RuleContext) -> Results:
         if name is None:
             continue
         if known is None:
-            yield Unjudged(path, "the KAI Topologies")
+            yield Unjudged(path, "the KAI Topologies", part="kai_topologies")
         elif (levels := known.get(name)) is None:
             yield Finding(
                 at=path / "topology",

@@ -195,7 +195,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
     if pool is None:
         return None
     if facts.kai_shards is None:
-        return Unjudged(path, "the SchedulingShards")
+        return Unjudged(path, "the SchedulingShards", part="kai_shards")
     if pool in facts.kai_shards.values():
         return None
     return Finding(

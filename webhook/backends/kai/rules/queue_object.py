@@ -59,7 +59,7 @@ def queue_pool(found: StoredObject, context: RuleContext) -> Results:
     pool = text(found.labels.get(key))
     path = LABELS / key if pool is not None else METADATA / "labels"
     if name is not None and context.facts.kai_queues is None:
-        yield Unjudged(path, "the KAI Queues")
+        yield Unjudged(path, "the KAI Queues", part="kai_queues")
     yield from judge_node_pools(name, pool, path, "this Queue", context)
 
 

@@ -52,7 +52,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
     try:
         levels = levels_of(name, facts)
     except UnknownTopology as unknown:
-        yield Unjudged(topology.path, unknown.needs)
+        yield Unjudged(topology.path, unknown.needs, part=unknown.part)
         return
     except NoTopology as missing:
         yield Finding(
@@ -67,7 +67,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
     if binding is None:
         # Grove itself refuses a missing binding or domain, with its own message.
         if facts.topology_bindings is None:
-            yield Unjudged(topology.path, "the ClusterTopologyBinding")
+            yield Unjudged(topology.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
     places: dict[str, int] = {}
     lacks_one = False

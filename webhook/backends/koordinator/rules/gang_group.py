@@ -161,7 +161,7 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
         return
     if pod_groups is None:
         if members:
-            yield Unjudged(AT, "the other PodGroups of the gang group")
+            yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
         return
     own = group_of(found)
     others = (key for key in _partners(found, context) if key in pod_groups and pod_groups[key].groups != own)
@@ -225,7 +225,7 @@ def member_missing(found: StoredObject, context: RuleContext) -> Results:
     pod_groups = context.facts.koordinator_pod_groups
     for key in members_of(found):
         if pod_groups is None:
-            yield Unjudged(AT, "the other PodGroups of the gang group")
+            yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
             return
         if key not in pod_groups:
             yield Finding(

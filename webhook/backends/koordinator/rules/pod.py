@@ -78,7 +78,7 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
     key = (found.key[0], named.gang)
     pod_groups = context.facts.koordinator_pod_groups
     if pod_groups is None:
-        yield Unjudged(named.at, f"the PodGroup {named.gang}")
+        yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
         yield Finding(
             at=at,
@@ -110,7 +110,7 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
     key = (found.key[0], named.gang)
     pod_groups = context.facts.koordinator_pod_groups
     if pod_groups is None:
-        yield Unjudged(named.at, f"the PodGroup {named.gang}")
+        yield Unjudged(named.at, f"the PodGroup {named.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
         yield Finding(
             at=named.at,

@@ -119,7 +119,7 @@ def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
             absent=THE_TOPOLOGY if context.facts.network_topologies is not None else None,
         )
     elif context.facts.network_topologies is None:
-        yield Unjudged(AT, "the ClusterNetworkTopology")
+        yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
 
 @rule(

@@ -83,7 +83,7 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
     place = pod.labels_path / QOS_LABEL
     band = _band(pod, context)
     if band is None:
-        yield Unjudged(place, "the PriorityClasses")
+        yield Unjudged(place, "the PriorityClasses", part="priority_classes")
     elif band in _FORBIDDEN[qos]:
         allowed = [name for name in _BAND_NAMES if name not in _FORBIDDEN[qos]]
         yield Finding(

@@ -158,7 +158,7 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
         )
         return
     if quotas is None and name != ROOT_QUOTA:
-        yield Unjudged(path, "the ElasticQuotas")
+        yield Unjudged(path, "the ElasticQuotas", part="elastic_quotas")
         return
     found = Quota(is_parent=True) if name == ROOT_QUOTA or quotas is None else quotas.get(str(name))
     if found is None:

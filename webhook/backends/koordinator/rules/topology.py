@@ -217,7 +217,7 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
     """
     bindings = context.facts.topology_bindings
     if bindings is None:
-        yield Unjudged(use.path, "the ClusterTopologyBinding")
+        yield Unjudged(use.path, "the ClusterTopologyBinding", part="topology_bindings")
         return
     # Grove itself refuses a missing binding or domain, with its own message.
     binding = bindings.get(topology or "")
@@ -226,12 +226,12 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
         return
     if key == HOSTNAME and context.facts.network_topologies is None:
         # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
-        yield Unjudged(use.path, "the ClusterNetworkTopology")
+        yield Unjudged(use.path, "the ClusterNetworkTopology", part="network_topologies")
         return
     try:
         layer = layer_of(key, context.settings, context.facts)
     except UnknownTopology as unknown:
-        yield Unjudged(use.path, unknown.needs)
+        yield Unjudged(use.path, unknown.needs, part=unknown.part)
         return
     if layer is None:
         mapped = context.settings.topologyKeyMappings.get(key)

@@ -72,7 +72,7 @@ def group_priority(found: StoredObject, context: RuleContext) -> Results:
         at = SPEC / "priorityClassName"
         if own is None or theirs is None:
             if group.priority_class != other.priority_class and context.facts.priority_classes is None:
-                yield Unjudged(at, "the PriorityClasses")
+                yield Unjudged(at, "the PriorityClasses", part="priority_classes")
                 return
         elif own != theirs:
             yield Finding(
@@ -169,7 +169,7 @@ def topology_order(found: StoredObject, context: RuleContext) -> Results:
         if group.topology is None or nearest is None or group.topology == nearest[1]:
             continue
         if bindings is None:
-            yield Unjudged(topology_path(place), "the ClusterTopologyBindings")
+            yield Unjudged(topology_path(place), "the ClusterTopologyBindings", part="topology_bindings")
         elif is_wider(group.topology, nearest[1] or "", bindings):
             yield _swapped(place, group.topology, nearest[1] or "", nearest[0])
 

@@ -67,7 +67,7 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
     path = SPEC / field.partition(".")[0] / field.partition(".")[2]
     stored = getattr(context.facts, needed.part)
     if stored is None:
-        yield Unjudged(path, f"the {kind}s")
+        yield Unjudged(path, f"the {kind}s", part=needed.part)
     elif needed.key not in stored and not _is_composite(needed, context):
         yield Finding(
             at=path,
@@ -190,7 +190,7 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
     own, wanted = resolved(integer(found.spec.get("priority")), name, facts), priority_of(group, facts)
     if own is None or wanted is None:
         if facts.priority_classes is None and name != group.priority_class:
-            yield Unjudged(at, "the PriorityClasses")
+            yield Unjudged(at, "the PriorityClasses", part="priority_classes")
     elif own != wanted:
         yield Finding(
             at=at,
@@ -249,7 +249,7 @@ def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
         return
     facts, at, namespace = context.facts, SPEC / "schedulerName", found.key[0]
     if facts.group_pods is None:
-        yield Unjudged(at, "the pods that wait for a node")
+        yield Unjudged(at, "the pods that wait for a node", part="group_pods")
         return
     for group in _groups_of_one_scheduler(namespace, named, facts):
         other = facts.group_pods.of_another_scheduler((namespace, group), scheduler, found.key)

@@ -71,7 +71,7 @@ def workload_missing(found: StoredObject, context: RuleContext) -> Results:
     if key is None or not is_of_1_37(found):
         return
     if context.facts.workloads is None:
-        yield Unjudged(REFERENCE / "workloadName", "the Workloads")
+        yield Unjudged(REFERENCE / "workloadName", "the Workloads", part="workloads")
     elif key not in context.facts.workloads:
         yield Finding(
             at=REFERENCE / "workloadName",

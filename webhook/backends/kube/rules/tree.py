@@ -63,7 +63,7 @@ def parent_missing(found: StoredObject, context: RuleContext) -> Results:
         return
     key = (found.key[0], last.parent)
     if composites is None:
-        yield Unjudged(PARENT, "the CompositePodGroups")
+        yield Unjudged(PARENT, "the CompositePodGroups", part="composite_pod_groups")
     elif key not in composites:
         which = f"CompositePodGroup {last.parent}" if above else "such CompositePodGroup"
         yield Finding(

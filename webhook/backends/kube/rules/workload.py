@@ -81,7 +81,7 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
         return
     spoken = _spoken(context)
     if spoken is None and not known(apis):
-        yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)")
+        yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)", part="apis")
     elif spoken is None or (settings.hierarchical == "required" and spoken is not Generation.TREE):
         wanted = missing(settings) if spoken is None else str(COMPOSITE)
         yield Finding(
@@ -344,7 +344,7 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
         return
     path = SPEC / "template" / "priorityClassName"
     if known is None:
-        yield Unjudged(path, "the PriorityClasses")
+        yield Unjudged(path, "the PriorityClasses", part="priority_classes")
     elif (why := class_problem(known.get(name))) is not None:
         yield Finding(
             at=path,

@@ -48,7 +48,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
         elif tier == 0:
             yield _never(path / "highestTierAllowed", tier)
         elif known is None:
-            yield Unjudged(path, "the HyperNodes")
+            yield Unjudged(path, "the HyperNodes", part="hyper_nodes")
         elif not known:
             yield Finding(
                 at=path,

@@ -134,7 +134,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         if domain is None:
             continue
         if bindings is None:
-            yield Unjudged(place, "the ClusterTopologyBinding")
+            yield Unjudged(place, "the ClusterTopologyBinding", part="topology_bindings")
             continue
         # Grove itself refuses a missing binding or domain, with its own message.
         binding = bindings.get(name or "")
@@ -144,7 +144,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         try:
             tier_of(key, name, facts)
         except UnknownTopology as unknown:
-            yield Unjudged(place, unknown.needs)
+            yield Unjudged(place, unknown.needs, part=unknown.part)
         except NoTopology as reason:
             remedy = "use a domain that is a tier, or set the tierName of its HyperNodes"
             yield Finding(at=place, found=domain, why=reason.why, remedy=remedy, absent=reason.absent)

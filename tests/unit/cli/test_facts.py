@@ -1,0 +1,204 @@
+"""`rollcall facts`, `check --live` and `explain --live` with a simulated cluster, and with none."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cluster.kubeconfigs import kubeconfig
+from tests.unit.cluster.world import World
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, POD_GROUPS_KNOWN
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
+
+QUOTA_PATH = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+OPENAPI = "/openapi/v3/apis/grove.io/v1alpha1"
+SET = """
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata:
+  name: demo
+  namespace: team-a
+  labels: {rollcall.dev/scheduler: koord-scheduler}
+  annotations: {scheduling.grove.io/koordinator-quota: NAME}
+spec:
+  replicas: 1
+  template:
+    cliques:
+      - name: worker
+        spec:
+          replicas: 2
+          minAvailable: 2
+          podSpec: {containers: [{name: main, image: example.com/main}]}
+"""
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A cluster with a namespace and a quota, which the commands read."""
+    found = World(POD_CLIQUE_SETS.resource, POD_GANGS.resource, ELASTIC_QUOTAS.resource, POD_GROUPS_KNOWN.resource)
+    found.put("/api/v1/namespaces", {"metadata": {"name": "team-a", "labels": {"team": "a"}}})
+    found.put(QUOTA_PATH, {"metadata": {"namespace": "team-a", "name": "here"}, "spec": {"max": {"cpu": "1"}}})
+    answer_for_the_cluster(found, monkeypatch)
+    return found
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "set.yaml"
+    path.write_text(SET.replace("NAME", "absent"))
+    return path
+
+
+def test_the_facts_of_a_cluster_are_written_one_file_for_each_kind(rollcall: Run, world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    ran = rollcall("facts", "-o", str(folder))
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"{folder}/apigroups.yaml: 3",
+        f"{folder}/customresourcedefinitions.apiextensions.k8s.io.yaml: 0",
+        f"{folder}/elasticquotas.scheduling.sigs.k8s.io.yaml: 1",
+        f"{folder}/namespaces.yaml: 1",
+        f"{folder}/podcliquesets.grove.io.yaml: 0",
+        f"{folder}/podgangs.scheduler.grove.io.yaml: 0",
+        f"{folder}/podgroups.scheduling.sigs.k8s.io.yaml: 0",
+        f"{folder}/pods.yaml: 0",
+    ]
+    assert (folder / "elasticquotas.scheduling.sigs.k8s.io.yaml").read_text() == (
+        "# Written by `rollcall facts`. Edits are lost when it runs again.\n"
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\n"
+        "kind: ElasticQuotaList\n"
+        "items:\n"
+        "- metadata: {name: here, namespace: team-a}\n"
+    )
+
+
+def test_check_with_the_written_folder_answers_as_with_the_cluster(
+    rollcall: Run, world: World, tmp_path: Path, manifest: Path
+) -> None:
+    folder = tmp_path / "cluster"
+    rollcall("facts", "-o", str(folder))
+    stored = rollcall("check", "-o", "json", "--facts", str(folder), str(manifest))
+    live = rollcall("check", "-o", "json", "--live", str(manifest))
+    assert live == stored
+    assert live.code == 1
+    (finding,) = json.loads(live.out)["findings"]
+    assert (finding["rule"], finding["found"]) == ("koordinator/quota", "absent")
+    manifest.write_text(SET.replace("NAME", "here"))
+    assert rollcall("check", "--live", str(manifest)).code == 0
+
+
+def test_explain_with_the_cluster_answers_as_check(rollcall: Run, world: World, manifest: Path) -> None:
+    ran = rollcall("explain", "-o", "json", "--live", "--scheduler", "koord-scheduler", str(manifest))
+    assert ran.code == 1
+    (workload,) = json.loads(ran.out)["workloads"]
+    koordinator = next(one for one in workload["schedulers"] if one["scheduler"] == "koord-scheduler")
+    assert [found["rule"] for found in koordinator["findings"]] == ["koordinator/quota"]
+
+
+def test_a_kind_that_the_caller_may_not_read_is_not_judged_with_the_right_that_is_missing(
+    rollcall: Run, world: World, tmp_path: Path, manifest: Path
+) -> None:
+    world.refused[QUOTA_PATH] = httpx.Response(403, json={"message": "elasticquotas is forbidden"})
+    ran = rollcall("check", "--live", str(manifest))
+    assert ran.code == 0
+    assert (
+        "    do     ask for the right to list elasticquotas.scheduling.sigs.k8s.io, or for a folder that "
+        "`rollcall facts -o DIR` wrote, and give it with --facts\n"
+    ) in ran.out
+    told = rollcall("facts", "-o", str(tmp_path / "cluster"))
+    assert (told.code, told.err) == (
+        3,
+        "rollcall: elasticquotas.scheduling.sigs.k8s.io could not be read: HTTP 403: elasticquotas is forbidden\n",
+    )
+    assert not (tmp_path / "cluster" / "elasticquotas.scheduling.sigs.k8s.io.yaml").exists()
+
+
+def test_a_kind_that_is_no_longer_known_is_removed_and_said(rollcall: Run, world: World, tmp_path: Path) -> None:
+    rollcall("facts", "-o", str(tmp_path))
+    world.served.remove(ELASTIC_QUOTAS.resource)
+    ran = rollcall("facts", "-o", str(tmp_path))
+    path = tmp_path / "elasticquotas.scheduling.sigs.k8s.io.yaml"
+    assert ran.out.splitlines()[-1] == f"{path}: removed, because it is no longer known"
+    assert not path.exists()
+
+
+def test_the_field_names_of_the_served_kinds_are_written(rollcall: Run, world: World, tmp_path: Path) -> None:
+    spec = {"type": "object", "description": "long", "properties": {"replicas": {"type": "integer", "minimum": 0}}}
+    named = {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"}
+    schema = {"x-kubernetes-group-version-kind": [named], "type": "object", "properties": {"spec": spec}}
+    world.objects[OPENAPI.rpartition("/")[0]] = [
+        {"metadata": {"name": "v1alpha1"}, "components": {"schemas": {"a": schema}}}
+    ]
+    rollcall("facts", "-o", str(tmp_path))
+    assert (tmp_path / "customresourcedefinitions.apiextensions.k8s.io.yaml").read_text() == (
+        "# Written by `rollcall facts`. Edits are lost when it runs again.\n"
+        "apiVersion: apiextensions.k8s.io/v1\n"
+        "kind: CustomResourceDefinitionList\n"
+        "items:\n"
+        "- metadata: {name: podcliquesets.grove.io}\n"
+        "  spec:\n"
+        "    group: grove.io\n"
+        "    names: {kind: PodCliqueSet, plural: podcliquesets}\n"
+        "    scope: Namespaced\n"
+        "    versions:\n"
+        "    - name: v1alpha1\n"
+        "      served: true\n"
+        "      schema:\n"
+        "        openAPIV3Schema:\n"
+        "          type: object\n"
+        "          properties:\n"
+        "            spec:\n"
+        "              type: object\n"
+        "              properties:\n"
+        "                replicas: {}\n"
+    )
+
+
+def test_live_and_facts_are_not_mixed(rollcall: Run, world: World, manifest: Path) -> None:
+    assert "exclude each other" in rollcall("check", "--live", "--facts", ".", str(manifest)).err
+    assert "need --live" in rollcall("check", "--context", "prod", str(manifest)).err
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that never accepts a connection: its queue of connections is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting = []
+        for _ in range(4):
+            one = socket.socket()
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+            waiting.append(one)
+        yield listener.getsockname()[1]
+        for one in waiting:
+            one.close()
+
+
+@pytest.mark.parametrize("command", [["facts", "-o", "DIR"], ["check", "--live"], ["explain", "--live"]])
+def test_a_cluster_that_cannot_be_reached_is_one_line_within_two_seconds(
+    rollcall: Run, tmp_path: Path, manifest: Path, silent: int, command: list[str]
+) -> None:
+    config = kubeconfig(tmp_path, server=f"https://127.0.0.1:{silent}")
+    arguments = [str(tmp_path / "cluster") if word == "DIR" else word for word in command]
+    files = [] if command[0] == "facts" else [str(manifest)]
+    # The library that reads kubeconfigs is loaded once.
+    rollcall(*arguments, "--kubeconfig", str(tmp_path / "absent"), *files)
+    began = time.monotonic()
+    ran = rollcall(*arguments, "--kubeconfig", str(config), *files)
+    took = time.monotonic() - began
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"rollcall: cannot connect to the cluster: ConnectTimeout (https://127.0.0.1:{silent}); is it the right "
+        "context?\n"
+    )
+    assert took < 2
+    assert not (tmp_path / "cluster").exists()

@@ -1,0 +1,91 @@
+"""What a rule says that lacks a fact: which command or right supplies it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+import pytest
+
+from webhook.cli.fact_reads import parts_read_by
+from webhook.cli.rule_messages import request_of, settings_of_example
+from webhook.cli.rule_reference import every_rule
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.fields import SPEC
+from webhook.model.findings import Unjudged
+from webhook.offline.fact_supply import supplied, supply_of
+from webhook.offline.judgement import judge
+from webhook.server.review import MAX_MESSAGE_BYTES
+from webhook.sources.facts import one_world
+from webhook.sources.manifests import read_text
+from webhook.validators.registry import Rule
+
+
+def unjudged_without_facts(rule: Rule) -> Iterator[Unjudged]:
+    for example in (rule.passes, rule.fails):
+        if example.old is None:
+            request, settings = request_of(example), settings_of_example(rule, example)
+            for found in judge(request.object or {}, NOTHING_KNOWN, settings):
+                yield from found.verdict.unjudged
+
+
+def test_every_rule_that_lacks_a_fact_says_how_to_supply_it() -> None:
+    parts = {part.name for part in fields(ClusterFacts)}
+    seen: set[str] = set()
+    for rule in every_rule():
+        for missing in unjudged_without_facts(rule):
+            assert missing.part in parts, missing
+            assert missing.remedy, missing
+            assert len(str(missing).encode()) <= MAX_MESSAGE_BYTES, missing
+            seen.add(missing.part)
+    assert {"kai_queues", "volcano_queues", "elastic_quotas", "priority_classes", "topology_bindings", "apis"} <= seen
+
+
+@pytest.mark.parametrize(
+    ("part", "remedy"),
+    [
+        (
+            "kai_queues",
+            "give --facts a folder that `rollcall facts -o DIR` wrote, or the output of "
+            "`kubectl get queues.scheduling.run.ai -o yaml`; or use --live",
+        ),
+        (
+            "elastic_quotas",
+            "give --facts a folder that `rollcall facts -o DIR` wrote, or the output of "
+            "`kubectl get elasticquotas.scheduling.sigs.k8s.io -A -o yaml`; or use --live",
+        ),
+        ("apis", "give --facts a folder that `rollcall facts -o DIR` wrote; or use --live"),
+    ],
+)
+def test_the_command_names_the_kind(part: str, remedy: str) -> None:
+    assert supply_of(part) == remedy
+
+
+def test_in_a_cluster_that_was_read_the_missing_right_is_named_instead() -> None:
+    missing = Unjudged(SPEC, "the labels of Namespace a", "owner/train-job-alone", "add it", part="namespaces")
+    (told,) = supplied([missing], ClusterFacts(unread={"namespaces": "ask for the right to list namespaces"}))
+    assert told.remedy == "ask for the right to list namespaces"
+    assert supplied([missing], NOTHING_KNOWN) == (missing,), "a rule that names the object knows better"
+
+
+def test_what_no_cluster_can_tell_has_no_remedy() -> None:
+    missing = Unjudged(SPEC, "the members of PodGang a, which are too many to keep", "grove/pod-outside-gang")
+    assert supplied([missing], NOTHING_KNOWN) == (missing,)
+
+
+def test_a_part_of_which_the_files_have_only_some_objects_is_supplied_in_the_same_way() -> None:
+    rule = next(rule for rule in every_rule() if rule.id == "kai/queue")
+    documents = read_text("apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: other}\n", "queue.yaml")
+    known = one_world(NOTHING_KNOWN, documents)
+    settings = settings_of_example(rule, rule.passes)
+    (found,) = judge(request_of(rule.passes).object or {}, known, settings)
+    told = [missing for missing in found.verdict.unjudged if missing.part == "kai_queues"]
+    assert {missing.remedy for missing in told} == {supply_of("kai_queues")}
+
+
+def test_the_facts_that_a_rule_reads_are_observed() -> None:
+    rules = {rule.id: parts_read_by(rule) for rule in every_rule() if rule.id in {"kai/queue", "kai/queue-in-use"}}
+    assert rules == {
+        "kai/queue": frozenset({"kai_queues"}),
+        "kai/queue-in-use": frozenset({"kai_pod_groups", "kai_queues"}),
+    }

@@ -1,0 +1,123 @@
+"""Trainer's own runtimes: used where nothing else tells the runtimes, and never without saying so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from webhook.config.file import default_settings, force_scheduler
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Needed
+from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.trainjob import TrainJob
+from webhook.offline.judgement import Judgement, judge
+from webhook.offline.stock_runtimes import STOCK_RUNTIMES, with_stock_runtimes
+from webhook.sources.facts import facts_from, one_world
+from webhook.sources.manifests import read_text
+
+TRAIN_JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: train, labels: {rollcall.dev/scheduler: koord-scheduler}}
+spec:
+  runtimeRef: {name: NAME}
+  trainer: {numNodes: 4}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default, labels: {rollcall.dev/scheduler: koord-scheduler}}
+"""
+OWN = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch-distributed}
+spec: {template: {spec: {replicatedJobs: [{name: own}]}}}
+"""
+TAKEN = (
+    "the ClusterTrainingRuntime torch-distributed is taken as Trainer v2.3.0 installs it; add the cluster's own to "
+    "the files, or use --facts or --live"
+)
+
+
+def judged(text: str, facts: ClusterFacts = NOTHING_KNOWN) -> Judgement:
+    documents = read_text(text, "train.yaml")
+    settings = force_scheduler(default_settings(), "koord-scheduler")
+    known = one_world(facts, documents)
+    (found,) = (one for document in documents for one in judge(document.manifest, known, settings))
+    return found
+
+
+def counts(name: str, facts: ClusterFacts) -> Sequence[tuple[str, int, tuple[str, ...]]]:
+    spec = {"runtimeRef": {"name": name}, "trainer": {"numNodes": 4}}
+    made = with_pods(TrainJob({"metadata": {"name": "train"}, "spec": spec}), facts)
+    return [(part.name, part.pods, part.after) for part in made.parts] if made is not None else []
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("torch-distributed", [("node", 4, ())]),
+        ("jax-distributed", [("node", 4, ())]),
+        ("xgboost-distributed", [("node", 4, ())]),
+        # The launcher is one of the four nodes, and waits until the others are ready.
+        ("deepspeed-distributed", [("node", 3, ()), ("launcher", 1, ("node",))]),
+        ("mlx-distributed", [("node", 3, ()), ("launcher", 1, ("node",))]),
+        ("torch-distributed-with-cache", [("dataset-initializer", 1, ()), ("node", 4, ("dataset-initializer",))]),
+        (
+            "torchtune-llama3.2-1b",
+            [
+                ("dataset-initializer", 1, ()),
+                ("model-initializer", 1, ()),
+                ("node", 4, ("dataset-initializer", "model-initializer")),
+            ],
+        ),
+    ],
+)
+def test_the_pods_of_a_train_job_with_one_of_trainers_runtimes_are_known(
+    name: str, parts: list[tuple[str, int, tuple[str, ...]]]
+) -> None:
+    assert counts(name, with_stock_runtimes(NOTHING_KNOWN)) == parts
+
+
+def test_a_verdict_with_one_of_trainers_runtimes_says_so() -> None:
+    found = judged(TRAIN_JOB.replace("NAME", "torch-distributed"))
+    assert TAKEN in found.verdict.notes
+    assert found.verdict.unjudged == ()
+
+
+def test_the_runtime_in_the_files_or_in_the_facts_is_used_instead() -> None:
+    job = TRAIN_JOB.replace("NAME", "torch-distributed")
+    assert TAKEN not in judged(f"{job}---{OWN}").verdict.notes
+    assert TAKEN not in judged(job, facts_from(read_text(OWN, "facts.yaml"))).verdict.notes
+
+
+def test_an_unknown_runtime_is_not_judged_rather_than_missing() -> None:
+    (missing,) = judged(TRAIN_JOB.replace("NAME", "ours")).verdict.unjudged
+    assert (missing.rule, missing.needs) == ("owner/runtime", "the ClusterTrainingRuntime ours")
+    assert missing.remedy == (
+        "give --facts a folder that `rollcall facts -o DIR` wrote, or the output of `kubectl get "
+        "clustertrainingruntimes.trainer.kubeflow.org -o yaml`; or use --live"
+    )
+
+
+def test_runtimes_of_a_cluster_are_not_mixed_with_trainers_own() -> None:
+    known = facts_from(read_text(OWN, "facts.yaml"))
+    assert with_stock_runtimes(known) is known
+    unread = ClusterFacts(unread={"cluster_training_runtimes": "ask for the right"})
+    assert with_stock_runtimes(unread) is unread, "the reason why they are unknown is reported instead"
+
+
+def test_the_names_are_those_that_trainer_installs() -> None:
+    assert sorted(STOCK_RUNTIMES) == [
+        "deepspeed-distributed",
+        "jax-distributed",
+        "mlx-distributed",
+        "torch-distributed",
+        "torch-distributed-with-cache",
+        "torchtune-llama3.2-1b",
+        "torchtune-llama3.2-3b",
+        "torchtune-qwen2.5-1.5b",
+        "xgboost-distributed",
+    ]
+    assert Needed("cluster_training_runtimes", "jax-distributed").key in STOCK_RUNTIMES

@@ -1,0 +1,34 @@
+"""The facts that a command judges with: from files, or with `--live` from a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from webhook.cli.options import facts_of
+from webhook.config.settings import Settings
+from webhook.model.facts import ClusterFacts
+
+Live = Annotated[
+    bool, typer.Option("--live", help="Read the facts from the cluster of the kubeconfig, with your own rights.")
+]
+
+
+def known_facts(
+    paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
+) -> ClusterFacts:
+    """Return the facts in files, or those of the cluster. Raises `InputError` and `AccessError`."""
+    if not live:
+        if kubeconfig is not None or context is not None:
+            raise typer.BadParameter("--kubeconfig and --context need --live")
+        return facts_of(paths)
+    if paths:
+        raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
+    from webhook.cluster.access import find
+    from webhook.sources.cluster_objects import projections_of, read_cluster
+
+    return asyncio.run(read_cluster(find(kubeconfig, context), projections_of(settings))).facts()

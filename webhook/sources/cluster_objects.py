@@ -1,0 +1,221 @@
+"""Read once what rules may ask about in a cluster, with the caller's rights, cut down to the fields that rules read.
+
+The result is manifests: `rollcall facts` writes them, and `--live` reads them as facts at once, so both commands judge
+alike. A kind that may not be read stays unknown, with the right that is missing. An object that the caches of a server
+would not keep is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import httpx
+
+from webhook.cluster import requests
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.discovery import Discovery
+from webhook.cluster.schemas import kinds_in
+from webhook.config.settings import Settings
+from webhook.errors import AccessError, NotFound, RequestFailed
+from webhook.model import grove, served_kinds
+from webhook.model.bounds import weight
+from webhook.model.facts import ClusterFacts
+from webhook.model.general import GENERAL
+from webhook.model.kept_fields import kept
+from webhook.model.keys import Api
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.projections import Projection, Resource, labels_of
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.offline.fact_supply import may_not_read, not_read, not_served, plural_of
+from webhook.sources.crd_fields import definitions
+from webhook.sources.facts import facts_in
+
+# Enough for another continent, and a person has an answer within two seconds.
+CONNECT_SECONDS = 1.0
+# Objects in a page: the kept fields are few, and a person waits.
+_PAGE = 500
+# HTTP statuses for a missing right.
+_FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+# API groups that no CustomResourceDefinition describes.
+_BUILT_IN = frozenset({"", "apps", "batch", "scheduling.k8s.io"})
+_BOUND = {
+    "labelSelector": f"{grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE},{grove.LABEL_PODGANG}",
+    "fieldSelector": requests.BOUND,
+}
+# The metadata of a pod does not name its node. Rules ask only whether it has one.
+_SOME_NODE = "some-node"
+
+
+class Kind(NamedTuple):
+    """The kept objects of one kind, as a typed list, and how many were left out."""
+
+    name: str
+    manifest: Manifest
+    left_out: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many objects it has."""
+        return len(self.manifest["items"])
+
+
+@dataclass(slots=True)
+class ClusterObjects:
+    """What was read, by kind, and the parts of the facts that could not be read, with what to do about it."""
+
+    kinds: list[Kind] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    # The unread kinds, with the reason.
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def facts(self) -> ClusterFacts:
+        """Return the facts in these objects."""
+        return replace(facts_in(kind.manifest for kind in self.kinds), unread=MappingProxyType(self.unread))
+
+
+def projections_of(settings: Settings) -> tuple[Projection, ...]:
+    """Return the kinds of the facts, for the enabled schedulers."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    return (*GENERAL, *(found for backend in backends for found in backend.projections))
+
+
+async def read_cluster(
+    access: Access, projections: Iterable[Projection], transport: httpx.AsyncBaseTransport | None = None
+) -> ClusterObjects:
+    """Return what the cluster has. Raises `AccessError` if it cannot be reached, or does not accept the caller."""
+    client = Client(access, transport, connect_seconds=CONNECT_SECONDS)
+    try:
+        return await _Reader(client, tuple(projections)).read()
+    finally:
+        await client.close()
+
+
+class _Reader:
+    def __init__(self, client: Client, projections: Sequence[Projection]) -> None:
+        self._client = client
+        self._projections = projections
+        self._found = ClusterObjects()
+
+    async def read(self) -> ClusterObjects:
+        discovery = Discovery(self._client)
+        try:
+            await discovery.ask()
+        except RequestFailed as error:
+            if error.code == 0:
+                raise AccessError(f"cannot connect to the cluster: {error}; is it the right context?") from None
+            raise AccessError(f"the cluster cannot be read: {error}") from None
+        served = discovery.resources
+        wanted = self._wanted(served)
+        pods = [one for one in wanted if one.resource == PODS]
+        await asyncio.gather(
+            self._pods(pods), self._schemas(served), *(self._objects(one) for one in wanted if one.resource != PODS)
+        )
+        groups = {one.resource.api.group for one in self._projections}
+        known = (resource for resource in served.values() if resource.api.group in groups)
+        self._found.kinds.append(Kind("apigroups", served_kinds.document_of(known)))
+        self._found.kinds.sort(key=lambda kind: kind.name)
+        return self._found
+
+    def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
+        """Return one projection for each part, of the first version that the cluster serves."""
+        found: dict[str, Projection] = {}
+        for one in self._projections:
+            if one.fields and (one.resource.api in served or not one.resource.api.group):
+                found.setdefault(one.part, one)
+        for one in self._projections:
+            if one.part not in found:
+                self._found.unread.setdefault(one.part, not_served(one.resource))
+        return list(found.values())
+
+    async def _objects(self, projection: Projection) -> None:
+        try:
+            kind = await self._kind(projection)
+        except RequestFailed as error:
+            self._missed(projection.resource, error, projection.part)
+        else:
+            self._found.kinds.append(kind)
+
+    async def _pods(self, waiting: Sequence[Projection]) -> None:
+        """Read both parts that pods tell, or none: in files a list of pods makes both known."""
+        try:
+            kinds = [await self._kind(projection) for projection in waiting]
+            bound = await self._bound_gangs()
+        except RequestFailed as error:
+            self._missed(PODS, error, "bound_gangs", *(projection.part for projection in waiting))
+            return
+        items = [item for kind in kinds for item in kind.manifest["items"]]
+        left_out = sum(kind.left_out for kind in kinds)
+        self._found.kinds.append(Kind(plural_of(PODS), _list_of(PODS, [*items, *bound]), left_out))
+
+    async def _bound_gangs(self) -> list[Manifest]:
+        """Return one pod on a node for each PodGang that has any."""
+        found: dict[tuple[str, str], Manifest] = {}
+        pods = self._client.items(PODS, selector=_BOUND, limit=_PAGE, accept=requests.METADATA_ONLY)
+        async for raw in pods:
+            metadata = mapping(mapping(raw).get("metadata"))
+            namespace, podgang = str(metadata.get("namespace")), str(labels_of(raw).get(grove.LABEL_PODGANG))
+            labels = {grove.LABEL_PODGANG: podgang}
+            named = {"name": str(metadata.get("name")), "namespace": namespace, "labels": labels}
+            found.setdefault((namespace, podgang), {"metadata": named, "spec": {"nodeName": _SOME_NODE}})
+        return list(found.values())
+
+    async def _kind(self, projection: Projection) -> Kind:
+        items: list[Manifest] = []
+        left_out = 0
+        async for raw in self._client.items(projection.resource, limit=_PAGE, selector=projection.selector):
+            found = kept(raw, projection.fields)
+            try:
+                entry = projection.read(found)
+            except Malformed:
+                # The object was stored under an older schema. For a server, too, it counts as missing.
+                left_out += 1
+                continue
+            if weight(entry, projection.most) > projection.most:
+                left_out += 1
+            elif entry is not None:
+                items.append(found)
+        items.sort(key=_order)
+        return Kind(plural_of(projection.resource), _list_of(projection.resource, items), left_out)
+
+    async def _schemas(self, served: Mapping[Api, Resource]) -> None:
+        """Read the field names of the served kinds, as CustomResourceDefinitions without anything else."""
+        groups = {one.resource.api.group for one in self._projections} - _BUILT_IN
+        wanted = {api: resource for api, resource in served.items() if api.group in groups}
+        places = sorted({(api.group, api.version) for api in wanted})
+        try:
+            documents = await asyncio.gather(*(self._document(*place) for place in places))
+            found = [(wanted[api], schema) for document in documents for api, schema in kinds_in(document, wanted)]
+        except (RequestFailed, Malformed) as error:
+            name = "the schemas of the served kinds"
+            self._found.failed[name] = str(error)
+            self._found.unread["spec_fields"] = self._found.unread["field_names"] = not_read(name, str(error))
+            return
+        self._found.kinds.append(Kind("customresourcedefinitions.apiextensions.k8s.io", definitions(found)))
+
+    async def _document(self, group: str, version: str) -> Any:
+        """Return the OpenAPI document of a group and version; empty if the server has none, as for an APIService."""
+        try:
+            return (await self._client.get(requests.schemas(group, version))).content
+        except NotFound:
+            return {}
+
+    def _missed(self, resource: Resource, error: RequestFailed, *parts: str) -> None:
+        what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(plural_of(resource), str(error))
+        self._found.failed[plural_of(resource)] = str(error)
+        self._found.unread.update(dict.fromkeys(parts, what))
+
+
+def _list_of(resource: Resource, items: list[Manifest]) -> Manifest:
+    api = resource.api
+    return {"apiVersion": f"{api.group}/{api.version}".lstrip("/"), "kind": f"{api.kind}List", "items": items}
+
+
+def _order(manifest: Manifest) -> tuple[Any, ...]:
+    metadata = mapping(manifest.get("metadata"))
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
