@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from webhook.cli.fact_reads import parts_read_by
-from webhook.cli.rule_reference import every_rule, links
+from webhook.cli.rule_reference import every_rule
 from webhook.model.facts import ClusterFacts
 from webhook.model.kept_fields import POD_FIELDS
 from webhook.model.keys import Needed
 from webhook.offline.fact_supply import kubectl_of, plural_of, projections_by_part, resources_of
 from webhook.offline.stock_runtimes import STOCK_RUNTIMES, VERSION
+from webhook.reports.rule_pages import rule_place
 
 _HEAD = """\
 # Facts
@@ -75,10 +76,9 @@ def reference() -> str:
 
 def _rules_by_part() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    places = links()
     for rule in every_rule():
         for part in sorted(parts_read_by(rule)):
-            found.setdefault(part, []).append(f"[{rule.id}]({places[rule.id]})")
+            found.setdefault(part, []).append(f"[{rule.id}](rules/{rule_place(rule.id)})")
     return found
 
 

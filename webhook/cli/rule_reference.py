@@ -75,11 +75,6 @@ def _comment(values: dict[str, Any], indent: str = "") -> list[str]:
     return [f"# {indent}{line}" for line in as_compact_yaml_text(values).splitlines()]
 
 
-def links() -> dict[str, str]:
-    """Return the place of each rule by its id, relative to `docs/reference`."""
-    return {rule.id: f"rules/{page}.md#{_anchor(rule)}" for page, rules in _by_page().items() for rule in rules}
-
-
 def _index() -> str:
     lines = [_HEAD.format(maker="`scripts/reference`"), "| page | rules |", "|---|---|"]
     lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in rules_by_page().items()]

@@ -42,11 +42,16 @@ def rules_by_id() -> dict[str, tuple[Rule, str]]:
     return {rule.id: (rule, page) for page, rules in rules_by_page().items() for rule in rules}
 
 
+def rule_place(rule_id: str) -> str:
+    """Return the section of an installed rule, relative to the folder of the rules' pages."""
+    _, page = rules_by_id()[rule_id]
+    return f"{page}.md#{anchor(rule_id)}"
+
+
 def rule_url(rule_id: str, documentation: str) -> str | None:
     """Return the address of a rule's section: below `documentation`, or relative to the project if that is empty.
     Return None for a rule that is not installed.
     """
     if rule_id not in rules_by_id():
         return None
-    _, page = rules_by_id()[rule_id]
-    return f"{documentation.rstrip('/') or 'docs'}/{_FOLDER}/{page}.md#{anchor(rule_id)}"
+    return f"{documentation.rstrip('/') or 'docs'}/{_FOLDER}/{rule_place(rule_id)}"
