@@ -49,6 +49,12 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit.")
     ] = False,
+    require_config: Annotated[
+        bool,
+        typer.Option(
+            "--require-config", help="Search no configuration: commands that judge manifests then need --config."
+        ),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an internal error comes from.")] = False,
 ) -> None:
     """Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all."""

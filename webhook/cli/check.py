@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from webhook.cli.judging_configuration import JudgingConfiguration
 from webhook.cli.options import (
-    Configuration,
     Facts,
     Format,
     Inputs,
@@ -40,7 +40,7 @@ def check(
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
-    config: Configuration = None,
+    config: JudgingConfiguration = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a rule could not be judged.")] = False,
     output: Output = Format.TEXT,
 ) -> None:

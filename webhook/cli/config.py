@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import console
+from webhook.cli.rule_actions import OFF, actions_in
 from webhook.config.settings import Profile, Settings
 from webhook.sources.configuration import load_settings
 
@@ -108,8 +109,8 @@ def _word(value: object) -> str:
 
 def _changed_rules(profile: Profile) -> Iterator[str]:
     """Yield the rules whose action differs from their default, by their own setting or by the ceiling."""
-    taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
+    taken = actions_in(profile)
     for declared in profile.every_rule:
-        action = taken.get(declared.id)
+        action = taken[declared.id]
         if action is not declared.default:
-            yield f"  rule {declared.id}: {action or 'off'} (by default {declared.default})"
+            yield f"  rule {declared.id}: {action or OFF} (by default {declared.default})"

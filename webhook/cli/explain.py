@@ -14,8 +14,8 @@ from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
 from webhook.cli.mermaid import flowchart
+from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
 from webhook.cli.options import (
-    Configuration,
     Facts,
     Grove,
     Kubeconfig,
@@ -65,23 +65,31 @@ class Found(NamedTuple):
 
 
 def explain(  # noqa: PLR0913 - one parameter for each option
+    command: typer.Context,
     paths: Annotated[
         list[str],
         typer.Argument(
             metavar="FILE|DIR|-|KIND/NAME...",
-            help="Manifests, `-` is standard input; or a podgang, job, jobset or lws of a cluster.",
+            help="Manifests, `-` is standard input; or a podgang, pcs, job, jobset, lws or pod of a cluster.",
             show_default=False,
         ),
     ],
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
-    config: Configuration = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
+            show_default=f"{DEFAULT}; for KIND/NAME the one that is installed",
+        ),
+    ] = None,
     grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="default"),
+        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="the context's"),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
@@ -109,7 +117,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     - `rollcall explain --config rollcall.yaml --facts cluster/ -o json deploy/`
     - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
     - `rollcall explain -o svg gang-objects/ > gangs.svg`
-    - `rollcall explain podgang/demo-0 -n team-a --config rollcall.yaml`
+    - `rollcall explain pcs/demo -n team-a`
+    - `rollcall explain pod/demo-0-worker-x7k2p -n team-a`
     - `rollcall explain jobset/train lws/serve -n team-a --config rollcall.yaml`
     """
     if (named := gangs_named(paths)) is not None:
@@ -120,6 +129,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None or kubeconfig is not None or context is not None:
         raise typer.BadParameter("--namespace, --kubeconfig and --context are for KIND/NAME, not for manifests")
+    config = judging_configuration(command, config)
     settings, known = _settings(config, scheduler, grove), facts_of(facts)
     documents = [
         document
@@ -135,7 +145,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]
     trees = trees_in(documents)
-    _print(found, trees, output, [_ASSUMED] if config is None else [])
+    _print(found, trees, output, config)
     if not found and not trees:
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
@@ -145,11 +155,12 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 
-def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed: list[str]) -> None:
+def _print(found: list[Found], trees: list[FoundTree], output: Picture, config: Path | None) -> None:
+    assumed = [_ASSUMED] if config is None else []
     boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
     boxes += [one.box for one in trees]
     if output is Picture.JSON:
-        typer.echo(as_json_text(_json(found, trees, assumed)))
+        typer.echo(as_json_text(_json(found, trees, assumed) | {"configuration": config and str(config)}))
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:

@@ -67,8 +67,14 @@ class Page(NamedTuple):
 class Client:
     """The API of one cluster. Close it when done."""
 
-    def __init__(self, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        transport: httpx.AsyncBaseTransport | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
         self._access = access
+        self._connect_seconds = connect_seconds
         self._http = httpx.AsyncClient(
             base_url=access.url,
             verify=access.tls,
@@ -280,7 +286,7 @@ class Client:
             headers=headers,
             content=content,
             extensions=extensions,
-            timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
+            timeout=httpx.Timeout(seconds, connect=self._connect_seconds),
         )
 
 

@@ -25,6 +25,7 @@ from tests.unit.documentation.command_line import unknown_words
 from tests.unit.documentation.pages import ROOT, Command, blocks, inline_commands, is_complete, pages, sessions
 from webhook.certificates.files import make_development_certificates
 from webhook.cli import run
+from webhook.sources.configuration import FILE_NAME
 
 # Commands that begin with these are only parsed here: the reason, and the test that runs them if there is one.
 NOT_RUN = {
@@ -44,6 +45,8 @@ NOT_RUN = {
     "rollcall reconcile ": "needs a cluster; tests/e2e/test_reconciler.py runs it",
     "rollcall serve ": "needs a cluster; tests/e2e/rollcall_server.py starts it",
 }
+# Under this name no command finds it.
+CONFIGURATION = "kept.yaml"
 # One call of `rollcall`, of words that a shell would not change.
 _ONE_CALL = re.compile(r"rollcall [\w ./:=@,\"'+-]+")
 _TO_THE_CLUSTER = re.compile(r"\s*\| kubectl apply -f -$")
@@ -96,12 +99,12 @@ def exit_codes() -> dict[tuple[str, str], int]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A reader's folder: the manifests of the checkout, a `rollcall.yaml`, a `ca.crt`, and the command for the PATH."""
+    """A reader's folder: the manifests of the checkout, a `ca.crt`, a configuration, and the command for the PATH."""
     # A copy, because some commands write there.
     shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
     config = yaml.safe_load((ROOT / "manifests" / "configuration.yaml").read_text())
     config["registration"] = {**config.get("registration", {}), "net": "Audit"}
-    (tmp_path / "rollcall.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / CONFIGURATION).write_text(yaml.safe_dump(config))
     make_development_certificates(tmp_path)
     program = tmp_path / "bin" / "rollcall"
     program.parent.mkdir()
@@ -171,6 +174,9 @@ def _is_ready(client: httpx.Client) -> bool:
 
 @pytest.mark.parametrize("command", runnable())
 def test_a_command_prints_what_its_page_shows(command: Command, desk: Path, request: pytest.FixtureRequest) -> None:
+    if FILE_NAME in command.text:
+        # The checkout has none: where a page does not name it, commands must not find it either.
+        (desk / CONFIGURATION).rename(desk / FILE_NAME)
     for block in blocks(ROOT / command.page):
         if named := re.match(r"# (\S+\.yaml)\n", block.text):
             # The first line is not a part of the file, so that the lines that errors name are those of the page.
