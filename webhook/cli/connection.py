@@ -14,6 +14,7 @@ from webhook.installation.names import NAMESPACE
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
     from webhook.config.settings import Settings
+    from webhook.doctor.installed import Installed
 
 
 def connected(kubeconfig: Path | None, context: str | None) -> Access:
@@ -32,7 +33,7 @@ def settings_there(config: Path | None, access: Access) -> Settings:
     """
     if config is not None:
         return configured(config)
-    settings, unknown = _installed(access)
+    settings, unknown = installed_in(access, NAMESPACE)
     if unknown:
         tell(no_installed_settings(unknown))
     return settings
@@ -44,7 +45,7 @@ def known_settings_there(config: Path | None, access: Access) -> Settings:
     """
     if config is not None:
         return configured(config)
-    settings, unknown = _installed(access)
+    settings, unknown = installed_in(access, NAMESPACE)
     if unknown:
         # With other profiles the objects of a gang would not be looked for.
         raise FactsUnavailable(f"the installed configuration is not known ({unknown}); name a file with --config")
@@ -59,7 +60,8 @@ def no_installed_settings(unknown: str) -> str:
     )
 
 
-def _installed(access: Access) -> tuple[Settings, str]:
+def installed_in(access: Access, namespace: str) -> Installed:
+    """Return the settings of the installation in that namespace, or why they are not known."""
     from webhook.doctor.installed import installed_settings
 
-    return asyncio.run(installed_settings(access, NAMESPACE))
+    return asyncio.run(installed_settings(access, namespace))

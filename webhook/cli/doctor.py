@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from webhook.cli.connection import connected, no_installed_settings
+from webhook.cli.connection import connected, installed_in, no_installed_settings
 from webhook.cli.options import (
     InstalledConfiguration,
     Kubeconfig,
@@ -56,12 +56,11 @@ def doctor(
         typer.echo(reference(EVERY_CHECK), nl=False)
         return
     from webhook.doctor.checking import examine
-    from webhook.doctor.installed import installed_settings
     from webhook.doctor.reading import read_world
 
     given = None if config is None else configured(config)
     access = connected(kubeconfig, context)
-    settings, unknown = (given, "") if given else asyncio.run(installed_settings(access, namespace))
+    settings, unknown = (given, "") if given else installed_in(access, namespace)
     diagnosis = examine(asyncio.run(read_world(settings, access, namespace)), EVERY_CHECK)
     if unknown:
         tell(no_installed_settings(unknown))

@@ -13,8 +13,8 @@ from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
-from webhook.cli.mermaid import flowchart
 from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
+from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Facts,
     Grove,
@@ -89,7 +89,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="the context's"),
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="the context's"
+        ),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,

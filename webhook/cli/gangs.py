@@ -21,7 +21,9 @@ _DEFAULT_NAMESPACE = "that of the kubeconfig's context; all, if it names none"
 
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default=_DEFAULT_NAMESPACE),
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default=_DEFAULT_NAMESPACE
+    ),
 ]
 EveryNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The gangs of all namespaces.")]
 
@@ -106,7 +108,9 @@ def ungate(
     *,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="the context's"),
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="the context's"
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every gang of the namespace; without -n, of the cluster.")

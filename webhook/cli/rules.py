@@ -19,7 +19,6 @@ from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, referenc
 from webhook.model.near_names import meant
 from webhook.validators.registry import Rule
 
-
 # The actions of each rule by scheduler, by the rule's id.
 Actions = Mapping[str, Mapping[str, str]]
 

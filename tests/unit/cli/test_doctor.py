@@ -35,6 +35,7 @@ Reads = Callable[[Snapshot], None]
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
     """Makes the command read this snapshot, whatever cluster it is given."""
+
     async def reached(_: access.Access) -> None:
         pass
 
