@@ -1,4 +1,4 @@
-"""Whether a cluster answers, found out with one request. A command that reads twenty kinds would wait for each of them."""
+"""Whether a cluster answers, found out with one request: a command that reads twenty kinds would wait for each one."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ from webhook.config.settings import (
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
+from webhook.model.near_names import meant
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -73,7 +74,8 @@ def settings_from(document: object, source: str) -> Settings:
     default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
     known = tuple(profiles)
     if default not in profiles:
-        problems.append(Problem("scheduler.defaultProfileName", default, "is not one of the profiles", known))
+        why = f"is not one of the profiles{meant(default, known)}"
+        problems.append(Problem("scheduler.defaultProfileName", default, why, known))
     namespaces = {}
     for name, raw in configuration.namespaces.items():
         path = path_of((name,), "namespaces")
@@ -131,7 +133,8 @@ def force_scheduler(settings: Settings, scheduler: str) -> Settings:
     if scheduler not in profiles:
         backends = installed_backends()
         if scheduler not in backends:
-            problem = Problem("--scheduler", scheduler, "is not a scheduler with a backend", tuple(backends))
+            why = f"is not a scheduler with a backend{meant(scheduler, backends)}"
+            problem = Problem("--scheduler", scheduler, why, tuple(backends))
             raise ConfigurationError("command line", [problem])
         backend = backends[scheduler]
         profiles[scheduler] = Profile(backend(backend.settings_model()), Enforcement(), Enforcement())
@@ -153,7 +156,8 @@ def _profiles(
             continue
         backend = backends.get(section.name)
         if backend is None:
-            problems.append(Problem(f"{path}.name", section.name, "is not a scheduler with a backend", tuple(backends)))
+            why = f"is not a scheduler with a backend{meant(section.name, backends)}"
+            problems.append(Problem(f"{path}.name", section.name, why, tuple(backends)))
             continue
         if section.name in found:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))
