@@ -48,7 +48,8 @@ def runner(folder: Path, **inputs: str) -> Job:
     files = {"GITHUB_PATH": folder / "path", "GITHUB_OUTPUT": folder / "output"}
     for file in files.values():
         file.touch()
-    printed, outputs, code = "", {}, 0
+    outputs: dict[str, str] = {}
+    printed, code = "", 0
     for step in STEPS:
         if "run" not in step or (step["name"] == "Install Rollcall" and not WHOLE):
             continue
