@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import traceback
+from pathlib import Path
 
 from webhook.cli.output import CLEAN, NOT_EVALUATED, UNREADABLE, tell
 from webhook.errors import AccessError, CertificateError, ConfigurationError, FactsUnavailable, InputError
@@ -24,11 +25,18 @@ _GC_THRESHOLD = 100_000
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     gc.set_threshold(_GC_THRESHOLD)
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments, _called(sys.argv[0])))
 
 
-def run(arguments: list[str]) -> int:
-    """Run the command line and return the exit code. Known errors are printed on standard error, one line each."""
+def _called(program: str) -> str:
+    """Return how a person calls the program: kubectl finds a plugin by the name of its file."""
+    return "kubectl rollcall" if Path(program).name.startswith("kubectl-") else "rollcall"
+
+
+def run(arguments: list[str], program: str = "rollcall") -> int:
+    """Run the command line and return the exit code. Known errors are printed on standard error, one line each.
+    `program` is its name in help.
+    """
     debug = arguments[:1] == ["--debug"]
     output = sys.stdout
     if isinstance(output, io.TextIOWrapper):
@@ -38,7 +46,7 @@ def run(arguments: list[str]) -> int:
         # Imported here, so that an error in our own imports is reported like any other.
         from webhook.cli.app import app
 
-        app(arguments[1:] if debug else arguments, prog_name="rollcall")
+        app(arguments[1:] if debug else arguments, prog_name=program)
     except SystemExit as ended:
         if sys.stdout is not output:
             # Typer's answer to a closed pipe: it mutes the output and exits with 1, which would be a verdict here.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from webhook.cli.connection import connected
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, OwnNamespace, configured
 from webhook.cli.output import REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
@@ -96,10 +97,9 @@ def status(
     """
     from webhook.certificates.snapshot import read_snapshot
     from webhook.certificates.status import status_of, status_text
-    from webhook.cluster.access import find
 
     settings = configured(config).certificates
-    snapshot = _asked(find(kubeconfig, context), lambda client: read_snapshot(client, namespace))
+    snapshot = _asked(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
     found = status_of(snapshot, settings)
     if output is Format.JSON:
         typer.echo(as_json_text(found))
@@ -133,13 +133,12 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     if ca == leaf:
         raise typer.BadParameter("give --ca or --leaf")
     from webhook.certificates.rotation import ask_for_rotation, until_rotated
-    from webhook.cluster.access import find
 
     async def asked(client: Client) -> str:
         before = await ask_for_rotation(client, namespace, authority=ca)
         return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
 
-    done = _asked(find(kubeconfig, context), asked)
+    done = _asked(connected(kubeconfig, context), asked)
     typer.echo(f"rotated: {done}" if done else "asked for")
 
 
@@ -186,12 +185,11 @@ def verify(  # noqa: PLR0913 - one parameter for each option
         _report(file_checks(cert, key, ca, names), output)
         return
     from webhook.certificates.snapshot import read_snapshot
-    from webhook.cluster.access import find
 
     async def checked(client: Client) -> list[Check]:
         return await cluster_checks(client, await read_snapshot(client, namespace))
 
-    _report(_asked(find(kubeconfig, context), checked), output)
+    _report(_asked(connected(kubeconfig, context), checked), output)
 
 
 def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -25,9 +25,9 @@ from webhook.cli.check_options import (
     write_baseline,
 )
 from webhook.cli.inputs import read_inputs
+from webhook.cli.judging_configuration import JudgingConfiguration
 from webhook.cli.live import Live, known_facts
 from webhook.cli.options import (
-    Configuration,
     Facts,
     Inputs,
     Kubeconfig,
@@ -52,7 +52,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    config: Configuration = None,
+    config: JudgingConfiguration = None,
     fail_on: FailOns = None,
     strict: Strict = False,
     select: Select = None,

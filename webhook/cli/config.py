@@ -1,23 +1,75 @@
-"""`rollcall config check`: check a configuration file, and print its settings."""
+"""`rollcall config`: start, check and show a configuration file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from webhook.cli.options import console
-from webhook.config.settings import Profile, Settings
-from webhook.sources.configuration import load_settings
+from webhook.backends.registry import installed_backends
+from webhook.cli.first_configuration import first_configuration
+from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
+from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
+from webhook.cli.output import as_json_text
+from webhook.cli.settings_text import settings_lines
+from webhook.config.schema import published_schema
+from webhook.config.settings import Settings
+from webhook.errors import FactsUnavailable, InputError
+from webhook.installation.names import NAMESPACE
+from webhook.model.near_names import meant
+from webhook.sources.configuration import FILE_NAME, load_settings
 
 config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
+# Hidden, so that `rollcall check FOLDER` does not read it as a manifest.
+SCHEMA_FILE = ".rollcall.schema.json"
 
 
 @config_app.callback()
 def root() -> None:
     """The configuration file."""
+
+
+@config_app.command()
+def init(
+    scheduler: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help="A scheduler of the cluster; the first is the default one. Repeatable."),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path(FILE_NAME),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+) -> None:
+    """Write a configuration to start from, and its JSON Schema beside it.
+
+    The configuration enables the named schedulers, each with the defaults of its keys. Its first line names the schema,
+    .rollcall.schema.json, so that an editor with yaml-language-server completes and checks the keys.
+
+    Exit code 2 if a file exists, unless --force is given.
+
+    **Examples**
+
+    - `rollcall config init --scheduler koord-scheduler`
+    - `rollcall config init --scheduler kai-scheduler --scheduler default-scheduler --out deploy/rollcall.yaml`
+    """
+    known = installed_backends()
+    for name in scheduler:
+        if name not in known:
+            raise typer.BadParameter(
+                f"--scheduler {name}: is not a scheduler with a backend (allowed: {', '.join(known)})"
+                f"{meant(name, known)}"
+            )
+    schema = out.parent / SCHEMA_FILE
+    contents = {out: first_configuration(scheduler, SCHEMA_FILE), schema: as_json_text(published_schema()) + "\n"}
+    for file in contents:
+        if file.exists() and not force:
+            raise InputError(str(file), "exists; --force replaces it")
+    for file, content in contents.items():
+        try:
+            file.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise InputError(str(file), error.strerror or type(error).__name__) from None
+        typer.echo(f"wrote {file}")
 
 
 @config_app.command()
@@ -30,86 +82,60 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", show_default=Fals
 
     - `rollcall config check rollcall.yaml`
     """
-    settings = load_settings(file)
+    _print(load_settings(file))
+
+
+@config_app.command()
+def show(
+    command: typer.Context,
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"The file; `{NO_FILE}` for no file.", show_default=DEFAULT),
+    ] = None,
+    installed: Annotated[bool, typer.Option("--installed", help="The configuration of a cluster instead.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    namespace: OwnNamespace = NAMESPACE,
+) -> None:
+    """Print the effect of the configuration by which `check`, `explain`, `render` and `rules` judge here, or with
+    `--installed` of the one that Rollcall runs with in a cluster.
+
+    Standard error names the file. Exit code 3 if the cluster cannot be read.
+
+    **Examples**
+
+    - `rollcall config show`
+    - `rollcall config show --installed --context prod`
+    """
+    if installed:
+        from webhook.cli.connection import connected, installed_in
+
+        if config is not None:
+            raise typer.BadParameter("--config and --installed exclude each other")
+        settings, unknown = installed_in(connected(kubeconfig, context), namespace)
+        if unknown:
+            raise FactsUnavailable(f"the installed configuration is not known: {unknown}")
+        _print(settings)
+    else:
+        _print(configured(judging_configuration(command, config)))
+
+
+@config_app.command()
+def schema() -> None:
+    """Print the JSON Schema of the configuration file, for editors and for programs that check it without Rollcall.
+
+    It has the keys of the installed backends and their allowed values. Only `rollcall config check` checks how keys fit
+    together.
+
+    **Examples**
+
+    - `rollcall config schema > .rollcall.schema.json`
+    """
+    typer.echo(as_json_text(published_schema()))
+
+
+def _print(settings: Settings) -> None:
     out = console()
-    for line in _lines(settings):
+    for line in settings_lines(settings):
         out.print(line, markup=False)
-
-
-def _lines(settings: Settings) -> Iterator[str]:
-    for profile in settings.profiles.values():
-        yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
-        for key, value in profile.backend.settings.model_dump().items():
-            yield f"  {key}: {_word(value)}"
-        if profile.backend.scheduler_version is not None:
-            yield f"  schedulerVersion: {profile.backend.scheduler_version}"
-        yield f"  gate: {str(profile.gate).lower()}"
-        yield f"  enforcement: {profile.ceiling}"
-        yield from _changed_rules(profile)
-    for name, namespace in settings.namespaces.items():
-        scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
-        yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}"
-
-    registration = settings.registration
-    excluded = ", ".join(registration.excluded_namespaces) or "none"
-    yield "registration"
-    yield f"  failurePolicy: {registration.failure_policy}"
-    yield f"  timeoutSeconds: {registration.timeout_seconds}"
-    yield f"  excludedNamespaces: {excluded}"
-    yield f"  net: {registration.net}"
-    yield "escapes"
-    yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
-    yield from _process_lines(settings)
-
-
-def _process_lines(settings: Settings) -> Iterator[str]:
-    """Yield the settings of the processes themselves."""
-    serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
-    yield "serving"
-    yield f"  maxInFlight: {serving.max_in_flight}"
-    yield f"  maxConnections: {serving.max_connections}"
-    yield f"  bodyMemoryPercent: {serving.body_memory_percent}"
-    yield f"  connectionSeconds: {serving.connection_seconds}"
-    yield f"  drainSeconds: {serving.drain_seconds}"
-    check = "off in a cluster" if serving.check is None else "on" if serving.check else "off"
-    yield f"  check: {check}"
-    yield "certificates"
-    yield f"  mode: {'selfManaged' if certificates.self_managed else 'files'}"
-    if certificates.self_managed:
-        yield f"  caValidityDays: {certificates.ca_validity.days}"
-        yield f"  leafValidityDays: {certificates.leaf_validity.days}"
-        yield f"  renewAtPercent: {certificates.renew_at:.0%}".removesuffix("%")
-        yield f"  overlapSeconds: {certificates.overlap.total_seconds():.0f}"
-    yield "tracing"
-    yield f"  endpoint: {tracing.endpoint or 'none'}"
-    if tracing.endpoint:
-        yield f"  sampleRatio: {tracing.sample_ratio:g}"
-    yield from _tenancy_lines(settings)
-
-
-def _tenancy_lines(settings: Settings) -> Iterator[str]:
-    """Yield the users that the rules trust."""
-    tenancy = settings.tenancy
-    yield "tenancy"
-    yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
-    yield f"  exemptUsers: {', '.join(tenancy.exempt_users) or 'none'}"
-    yield f"  groveOperators: {', '.join(tenancy.grove_operators) or 'none'}"
-    for profile in settings.profiles.values():
-        if profile.controllers:
-            yield f"  controllers of {profile.name}: {', '.join(profile.controllers)}"
-
-
-def _word(value: object) -> str:
-    """Return a value as the file would write it."""
-    if value is None:
-        return "unset"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _changed_rules(profile: Profile) -> Iterator[str]:
-    """Yield the rules whose action differs from their default, by their own setting or by the ceiling."""
-    taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
-    for declared in profile.every_rule:
-        action = taken.get(declared.id)
-        if action is not declared.default:
-            yield f"  rule {declared.id}: {action or 'off'} (by default {declared.default})"

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, ReferenceFormat, configured, console
+from webhook.cli.connection import connected, installed_in, no_installed_settings
+from webhook.cli.options import (
+    InstalledConfiguration,
+    Kubeconfig,
+    KubeContext,
+    OwnNamespace,
+    ReferenceFormat,
+    configured,
+    console,
+)
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
 
 
 def doctor(
     *,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A RollcallConfiguration.", show_default="the one that is installed"),
-    ] = None,
+    config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: OwnNamespace = NAMESPACE,
@@ -50,20 +55,15 @@ def doctor(
 
         typer.echo(reference(EVERY_CHECK), nl=False)
         return
-    from webhook.cluster.access import find
     from webhook.doctor.checking import examine
-    from webhook.doctor.installed import installed_settings
     from webhook.doctor.reading import read_world
 
     given = None if config is None else configured(config)
-    access = find(kubeconfig, context)
-    settings, unknown = (given, "") if given else asyncio.run(installed_settings(access, namespace))
+    access = connected(kubeconfig, context)
+    settings, unknown = (given, "") if given else installed_in(access, namespace)
     diagnosis = examine(asyncio.run(read_world(settings, access, namespace)), EVERY_CHECK)
     if unknown:
-        tell(
-            f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler "
-            f"counts as enabled"
-        )
+        tell(no_installed_settings(unknown))
     if output is ReferenceFormat.JSON:
         typer.echo(as_json_text(diagnosis.as_json(strict=strict)))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,10 +14,10 @@ from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation, print_names
 from webhook.cli.inputs import documents_of
+from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
 from webhook.cli.live import Live, known_facts
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
-    Configuration,
     Facts,
     Grove,
     Kubeconfig,
@@ -83,11 +84,12 @@ class Named(NamedTuple):
 
 
 def explain(  # noqa: PLR0913 - one parameter for each option
+    command: typer.Context,
     paths: Annotated[
         list[str],
         typer.Argument(
             metavar="FILE|DIR|-|KIND/NAME...",
-            help="Manifests, `-` is standard input; or a podgang, job, jobset or lws of a cluster.",
+            help="Manifests, `-` is standard input; or a podgang, pcs, job, jobset, lws or pod of a cluster.",
             show_default=False,
         ),
     ],
@@ -96,12 +98,21 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     facts: Facts = None,
     schemas: SchemaFiles = None,
     live: Live = False,
-    config: Configuration = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
+            show_default=f"{DEFAULT}; for KIND/NAME the one that is installed",
+        ),
+    ] = None,
     grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="default"),
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="the context's"
+        ),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
@@ -130,7 +141,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
     - `rollcall explain -o svg gang-objects/ > gangs.svg`
     - `rollcall explain --live --context prod set.yaml`
-    - `rollcall explain podgang/demo-0 -n team-a --config rollcall.yaml`
+    - `rollcall explain pcs/demo -n team-a`
+    - `rollcall explain pod/demo-0-worker-x7k2p -n team-a`
     - `rollcall explain jobset/train lws/serve -n team-a --config rollcall.yaml`
     """
     if (named := gangs_named(paths)) is not None:
@@ -143,6 +155,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None:
         raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
+    config = judging_configuration(command, config)
     settings = settings_of(config, scheduler, grove)
     known = known_facts(facts, settings, kubeconfig, context, live=live)
     documents = documents_of(paths)
@@ -159,7 +172,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         every = names_in(document.manifest, known, settings)
         others += [Named(document, one) for one in every if one.at not in places]
     trees = trees_in(documents)
-    _print(found, trees, others, output, [_ASSUMED] if config is None else [])
+    _print(found, trees, others, output, config)
     if not found and not trees:
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
@@ -169,11 +182,14 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 
-def _print(found: list[Found], trees: list[FoundTree], named: list[Named], output: Picture, assumed: list[str]) -> None:
+def _print(
+    found: list[Found], trees: list[FoundTree], named: list[Named], output: Picture, config: Path | None
+) -> None:
+    assumed = [_ASSUMED] if config is None else []
     boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
     boxes += [one.box for one in trees]
     if output is Picture.JSON:
-        typer.echo(as_json_text(_json(found, trees, named, assumed)))
+        typer.echo(as_json_text(_json(found, trees, named, assumed) | {"configuration": config and str(config)}))
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:

@@ -1,5 +1,5 @@
-"""`rollcall explain podgang/NAME`, `job/NAME` and the like: the gangs of one object of a cluster, their pods, and why
-they do not start.
+"""`rollcall explain podgang/NAME`, `pcs/NAME`, `pod/NAME` and the like: the gangs of one object of a cluster, their
+pods, and why they do not start.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from pathlib import Path
 
 import typer
 
+from webhook.cli.connection import connected, settings_there
 from webhook.cli.gang_text import print_gang
-from webhook.cli.options import configured, console
+from webhook.cli.options import console
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 
-# The kinds that have gangs, by their kubectl names.
+POD_CLIQUE_SET = "PodCliqueSet"
+POD = "Pod"
+# The kinds that lead to gangs, by their kubectl names.
 _KINDS = {
     "podgang": "PodGang",
+    "podcliqueset": POD_CLIQUE_SET,
+    "pcs": POD_CLIQUE_SET,
+    "pod": POD,
+    "po": POD,
     "job": "Job",
     "jobset": "JobSet",
     "leaderworkerset": "LeaderWorkerSet",
@@ -25,8 +32,15 @@ _KINDS = {
 }
 # An object as kubectl names it, with or without its namespace.
 _NAMED = re.compile(
-    r"(?P<kind>podgang|job|jobset|leaderworkerset|lws(?=/))s?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)"
+    r"(?P<kind>podgang|podcliqueset|pod|jobset|job|leaderworkerset|(?:pcs|po|lws)(?=/))s?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)"
 )
+# Why an object may have no gang.
+_WITHOUT_ANY = ", or Rollcall makes no gang of it"
+_WITHOUT = {
+    "PodGang": "",
+    POD_CLIQUE_SET: ", or Grove has made no PodGang of it",
+    POD: ", or it belongs to no gang",
+}
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
@@ -49,22 +63,21 @@ def explain_gangs(
     as_json: bool,
 ) -> int:
     """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
-    from webhook.cluster.access import find
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure
 
     configure()
-    settings, access, out = configured(config), find(kubeconfig, context), console()
+    access, out = connected(kubeconfig, context), console()
+    settings = settings_there(config, access)
 
     async def told() -> int:
         code, found = CLEAN, []
         async with looking(settings, access) as look:
             for one in named:
-                kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or "default"
+                kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or access.namespace or "default"
                 gangs = list(look.named(kind, space, one["name"]))
                 if not gangs:
-                    of = "" if kind == "PodGang" else ", or Rollcall makes no gang of it"
-                    tell(f"there is no {kind} {space}/{one['name']}{of}")
+                    tell(f"there is no {kind} {space}/{one['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
                     code = UNREADABLE
                 for health, pods in gangs:
                     if health.obstacles and code == CLEAN:

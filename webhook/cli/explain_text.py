@@ -12,32 +12,23 @@ from rich.text import Text
 
 from webhook.admission.opinion import Answer, Honour, Honoured
 from webhook.cli.drawing import gangs_box, tree_lines
+from webhook.cli.matrix import CELLS, print_matrix
 from webhook.cli.output import printable
 from webhook.explain.workload import Edit, Explanation, View
 from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
 from webhook.offline.judgement import Judgement
 
-_CELLS = {
-    Honoured.YES: ("yes", "green"),
-    Honoured.NO: ("no", "bold red"),
-    Honoured.IN_PART: ("in part", "yellow"),
-    Honoured.UNKNOWN: ("?", "cyan"),
-    Honoured.UNSTATED: ("-", "yellow"),
-}
 _ANSWERS = {
     Answer.RUNS: ("runs as written", "green"),
     Answer.PARTLY: ("admitted, but not as written", "yellow"),
     Answer.REFUSED: ("refused", "bold red"),
     Answer.UNKNOWN: ("not known", "cyan"),
 }
-_SHORT = {Answer.RUNS: "runs", Answer.PARTLY: "in part", Answer.REFUSED: "refused", Answer.UNKNOWN: "?"}
 # Longer values are cut.
 _LONGEST = 120
 _VALUE_MISSING = "the edit needs a value that only you know"
 _NOT_FOUND = "no small edit was found"
-
-Row = list[tuple[str, str]]
 
 
 def print_explanation(place: tuple[str, int, int], found: Explanation, out: Console) -> None:
@@ -52,7 +43,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
         _finding(problem, out, 1)
     if found.views:
         out.print()
-        _matrix(found, out)
+        print_matrix(found, out)
         for view in found.views:
             out.print()
             _view(view, found.choice.scheduler, out, edited=found.kind == "PodCliqueSet")
@@ -70,33 +61,6 @@ def print_names(place: tuple[str, int, int], found: Judgement, out: Console) -> 
     for problem in found.verdict.findings:
         _finding(problem, out, 1)
     out.print()
-
-
-def _matrix(found: Explanation, out: Console) -> None:
-    rows: list[Row] = [[("asks for", "dim"), *((view.scheduler, "bold") for view in found.views)]]
-    honours = [{honour.capability: honour for honour in view.opinion.honours} for view in found.views]
-    for asked in found.uses or ():
-        rows.append([(str(asked), ""), *(_CELLS[column[asked].honoured] for column in honours)])
-    if any(view.opinion.others for view in found.views):
-        rows.append([("other rules", ""), *(_others(view) for view in found.views)])
-    answers = [view.opinion.answer for view in found.views]
-    rows.append([("as written", "dim"), *((_SHORT[answer], _ANSWERS[answer][1]) for answer in answers)])
-    widths = [max(len(row[index][0]) for row in rows) for index in range(len(rows[0]))]
-    for row in rows:
-        line = Text("    ")
-        for (text, style), width in zip(row, widths, strict=True):
-            line.append(text, style)
-            line.append(" " * (width - len(text) + 2))
-        line.rstrip()
-        # Not wrapped or cropped: a column that is cut off could be the important one.
-        out.print(line, soft_wrap=True)
-
-
-def _others(view: View) -> tuple[str, str]:
-    actions = {found.action for found in view.opinion.others}
-    if Action.DENY in actions:
-        return "no", "bold red"
-    return ("warned", "yellow") if Action.WARN in actions else ("yes", "green")
 
 
 def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
@@ -133,7 +97,7 @@ def _honour(honour: Honour, out: Console) -> None:
     if honour.honoured in {Honoured.YES, Honoured.UNSTATED}:
         return
     support = honour.support
-    word, style = _CELLS[honour.honoured]
+    word, style = CELLS[honour.honoured]
     lead = Text.assemble("        ", (str(honour.capability), "bold"), ": ")
     if honour.honoured is Honoured.UNKNOWN:
         out.print(lead + Text("not judged", style))

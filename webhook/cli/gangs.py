@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from webhook.cli.connection import connected, known_settings_there, settings_there
 from webhook.cli.gang_text import GangTable
-from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured, console
+from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console
 from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 
 if TYPE_CHECKING:
@@ -16,21 +17,26 @@ if TYPE_CHECKING:
     from webhook.config.settings import Settings
 
 gangs_app = typer.Typer()
+_DEFAULT_NAMESPACE = "that of the kubeconfig's context; all, if it names none"
 
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default="all"),
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default=_DEFAULT_NAMESPACE
+    ),
 ]
+EveryNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The gangs of all namespaces.")]
 
 
 @gangs_app.callback(invoke_without_command=True)
 def gangs(  # noqa: PLR0913 - one parameter for each option
     command: typer.Context,
     *,
-    config: Configuration = None,
+    config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: Namespace = None,
+    everywhere: EveryNamespace = False,
     held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Then print each gang that changes.")] = False,
     output: Output = Format.TEXT,
@@ -39,21 +45,26 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     start.
 
     Reads the cluster and writes nothing. `rollcall explain KIND/NAME` shows more about one gang. With `-o json` and
-    `--watch` each line is one gang.
+    `--watch` each line is one gang. Without `--config` it uses the configuration that is installed in
+    `rollcall-system`.
 
     Exit code 3 if the cluster cannot be read.
 
     **Examples**
 
-    - `rollcall gangs --config rollcall.yaml`
-    - `rollcall gangs --config rollcall.yaml -n team-a --held --watch`
-    - `rollcall gangs --config rollcall.yaml -o json`
+    - `rollcall gangs`
+    - `rollcall gangs -n team-a --held --watch`
+    - `rollcall gangs -A --config rollcall.yaml -o json`
     """
     if command.invoked_subcommand is not None:
         return
-    from webhook.cluster.access import find
-
-    settings, access = configured(config), find(kubeconfig, context)
+    if everywhere and namespace is not None:
+        raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
+    access = connected(kubeconfig, context)
+    settings = settings_there(config, access)
+    if namespace is None and not everywhere and access.namespace is not None:
+        namespace = access.namespace
+        tell(f"namespace {namespace}, from the context; -A shows all")
     try:
         asyncio.run(_show(settings, access, namespace, output, held=held, watch=watch))
     except KeyboardInterrupt:
@@ -97,7 +108,9 @@ def ungate(
     *,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="default"),
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="the context's"
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every gang of the namespace; without -n, of the cluster.")
@@ -121,17 +134,16 @@ def ungate(
     """
     if every == bool(names):
         raise typer.BadParameter("name the gangs, or give --all")
-    from webhook.cluster.access import find
-
-    space = namespace if every else namespace or "default"
-    if asyncio.run(_ungate(find(kubeconfig, context), space, names, dry_run=dry_run)):
+    access = connected(kubeconfig, context)
+    space = namespace if every else namespace or access.namespace or "default"
+    if asyncio.run(_ungate(access, space, names, dry_run=dry_run)):
         raise typer.Exit(NOT_EVALUATED)
 
 
 @gangs_app.command(name="give-back")
 def give_back(
     *,
-    config: Configuration = None,
+    config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     dry_run: Annotated[
@@ -154,13 +166,12 @@ def give_back(
 
     - `rollcall gangs give-back --config rollcall.yaml --dry-run`
     """
-    settings = configured(config)
-    from webhook.cluster.access import find
     from webhook.reconciler.run import Reconciler
     from webhook.telemetry.logs import configure
 
     configure()
-    reconciler = Reconciler(settings, find(kubeconfig, context), dry_run=dry_run, give_back=True)
+    access = connected(kubeconfig, context)
+    reconciler = Reconciler(known_settings_there(config, access), access, dry_run=dry_run, give_back=True)
     asyncio.run(reconciler.once())
     left = [] if dry_run else reconciler.following.podgangs.owned_by_sets()
     for podgang in left:

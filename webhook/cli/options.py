@@ -58,6 +58,10 @@ Configuration = Annotated[
         "--config", metavar="FILE", help="A RollcallConfiguration.", show_default="every backend, with its defaults"
     ),
 ]
+InstalledConfiguration = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A RollcallConfiguration.", show_default="the one that is installed"),
+]
 
 Grove = Annotated[
     GroveGeneration | None,

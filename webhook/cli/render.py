@@ -10,7 +10,8 @@ import typer
 
 from webhook import admission
 from webhook.cli.inputs import documents_of
-from webhook.cli.options import Configuration, Facts, Grove, Inputs, Scheduler, facts_of, settings_of
+from webhook.cli.judging_configuration import JudgingConfiguration
+from webhook.cli.options import Facts, Grove, Inputs, Scheduler, facts_of, settings_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, printable, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
@@ -80,7 +81,7 @@ def render(
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
-    config: Configuration = None,
+    config: JudgingConfiguration = None,
     grove: Grove = None,
     output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
 ) -> None:

@@ -26,7 +26,7 @@ def messages(rule: Rule) -> list[str]:
 
 def verdicts_on(rule: Rule, example: Example, facts: ClusterFacts) -> list[Verdict]:
     """Judge an example of a rule, with these facts."""
-    settings = _settings(rule, example)
+    settings = settings_of_example(rule, example)
     if rule.subject is Subject.MANIFEST:
         return [found.verdict for found in judge(deepcopy(example.object), facts, settings)]
     request = _request(example)
@@ -50,7 +50,7 @@ def _request(example: Example) -> Request:
     )
 
 
-def _settings(rule: Rule, example: Example) -> Settings:
+def settings_of_example(rule: Rule, example: Example) -> Settings:
     """Return the settings of the rule's scheduler. A rule for every scheduler is shown with koord-scheduler."""
     name = next((name for name, backend in installed_backends().items() if rule in backend.rules), KOORDINATOR)
     profile: dict[str, Any] = {"name": name, "config": dict(example.config)}

@@ -2,63 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from webhook.cli.options import ReferenceFormat, console
+from webhook.backends.registry import installed_backends
+from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
+from webhook.cli.options import ReferenceFormat, configured, console
 from webhook.cli.output import as_json_text
+from webhook.cli.rule_actions import actions_of
 from webhook.cli.rule_messages import messages
 from webhook.cli.rule_reference import as_yaml, every_rule, reference
 from webhook.model.near_names import meant
 from webhook.reports.rule_pages import paragraphs, summary
 from webhook.validators.registry import Rule
 
+# The actions of each rule by scheduler, by the rule's id.
+Actions = Mapping[str, Mapping[str, str]]
+
 
 def rules(
+    command: typer.Context,
     rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule, in full.", show_default=False)] = None,
     *,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"A RollcallConfiguration whose rules are listed, with their actions; `{NO_FILE}` for every rule.",
+            show_default=DEFAULT,
+        ),
+    ] = None,
     output: Annotated[ReferenceFormat, typer.Option("--output", "-o", help="What to print.")] = ReferenceFormat.TEXT,
 ) -> None:
     """List the rules, or show one with its reason, its source and its examples.
+
+    With a configuration it lists the rules of the enabled schedulers, each with its action there instead of its
+    default. `-o markdown` is the reference and reads no configuration.
 
     **Examples**
 
     - `rollcall rules`
     - `rollcall rules koordinator/mnnvl`
+    - `rollcall rules --config rollcall.yaml`
     - `rollcall rules -o markdown > rules.md`
     """
-    found = every_rule()
-    if rule is not None:
-        ids = [declared.id for declared in found]
-        found = [declared for declared in found if declared.id == rule]
-        if not found:
-            raise typer.BadParameter(f"there is no rule {rule}; `rollcall rules` lists them{meant(rule, ids)}")
-    if output is ReferenceFormat.JSON:
-        typer.echo(as_json_text([_as_json(declared) for declared in found]))
-    elif output is ReferenceFormat.MARKDOWN:
+    found = every_rule() if rule is None else [_declared(rule)]
+    if output is ReferenceFormat.MARKDOWN:
         typer.echo(reference(found), nl=False)
+        return
+    config = judging_configuration(command, config)
+    settings = configured(config)
+    actions = None if config is None else actions_of(settings)
+    if rule is None and actions is not None:
+        others = [one for name in installed_backends() if name not in settings.profiles for one in _own(name)]
+        found = [declared for declared in found if declared not in others]
+    if output is ReferenceFormat.JSON:
+        typer.echo(as_json_text([_as_json(declared, actions) for declared in found]))
     elif rule is not None:
-        _show(found[0])
+        _show(found[0], actions)
     else:
-        _list(found)
+        _list(found, actions)
 
 
-def _list(found: list[Rule]) -> None:
+def _own(scheduler: str) -> Sequence[Rule]:
+    return installed_backends()[scheduler].rules
+
+
+def _declared(rule_id: str) -> Rule:
+    """Return the rule with that id. Raises `typer.BadParameter`."""
+    known = {declared.id: declared for declared in every_rule()}
+    if rule_id not in known:
+        raise typer.BadParameter(f"there is no rule {rule_id}; `rollcall rules` lists them{meant(rule_id, known)}")
+    return known[rule_id]
+
+
+def _action(declared: Rule, actions: Actions | None) -> str:
+    """Return what the rule does: its default, or its action in the configuration. Schedulers may differ."""
+    if actions is None or declared.id not in actions:
+        return str(declared.default)
+    return "/".join(sorted(set(actions[declared.id].values())))
+
+
+def _list(found: list[Rule], actions: Actions | None) -> None:
     out = console()
-    rows = [(declared.id, str(declared.default), _judges(declared), summary(declared)) for declared in found]
+    rows = [(declared.id, _action(declared, actions), _judges(declared), summary(declared)) for declared in found]
     if not out.is_terminal:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         for row in rows:
             print(*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3], sep="  ")
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("rule", "default", "judges"):
+    for column in ("rule", "default" if actions is None else "action", "judges"):
         table.add_column(column, no_wrap=True)
     table.add_column("why")
-    for name, default, judges, why in rows:
-        table.add_row(f"[bold]{name}[/]", default, judges, why)
+    for name, action, judges, why in rows:
+        table.add_row(f"[bold]{name}[/]", action, judges, why)
     out.print(table)
 
 
@@ -67,9 +109,11 @@ def _judges(declared: Rule) -> str:
     return declared.subject.value if len(declared.kinds) > 1 else declared.judges
 
 
-def _show(declared: Rule) -> None:
+def _show(declared: Rule, actions: Actions | None) -> None:
     out = console()
     out.print(f"[bold]{declared.id}[/] ({declared.default}{', cannot be softened' if declared.fails_closed else ''})")
+    if actions is not None:
+        out.print(f"in the configuration: {_in_words(declared, actions)}")
     for paragraph in paragraphs(declared):
         out.print()
         out.print(paragraph, markup=False)
@@ -83,11 +127,22 @@ def _show(declared: Rule) -> None:
         out.print(lines, markup=False, soft_wrap=True)
 
 
-def _as_json(declared: Rule) -> dict[str, Any]:
+def _in_words(declared: Rule, actions: Actions) -> str:
+    """Return the rule's action for each scheduler that has it."""
+    taken = actions.get(declared.id)
+    if taken is None:
+        # Rules about an object's shape or the choice of a scheduler are in no profile.
+        general = not any(declared in _own(name) for name in installed_backends())
+        return str(declared.default) if general else "its scheduler is not enabled"
+    return ", ".join(f"{action} for {scheduler}" for scheduler, action in taken.items())
+
+
+def _as_json(declared: Rule, actions: Actions | None) -> dict[str, Any]:
     return {
         "id": declared.id,
         "default": str(declared.default),
         "judges": declared.judges,
+        **({} if actions is None else {"actions": dict(actions.get(declared.id, {}))}),
         "failsClosed": declared.fails_closed,
         "capabilities": sorted(declared.capabilities),
         "documentation": "\n\n".join(paragraphs(declared)),

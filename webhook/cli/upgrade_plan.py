@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured, console
+from webhook.cli.connection import connected, known_settings_there
+from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console
 from webhook.cli.output import CLEAN, REFUSED, as_json_text
-from webhook.installation.names import NAMESPACE
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
@@ -43,7 +43,7 @@ def upgrade_plan(
     *,
     to: Targets = None,
     scheduler: Moves = None,
-    config: Configuration = None,
+    config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     output: Output = Format.TEXT,
@@ -64,15 +64,14 @@ def upgrade_plan(
     - `rollcall upgrade-plan --to kubernetes=1.37 --to kai=0.17.1 -o json`
     - `rollcall upgrade-plan --scheduler koord-scheduler=kai-scheduler --config rollcall.yaml`
     """
-    from webhook.cluster.access import find
     from webhook.upgrades.plan import Upgrade
     from webhook.upgrades.plan import upgrade_plan as planned
 
     upgrade = Upgrade(_targets(to or ()), _moves(scheduler or ()))
     if not upgrade.targets and not upgrade.moves:
         raise typer.BadParameter("say what is to be upgraded: --to PRODUCT=VERSION, or --scheduler FROM=TO")
-    settings = None if config is None else configured(config)
-    found = planned(upgrade, asyncio.run(_present(settings, find(kubeconfig, context))))
+    access = connected(kubeconfig, context)
+    found = planned(upgrade, asyncio.run(_present(known_settings_there(config, access), access)))
     if output is Format.JSON:
         typer.echo(as_json_text(found.as_json()))
     else:
@@ -120,19 +119,12 @@ def _moves(written: Iterable[str]) -> dict[str, str]:
     return found
 
 
-async def _present(settings: Settings | None, access: Access) -> list[PresentGang]:
+async def _present(settings: Settings, access: Access) -> list[PresentGang]:
     """The living gangs of the cluster. Raises `FactsUnavailable`."""
-    from webhook.doctor.installed import installed_settings
-    from webhook.errors import FactsUnavailable
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure
     from webhook.upgrades.present import present_gangs
 
     configure()
-    if settings is None:
-        settings, unknown = await installed_settings(access, NAMESPACE)
-        if unknown:
-            # With other profiles the objects of a gang would not be looked for.
-            raise FactsUnavailable(f"the installed configuration is not known ({unknown}); name a file with --config")
     async with looking(settings, access) as look:
         return list(present_gangs(look.following.gangs, look.following.observed))

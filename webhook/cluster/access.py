@@ -30,7 +30,7 @@ RELOAD_SECONDS = 60.0
 
 class Access(NamedTuple):
     """Address and credentials of a cluster. `authorization` returns the header's value for the next request; it may
-    block.
+    block. `namespace` is the one that the context of a kubeconfig names.
     """
 
     url: str
@@ -38,6 +38,7 @@ class Access(NamedTuple):
     authorization: Callable[[], str | None]
     proxy: str | None = None
     server_name: str | None = None
+    namespace: str | None = None
 
 
 def find(kubeconfig: Path | None = None, context: str | None = None) -> Access:
@@ -110,6 +111,7 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
     try:
         configuration = load()
         way, tls = _way(configuration), _tls(configuration)
+        namespace = _namespace(path, context)
     except YAMLError:
         raise AccessError(f"cannot connect to a cluster: {shown}: is not YAML") from None
     except (TypeError, KeyError, AttributeError):
@@ -134,7 +136,16 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
             found = configuration.get_basic_auth_token()
         return None if found is None else str(found)
 
-    return Access(way.url, tls, authorization, way.proxy, way.server_name)
+    return Access(way.url, tls, authorization, way.proxy, way.server_name, namespace)
+
+
+def _namespace(path: Path | None, context: str | None) -> str | None:
+    """Return the namespace of a context, or of the current one."""
+    from kubernetes.config import list_kube_config_contexts  # noqa: PLC0415
+
+    contexts, current = list_kube_config_contexts(None if path is None else str(path))  # type: ignore[no-untyped-call]
+    chosen = current if context is None else next(one for one in contexts if one["name"] == context)
+    return (chosen.get("context") or {}).get("namespace") or None
 
 
 def _tls(configuration: object) -> ssl.SSLContext:

@@ -74,7 +74,8 @@ def settings_from(document: object, source: str) -> Settings:
     default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
     known = tuple(profiles)
     if default not in profiles:
-        problems.append(Problem("scheduler.defaultProfileName", default, "is not one of the profiles", known))
+        why = f"is not one of the profiles{meant(default, known)}"
+        problems.append(Problem("scheduler.defaultProfileName", default, why, known))
     namespaces = {}
     for name, raw in configuration.namespaces.items():
         path = path_of((name,), "namespaces")
@@ -133,8 +134,10 @@ def force_scheduler(
     Raises `ConfigurationError` if no profile has that name: the webhook with these settings would refuse it too.
     """
     if scheduler not in settings.profiles:
-        installed = scheduler in installed_backends()
-        why = "no profile of the configuration has that name" if installed else "is not a scheduler with a backend"
+        installed = installed_backends()
+        why = "no profile of the configuration has that name"
+        if scheduler not in installed:
+            why = f"is not a scheduler with a backend{meant(scheduler, installed)}"
         raise ConfigurationError(source, [Problem(option, scheduler, why, tuple(settings.profiles))])
     return replace(settings, forced=scheduler, forced_by=option)
 
@@ -154,7 +157,8 @@ def _profiles(
             continue
         backend = backends.get(section.name)
         if backend is None:
-            problems.append(Problem(f"{path}.name", section.name, "is not a scheduler with a backend", tuple(backends)))
+            why = f"is not a scheduler with a backend{meant(section.name, backends)}"
+            problems.append(Problem(f"{path}.name", section.name, why, tuple(backends)))
             continue
         if section.name in found:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from webhook.backends.registry import installed_backends
 from webhook.config import sections
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "enforcement": sections.EnforcementSection,
@@ -25,52 +26,79 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }
 # Keys of a model that do not refuse anything.
 _TOLD = ("title", "description", "default")
+# The draft that yaml-language-server reads.
+_DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def configuration_schema() -> dict[str, Any]:
-    """Return the schema for the installed backends."""
-    profile = _of(sections.ProfileSection)
+    """Return the schema for the installed backends, with what refuses something and nothing else."""
+    return _schema(_TOLD)
+
+
+def published_schema() -> dict[str, Any]:
+    """Return the schema for editors: with descriptions, defaults, and the ids of the rules."""
+    found = _schema(("title",)) | {"required": ["apiVersion", "kind"]}
+    every = (
+        *SHAPE_RULES,
+        *CHOICE_RULES,
+        *GENERAL_RULES,
+        *(one for of in installed_backends().values() for one in of.rules),
+    )
+    ids = {"enum": sorted({rule.id for rule in every})}
+    profile = found["properties"]["scheduler"]["properties"]["profiles"]["items"]
+    for holder in (found, profile):
+        holder["properties"]["enforcement"]["properties"]["rules"]["propertyNames"] = ids
+    return {"$schema": _DRAFT, "title": sections.KIND, **found}
+
+
+def _schema(without: tuple[str, ...]) -> dict[str, Any]:
+    profile = _of(sections.ProfileSection, without)
     profile["properties"]["name"] = {"enum": list(installed_backends())}
-    profile["properties"]["enforcement"] = _of(sections.EnforcementSection)
-    profile["allOf"] = list(_of_profiles())
-    scheduler = _of(sections.SchedulerSection)
+    profile["properties"]["enforcement"] = _of(sections.EnforcementSection, without)
+    profile["allOf"] = list(_of_profiles(without))
+    scheduler = _of(sections.SchedulerSection, without)
     scheduler["properties"]["profiles"] = {"type": "array", "items": profile}
     properties: dict[str, Any] = {
         "apiVersion": {"const": sections.API_VERSION},
         "kind": {"const": sections.KIND},
         "scheduler": scheduler,
-        "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection)},
+        "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection, without)},
     }
-    properties |= {name: _of(model) for name, model in _SECTIONS.items()}
+    properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _of_profiles() -> Iterator[dict[str, Any]]:
+def _of_profiles(without: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     for name, backend in installed_backends().items():
         named = {"properties": {"name": {"const": name}}, "required": ["name"]}
-        own = {"anyOf": [_of(backend.settings_model), {"type": "null"}]}
+        own = {"anyOf": [_of(backend.settings_model, without), {"type": "null"}]}
         yield {"if": named, "then": {"properties": {"config": own}}}
 
 
-def _of(model: type[BaseModel]) -> dict[str, Any]:
-    found: dict[str, Any] = _plain(model.model_json_schema())
+def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = _plain(model.model_json_schema(), without)
     return found
 
 
-def _plain(schema: Any) -> Any:
-    """Return a schema without descriptive keys. YAML 1.1 reads a plain `on` and `off` as true and false, so the schema
-    allows these too.
+def _plain(schema: Any, without: tuple[str, ...]) -> Any:
+    """Return a schema without those keys. YAML 1.1 reads a plain `on` and `off` as true and false, so the schema allows
+    these too.
     """
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return [_plain(one, without) for one in schema]
     if not isinstance(schema, dict):
         return schema
     found = {
-        key: {name: _plain(one) for name, one in value.items()} if key == "properties" else _plain(value)
+        key: {name: _plain(one, without) for name, one in value.items()}
+        if key == "properties"
+        else " ".join(value.split())
+        if key == "description"
+        else _plain(value, without)
         for key, value in schema.items()
-        if key not in _TOLD
+        if key not in without
     }
     words = found.get("enum", ())
     if "off" in words:
-        return {"enum": [*words, *([True] if "on" in words else []), False]}
+        told = {key: value for key, value in found.items() if key in _TOLD}
+        return told | {"enum": [*words, *([True] if "on" in words else []), False]}
     return found

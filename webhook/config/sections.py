@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from webhook.errors import Problem
+from webhook.model.near_names import meant
 from webhook.model.users import GROVE_OPERATORS, USER_PATTERN
 
 API_VERSION = "rollcall.dev/v1alpha1"
@@ -212,14 +213,15 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
     for found in error.errors(include_url=False):
         place, kind = path_of(found["loc"], prefix), found["type"]
         if kind == "extra_forbidden":
-            yield Problem(place, found["input"], "is an unknown key", tuple(model.model_fields))
+            keys = tuple(model.model_fields)
+            yield Problem(place, found["input"], f"is an unknown key{meant(str(found['loc'][-1]), keys)}", keys)
         elif kind == "missing":
             field = model.model_fields[str(found["loc"][-1])]
             allowed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
             yield Problem(place, None, "is required", allowed)
         elif kind == "literal_error":
             allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
-            yield Problem(place, found["input"], "is not allowed", allowed)
+            yield Problem(place, found["input"], f"is not allowed{meant(str(found['input']), allowed)}", allowed)
         elif kind == "string_type":
             yield Problem(place, found["input"], "must be a string; quote it")
         elif kind == "string_pattern_mismatch":

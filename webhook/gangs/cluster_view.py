@@ -21,7 +21,7 @@ from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, Observed, judge
-from webhook.gangs.key import GANG_WORKLOADS, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
 from webhook.gangs.podgangs import PodGangs
@@ -142,6 +142,28 @@ class ClusterView:
 
     def _pods_for(self, podgang: PodGang) -> GangPods:
         return self.opted_in.pods if isinstance(podgang, OptedInGang) else self._pods
+
+    def gangs_of(self, kind: str, namespace: str, name: str) -> list[GangKey]:
+        """The gangs of an object: a PodGang itself, those of a workload, or the one of a pod."""
+        if kind == POD_GANG:
+            return [GangKey(namespace, name)]
+        if kind == POD_CLIQUE_SETS.resource.api.kind:
+            return sorted(self._of_workload.members((namespace, name)))
+        if kind == PODS.api.kind:
+            return self._gangs_of_pod((namespace, name))
+        return self.opted_in.named(kind, namespace, name)
+
+    def _gangs_of_pod(self, pod: ObjectKey) -> list[GangKey]:
+        if (named := self._pods.gang_of(pod)) is not None:
+            return [named]
+        if (named := self.opted_in.pods.gang_of(pod)) is None:
+            return []
+        # The labels of a pod that was not prepared do not name its gang.
+        gangs = self.opted_in.named(named.kind, named.namespace, named.workload)
+        return [key for key in gangs if (gang := self.opted_in.gang(key)) is not None and self._has_pod(gang, pod)]
+
+    def _has_pod(self, gang: OptedInGang, pod: ObjectKey) -> bool:
+        return any(found.key == pod for found in self.opted_in.pods_of(gang))
 
     def has_gate(self, key: GangKey) -> bool:
         """Whether any pod that names a gang has Rollcall's gate."""

@@ -14,7 +14,7 @@ from webhook.errors import FactsUnavailable
 from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
-from webhook.gangs.key import POD_GANG, GangKey
+from webhook.gangs.key import GangKey
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model.reading import Malformed
@@ -51,7 +51,7 @@ class GangView:
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
         """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
-        keys = [GangKey(namespace, name)] if kind == POD_GANG else known.opted_in.named(kind, namespace, name)
+        keys = known.gangs_of(kind, namespace, name)
         self._judging.forget()
         for key in keys:
             podgang, health = known.gang(key), self._judging.health(key)

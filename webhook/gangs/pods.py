@@ -51,6 +51,10 @@ class GangPods:
         """The pods that name a gang, members or not, sorted by name."""
         return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
 
+    def gang_of(self, pod: ObjectKey) -> GangKey | None:
+        """The gang that a pod names, or None if the pod does not exist or names none."""
+        return self._of.group(pod)
+
     def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
         """Split `pods`, which name a gang, into members and others."""
         return roster(podgang, [(pod, self._above(pod)) for pod in pods])

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.model.fields import ROOT, FieldPath, Item
-from webhook.model.near_miss import NearMisses
+from webhook.model.near_names import NearMisses
 
 # The fields below one object; None where any field is permitted. A list of objects has the one key `ITEMS`, and a map
 # whose values are objects the one key `EACH`.

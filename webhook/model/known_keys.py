@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 
-from webhook.model.near_miss import NearMisses
+from webhook.model.near_names import NearMisses
 
 
 class Holder(Enum):

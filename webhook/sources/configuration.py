@@ -1,4 +1,4 @@
-"""Read the configuration file: one YAML document, with the position of each mistake in it."""
+"""Find and read the configuration file: one YAML document, with the position of each mistake in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.model.fields import FieldPath, Item, Part
 from webhook.sources.manifests import Document, read_file
 
+FILE_NAME = "rollcall.yaml"
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
+
+
+def configuration_above(folder: Path) -> Path | None:
+    """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
+    folder. What is above those belongs to other projects or other people.
+    """
+    for place in (folder, *folder.parents):
+        if (place / FILE_NAME).is_file():
+            return place / FILE_NAME
+        if (place / ".git").exists() or place == Path.home():
+            return None
+    return None
 
 
 def load_settings(path: Path) -> Settings:

@@ -11,7 +11,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.fields import LABELS, ROOT
 from webhook.model.findings import Action, Finding
 from webhook.model.known_kinds import OTHER_WORKLOADS, REAL_KINDS, SHARED_NAMES, UNKNOWN_WORKLOAD
-from webhook.model.near_miss import NearMisses
+from webhook.model.near_names import NearMisses
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.examples import pod_clique_set

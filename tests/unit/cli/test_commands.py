@@ -147,8 +147,8 @@ def test_every_mistake_in_a_configuration_is_reported_with_its_line(rollcall: Ru
     ran = rollcall("config", "check", str(file))
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f'rollcall: {file}:7:14: scheduler.profiles[0].config.gangMode: "strict": is not allowed '
-        "(allowed: Strict, NonStrict)\n"
+        f'rollcall: {file}:7:14: scheduler.profiles[0].config.gangMode: "strict": is not allowed; '
+        "did you mean Strict or NonStrict? (allowed: Strict, NonStrict)\n"
         f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
         "(allowed: name, config, gate, schedulerVersion, controllers, enforcement)\n"
         f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is not one of the profiles '

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tests.unit.cli.conftest import Run
 from webhook.cli.doctor_text import print_diagnosis
-from webhook.cluster import access
+from webhook.cluster import access, reach
 from webhook.config.file import default_settings
 from webhook.config.settings import Settings
 from webhook.doctor import installed, reading
@@ -35,6 +35,11 @@ Reads = Callable[[Snapshot], None]
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
     """Makes the command read this snapshot, whatever cluster it is given."""
+
+    async def reached(_: access.Access) -> None:
+        pass
+
+    monkeypatch.setattr(reach, "reach", reached)
     monkeypatch.setattr(
         access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
     )

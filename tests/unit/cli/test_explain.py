@@ -53,12 +53,17 @@ EXPLAINED = """\
 <stdin>:1:1: PodCliqueSet team-a/demo
     scheduler koord-scheduler, by default
 
-    asks for               koord-scheduler  default-scheduler  lpx-scheduler
-    gang                   yes              yes                yes
-    topology.scalingGroup  no               yes                no
-    scaleGang              yes              yes                -
-    cliqueMinimum          in part          yes                -
-    as written             refused          runs               refused
+    asks for  gang, topology.scalingGroup, scaleGang, cliqueMinimum
+
+    scheduler          as written  not yes
+    koord-scheduler    refused     no: topology.scalingGroup
+                                   in part: cliqueMinimum
+    default-scheduler  runs
+    lpx-scheduler      refused     no: topology.scalingGroup
+                                   -: scaleGang, cliqueMinimum
+
+    in part: admitted, with something missing, unknown or warned about
+    -: not known whether the scheduler acts on it
 
     koord-scheduler, the one chosen: refused
         topology.scalingGroup: no
@@ -154,7 +159,14 @@ def test_facts_make_unknown_results_known(rollcall: Run, config: str, tmp_path: 
     assert "quota: not judged" in rollcall("explain", "--config", config, "-", stdin=QUOTA).out
     ran = rollcall("explain", "--config", config, "--facts", str(tmp_path / "quota.yaml"), "-", stdin=QUOTA)
     assert ran.code == 0
-    assert "quota          yes " in ran.out
+    assert "    koord-scheduler    runs\n" in ran.out
+
+
+def test_the_table_of_schedulers_fits_eighty_columns(rollcall: Run) -> None:
+    lines = rollcall("explain", "-", stdin=SET).out.splitlines()
+    table = lines[3 : next(index for index, line in enumerate(lines) if ", the one chosen: " in line)]
+    assert len(table) > 8
+    assert [line for line in table if len(line) > 80] == []
 
 
 def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str) -> None:

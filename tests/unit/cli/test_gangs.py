@@ -344,6 +344,10 @@ def test_gangs_of_opted_in_workloads_are_in_the_same_table(rollcall: Run, opted_
         ("jobset/x", 1, ["JobSet team-a/x, gang x-a: held", "JobSet team-a/x, gang x-b: later"]),
         ("jobset/x-b", 0, ["JobSet team-a/x, gang x-b: later"]),
         ("lws/serve", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
+        ("pcs/demo", 1, ["PodGang team-a/demo-0: held"]),
+        ("podcliqueset/demo", 1, ["PodGang team-a/demo-0: held"]),
+        ("pod/serve-0-0-new", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
+        ("po/train-0", 1, ["Job team-a/train: held"]),
         ("leaderworkersets/serve-0-new", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
     ],
 )

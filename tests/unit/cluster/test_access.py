@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.scripted import Script, client
@@ -171,3 +172,13 @@ async def test_an_unmodified_answer_is_not_transferred_again() -> None:
     await asking.close()
     request = script.asked[1]
     assert (request.headers["if-none-match"], request.headers["authorization"]) == ('"one"', "Bearer me")
+
+
+def test_the_namespace_of_the_chosen_context_is_read(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path)
+    content = yaml.safe_load(file.read_text())
+    named = {"name": "two", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}}
+    file.write_text(yaml.safe_dump(content | {"contexts": [*content["contexts"], named]}))
+    assert from_kubeconfig(file, None).namespace is None
+    assert from_kubeconfig(file, "one").namespace is None
+    assert from_kubeconfig(file, "two").namespace == "team-a"

@@ -34,7 +34,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "an unknown key": (
         {**HEAD, "schedulers": {}},
-        [f"schedulers: {{}}: is an unknown key (allowed: {KEYS})"],
+        [f"schedulers: {{}}: is an unknown key; did you mean scheduler? (allowed: {KEYS})"],
     ),
     "a profile without a name": (scheduler({}, KOORD), ["scheduler.profiles[0].name: is required"]),
     "an unknown scheduler": (
@@ -59,7 +59,10 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "an unknown value": (
         scheduler({**KOORD, "config": {"gangMode": "strict"}}),
-        ['scheduler.profiles[0].config.gangMode: "strict": is not allowed (allowed: Strict, NonStrict)'],
+        [
+            'scheduler.profiles[0].config.gangMode: "strict": is not allowed; did you mean Strict or NonStrict? '
+            "(allowed: Strict, NonStrict)"
+        ],
     ),
     "an unknown key of a backend": (
         scheduler({**KOORD, "config": {"timeout": 3}}),
@@ -119,7 +122,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a policy that there is not": (
         {**HEAD, "registration": {"failurePolicy": "fail"}},
-        ['registration.failurePolicy: "fail": is not allowed (allowed: Fail, Ignore)'],
+        ['registration.failurePolicy: "fail": is not allowed; did you mean Fail? (allowed: Fail, Ignore)'],
     ),
     "a timeout that the API server would refuse": (
         {**HEAD, "registration": {"timeoutSeconds": 31}},

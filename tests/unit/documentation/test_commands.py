@@ -26,6 +26,7 @@ from tests.unit.documentation.command_line import unknown_words
 from tests.unit.documentation.pages import ROOT, Command, blocks, inline_commands, is_complete, pages, sessions
 from webhook.certificates.files import make_development_certificates
 from webhook.cli import run
+from webhook.sources.configuration import FILE_NAME
 
 # Commands that begin with these are only parsed here: the reason, and the test that runs them if there is one.
 NOT_RUN = {
@@ -34,6 +35,7 @@ NOT_RUN = {
     "kubectl ": "needs a cluster; tests/e2e/test_installation.py and test_tutorial.py run these",
     "for one in ": "needs a cluster; tests/e2e/test_blast_radius.py runs it",
     "pip install ": "needs the network",
+    "pipx ": "needs the network",
     "pytest": "runs the tests of another package; tests/conformance has the same kit",
     "python -m benchmarks": "takes minutes, or a control plane",
     "scripts/": "`.ci/smoke` starts `scripts/run`; the others run tests and checks, this test among them",
@@ -41,6 +43,7 @@ NOT_RUN = {
     "rollcall check --live": "needs a cluster; tests/e2e/test_written_facts.py runs it",
     "rollcall facts ": "needs a cluster; tests/e2e/test_written_facts.py runs it",
     "rollcall check --facts cluster/": "needs the folder that `rollcall facts` writes; the same test runs it",
+    "uv ": "needs the network",
     "rollcall doctor": "needs a cluster; tests/e2e/test_doctor.py runs it",
     "rollcall gangs": "needs a cluster; tests/e2e/test_gang_health.py runs it",
     "rollcall upgrade-plan ": "needs a cluster; tests/e2e/test_upgrade_plan.py runs it",
@@ -48,6 +51,8 @@ NOT_RUN = {
     "rollcall reconcile ": "needs a cluster; tests/e2e/test_reconciler.py runs it",
     "rollcall serve ": "needs a cluster; tests/e2e/rollcall_server.py starts it",
 }
+# Under this name no command finds it.
+CONFIGURATION = "kept.yaml"
 # One call of `rollcall`, of words that a shell would not change.
 _ONE_CALL = re.compile(r"rollcall [\w ./:=@,\"'+-]+")
 _TO_THE_CLUSTER = re.compile(r"\s*\| kubectl apply -f -$")
@@ -100,12 +105,12 @@ def exit_codes() -> dict[tuple[str, str], int]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A reader's folder: the manifests of the checkout, a `rollcall.yaml`, a `ca.crt`, and the command for the PATH."""
+    """A reader's folder: the manifests of the checkout, a `ca.crt`, a configuration, and the command for the PATH."""
     # A copy, because some commands write there.
     shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
     config = yaml.safe_load((ROOT / "manifests" / "configuration.yaml").read_text())
     config["registration"] = {**config.get("registration", {}), "net": "Audit"}
-    (tmp_path / "rollcall.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / CONFIGURATION).write_text(yaml.safe_dump(config))
     make_development_certificates(tmp_path)
     program = tmp_path / "bin" / "rollcall"
     program.parent.mkdir()
@@ -175,6 +180,9 @@ def _is_ready(client: httpx.Client) -> bool:
 
 @pytest.mark.parametrize("command", runnable())
 def test_a_command_prints_what_its_page_shows(command: Command, desk: Path, request: pytest.FixtureRequest) -> None:
+    if FILE_NAME in command.text:
+        # The checkout has none: where a page does not name it, commands must not find it either.
+        (desk / CONFIGURATION).rename(desk / FILE_NAME)
     for block in blocks(ROOT / command.page):
         if named := re.match(r"# (\S+\.yaml)\n", block.text):
             # The first line is not a part of the file, so that the lines that errors name are those of the page.

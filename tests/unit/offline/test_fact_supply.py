@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import fields
 
 import pytest
 
 from webhook.cli.fact_reads import parts_read_by
-from webhook.cli.rule_messages import request_of, settings_of_example
+from webhook.cli.rule_messages import settings_of_example
 from webhook.cli.rule_reference import every_rule
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC
@@ -24,8 +25,7 @@ from webhook.validators.registry import Rule
 def unjudged_without_facts(rule: Rule) -> Iterator[Unjudged]:
     for example in (rule.passes, rule.fails):
         if example.old is None:
-            request, settings = request_of(example), settings_of_example(rule, example)
-            for found in judge(request.object or {}, NOTHING_KNOWN, settings):
+            for found in judge(deepcopy(example.object), NOTHING_KNOWN, settings_of_example(rule, example)):
                 yield from found.verdict.unjudged
 
 
@@ -78,7 +78,7 @@ def test_a_part_of_which_the_files_have_only_some_objects_is_supplied_in_the_sam
     documents = read_text("apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: other}\n", "queue.yaml")
     known = one_world(NOTHING_KNOWN, documents)
     settings = settings_of_example(rule, rule.passes)
-    (found,) = judge(request_of(rule.passes).object or {}, known, settings)
+    (found,) = judge(deepcopy(rule.passes.object), known, settings)
     told = [missing for missing in found.verdict.unjudged if missing.part == "kai_queues"]
     assert {missing.remedy for missing in told} == {supply_of("kai_queues")}
 

@@ -1,0 +1,161 @@
+"""The action for GitHub and the hooks for pre-commit: their steps are run as their runners would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import Run
+from tests.unit.documentation.command_line import unknown_words
+
+ROOT = Path(__file__).parents[3]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
+CONFIG = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler}]}
+"""
+# scripts/test-action sets it: installing needs minutes, and the package index.
+WHOLE = os.environ.get("ROLLCALL_ACTION") == "whole"
+
+
+class Job(NamedTuple):
+    """What a job left: the exit code of its last step, what its steps printed, and its outputs."""
+
+    code: int
+    printed: str
+    outputs: dict[str, str]
+
+
+def runner(folder: Path, **inputs: str) -> Job:
+    """Run the steps in `folder` until one fails."""
+    given = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()} | inputs
+    program = folder / "bin" / "rollcall"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m webhook "$@"\n')
+    program.chmod(0o755)
+    files = {"GITHUB_PATH": folder / "path", "GITHUB_OUTPUT": folder / "output"}
+    for file in files.values():
+        file.touch()
+    outputs: dict[str, str] = {}
+    printed, code = "", 0
+    for step in STEPS:
+        if "run" not in step or (step["name"] == "Install Rollcall" and not WHOLE):
+            continue
+        found = (folder / "path").read_text().splitlines() or [str(program.parent)]
+        environment = os.environ | {name: str(file) for name, file in files.items()}
+        environment |= {"GITHUB_ACTION_PATH": str(ROOT), "PATH": os.pathsep.join([*found, os.environ["PATH"]])}
+        environment |= {name: _evaluated(value, given, outputs) for name, value in step.get("env", {}).items()}
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        printed, code = printed + done.stdout + done.stderr, done.returncode
+        outputs = dict(line.split("=", 1) for line in (folder / "output").read_text().splitlines())
+        if code:
+            break
+    return Job(code, printed, outputs)
+
+
+def _evaluated(expression: str, inputs: dict[str, str], outputs: dict[str, str]) -> str:
+    found = re.fullmatch(r"\$\{\{ (?:inputs|steps\.check\.outputs)\.([\w-]+) \}\}", expression)
+    assert found, expression
+    return inputs[found[1]] if "inputs." in expression else outputs[found[1]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository whose pull request adds a configuration that would turn everything off."""
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / "rollcall.yaml").write_text(CONFIG + "enforcement: {mode: 'off'}\n")
+    (tmp_path / "my deploy").mkdir()
+    for name in ("disaggregated.yaml", "refused.yaml"):
+        (tmp_path / "my deploy" / name).write_text((ROOT / "manifests" / "samples" / name).read_text())
+    return tmp_path
+
+
+def writes_sarif() -> bool:
+    """Whether this version has the format that the action uploads."""
+    from webhook.cli.check import check
+
+    output = check.__annotations__["output"]
+    return "sarif" in str(output) or "CheckOutput" in str(output)
+
+
+WITH_SARIF = pytest.mark.skipif(not writes_sarif(), reason="this version does not write SARIF")
+
+
+@WITH_SARIF
+@pytest.mark.parametrize(("file", "code"), [("disaggregated.yaml", 0), ("refused.yaml", 1)])
+def test_the_report_is_written_and_the_job_fails_last(project: Path, file: str, code: int) -> None:
+    facts = f"--facts={ROOT / 'manifests' / 'facts'}"
+    job = runner(project, config="config.yaml", paths=f"my deploy/{file}\n", arguments=facts)
+    assert (job.code, job.outputs) == (code, {"exit-code": str(code)}), job.printed
+    assert json.loads((project / "rollcall.sarif").read_text())["version"] == "2.1.0"
+    assert ("error koordinator/mnnvl" in job.printed) is bool(code)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("", "name a configuration in the input config"),
+        pytest.param("no.yaml", "no.yaml: no such file", marks=WITH_SARIF),
+    ],
+)
+def test_without_its_configuration_the_job_fails(project: Path, config: str, said: str) -> None:
+    job = runner(project, config=config, paths="my deploy")
+    assert job.code != 0
+    assert said in job.printed
+
+
+def test_no_input_is_part_of_a_script() -> None:
+    assert [step["name"] for step in STEPS if "${{" in step.get("run", "")] == []
+
+
+def test_the_configuration_is_required() -> None:
+    assert [name for name, one in ACTION["inputs"].items() if one.get("required")] == ["config"]
+    hook = next(one for one in hooks() if one["id"] == "rollcall-check")
+    assert hook["entry"] == "rollcall --require-config check"
+
+
+def hooks() -> list[dict[str, Any]]:
+    """The hooks for pre-commit."""
+    found: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    return found
+
+
+@pytest.mark.parametrize("hook", hooks(), ids=lambda hook: str(hook["id"]))
+def test_a_hook_calls_a_command_that_exists(hook: dict[str, Any]) -> None:
+    assert unknown_words(hook["entry"]) == []
+
+
+def test_the_hooks_judge_the_files_that_they_are_given(rollcall: Run, project: Path) -> None:
+    entries = {hook["id"]: shlex.split(hook["entry"])[1:] for hook in hooks()}
+    refused = str(project / "my deploy" / "refused.yaml")
+    config = str(project / "config.yaml")
+    assert rollcall(*entries["rollcall-check"], refused).code == 2
+    assert rollcall(*entries["rollcall-check"], "--config", config, refused).code == 1
+    assert rollcall(*entries["rollcall-config"], config).code == 0
+
+
+def test_kubectl_finds_the_plugin_by_its_name() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["kubectl-rollcall"] == scripts["rollcall"]
+    program = "import sys; from webhook.cli import main; sys.argv = ['/bin/kubectl-rollcall', 'check', '-h']; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "Usage: kubectl rollcall check [OPTIONS]" in done.stdout

@@ -1,0 +1,88 @@
+"""The effect of a configuration as text: each setting, and the rules whose action it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.cli.rule_actions import OFF, actions_in
+from webhook.config.settings import Profile, Settings
+
+
+def settings_lines(settings: Settings) -> Iterator[str]:
+    """Yield the effect of a configuration, with its defaults."""
+    for profile in settings.profiles.values():
+        yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
+        for key, value in profile.backend.settings.model_dump().items():
+            yield f"  {key}: {_word(value)}"
+        if profile.backend.scheduler_version is not None:
+            yield f"  schedulerVersion: {profile.backend.scheduler_version}"
+        yield f"  gate: {str(profile.gate).lower()}"
+        yield f"  enforcement: {profile.ceiling}"
+        yield from _changed_rules(profile)
+    for name, namespace in settings.namespaces.items():
+        scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
+        yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}"
+
+    registration = settings.registration
+    excluded = ", ".join(registration.excluded_namespaces) or "none"
+    yield "registration"
+    yield f"  failurePolicy: {registration.failure_policy}"
+    yield f"  timeoutSeconds: {registration.timeout_seconds}"
+    yield f"  excludedNamespaces: {excluded}"
+    yield f"  net: {registration.net}"
+    yield "escapes"
+    yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
+    yield from _process_lines(settings)
+
+
+def _process_lines(settings: Settings) -> Iterator[str]:
+    """Yield the settings of the processes themselves."""
+    serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
+    yield "serving"
+    yield f"  maxInFlight: {serving.max_in_flight}"
+    yield f"  maxConnections: {serving.max_connections}"
+    yield f"  bodyMemoryPercent: {serving.body_memory_percent}"
+    yield f"  connectionSeconds: {serving.connection_seconds}"
+    yield f"  drainSeconds: {serving.drain_seconds}"
+    check = "off in a cluster" if serving.check is None else "on" if serving.check else "off"
+    yield f"  check: {check}"
+    yield "certificates"
+    yield f"  mode: {'selfManaged' if certificates.self_managed else 'files'}"
+    if certificates.self_managed:
+        yield f"  caValidityDays: {certificates.ca_validity.days}"
+        yield f"  leafValidityDays: {certificates.leaf_validity.days}"
+        yield f"  renewAtPercent: {certificates.renew_at:.0%}".removesuffix("%")
+        yield f"  overlapSeconds: {certificates.overlap.total_seconds():.0f}"
+    yield "tracing"
+    yield f"  endpoint: {tracing.endpoint or 'none'}"
+    if tracing.endpoint:
+        yield f"  sampleRatio: {tracing.sample_ratio:g}"
+    yield from _tenancy_lines(settings)
+
+
+def _tenancy_lines(settings: Settings) -> Iterator[str]:
+    """Yield the users that the rules trust."""
+    tenancy = settings.tenancy
+    yield "tenancy"
+    yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
+    yield f"  exemptUsers: {', '.join(tenancy.exempt_users) or 'none'}"
+    yield f"  groveOperators: {', '.join(tenancy.grove_operators) or 'none'}"
+    for profile in settings.profiles.values():
+        if profile.controllers:
+            yield f"  controllers of {profile.name}: {', '.join(profile.controllers)}"
+
+
+def _word(value: object) -> str:
+    """Return a value as the file would write it."""
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _changed_rules(profile: Profile) -> Iterator[str]:
+    """Yield the rules whose action differs from their default, by their own setting or by the ceiling."""
+    taken = actions_in(profile)
+    for declared in profile.every_rule:
+        action = taken[declared.id]
+        if action is not declared.default:
+            yield f"  rule {declared.id}: {action or OFF} (by default {declared.default})"
