@@ -24,9 +24,10 @@ from webhook.cli.options import (
     inputs_of,
     settings_of,
 )
-from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.plain_text import printable
 from webhook.offline.judgement import judge
 from webhook.offline.report import Place, Report
 from webhook.sources.facts import one_world

@@ -9,11 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook.admission.opinion import Answer
-from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
-from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
     Facts,
@@ -28,13 +26,15 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
-from webhook.cli.svg import drawing
 from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration
+from webhook.pictures.folding import gang_picture
+from webhook.pictures.mermaid import flowchart
+from webhook.pictures.svg import drawing
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
 
@@ -146,7 +146,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
 
 def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed: list[str]) -> None:
-    boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
+    boxes = [gang_picture(one.explanation.tree) for one in found if one.explanation.tree is not None]
     boxes += [one.box for one in trees]
     if output is Picture.JSON:
         typer.echo(as_json_text(_json(found, trees, assumed)))

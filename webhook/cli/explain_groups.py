@@ -9,14 +9,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.drawing import Box, group_box, tree_lines
 from webhook.cli.explain_text import say
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, printable
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED
 from webhook.errors import InputError
 from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, GroupForest
 from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk
+from webhook.model.plain_text import printable
 from webhook.model.reading import Malformed
 from webhook.offline.judgement import requests_in
+from webhook.pictures.boxes import Box
+from webhook.pictures.folding import group_picture
+from webhook.pictures.text import tree_lines
 from webhook.sources.manifests import Document
 
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
@@ -42,7 +45,7 @@ class FoundTree:
     @property
     def box(self) -> Box:
         """Return the box of the tree for a picture."""
-        return group_box(self.tree)
+        return group_picture(self.tree)
 
     @property
     def untold(self) -> str:

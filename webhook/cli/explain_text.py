@@ -11,11 +11,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.admission.opinion import Answer, Honour, Honoured
-from webhook.cli.drawing import gangs_box, tree_lines
-from webhook.cli.output import printable
 from webhook.explain.edits import Change
 from webhook.explain.workload import Edit, Explanation, View
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.plain_text import printable
+from webhook.pictures.folding import gang_picture
+from webhook.pictures.text import tree_lines
 
 _CELLS = {
     Honoured.YES: ("yes", "green"),
@@ -55,7 +56,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
             _view(view, found.choice.scheduler, out, edited=found.kind == "PodCliqueSet")
     if found.tree is not None:
         out.print()
-        for line_of_tree in tree_lines(gangs_box(found.tree)):
+        for line_of_tree in tree_lines(gang_picture(found.tree)):
             say(out, 1, line_of_tree)
     out.print()
 

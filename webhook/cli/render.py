@@ -11,7 +11,7 @@ import typer
 
 from webhook import admission
 from webhook.cli.options import Configuration, Facts, Grove, Inputs, Scheduler, facts_of, inputs_of, settings_of
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, printable, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
@@ -21,6 +21,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.grove import GROUP, SCHEDULER_GROUP
+from webhook.model.plain_text import printable
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.facts import VIEWS
