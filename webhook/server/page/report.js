@@ -1,0 +1,164 @@
+// The report: findings, and for each workload the matrix of schedulers, the smallest edit and the picture.
+
+const CELLS = {
+  yes: ["yes", "good"],
+  no: ["no", "bad"],
+  inPart: ["in part", "warn"],
+  unknown: ["not judged", "unsure"],
+  unstated: ["not stated", "quiet"],
+};
+const ANSWERS = {
+  runs: ["runs as written", "good"],
+  partly: ["admitted, not as written", "warn"],
+  refused: ["refused", "bad"],
+  unknown: ["not known", "unsure"],
+};
+// More lines than a person reads.
+const MOST_SHOWN = 200;
+
+/** Returns findings, what was not judged, and notes, in the order of their lines. */
+function entriesOf(report) {
+  const findings = report.findings
+    .filter((one) => one.action === "deny" || one.action === "warn")
+    .map((one) => ({ ...one, severity: one.action === "deny" ? "error" : "warning" }));
+  const unjudged = report.notJudged.map((one) => ({
+    ...one,
+    severity: "unjudged",
+    message: `${one.rule} at ${one.field}: not judged: ${one.needs} unknown`,
+  }));
+  const notes = report.notes.map((one) => ({ ...one, severity: "note" }));
+  const order = ["error", "warning", "unjudged", "note"];
+  return [...findings, ...unjudged, ...notes].sort(
+    (a, b) => a.line - b.line || order.indexOf(a.severity) - order.indexOf(b.severity),
+  );
+}
+
+/** Returns the report in one line, and whether it is good or bad. */
+function summaryOf(report, entries) {
+  const count = (severity) => entries.filter((one) => one.severity === severity).length;
+  const errors = count("error");
+  const said = [counted(errors, "error"), counted(count("warning"), "warning")];
+  if (count("unjudged")) said.push(`${count("unjudged")} not judged`);
+  const ignored = report.ignored ? `, ${counted(report.ignored, "object")} without rules` : "";
+  const text = `${counted(report.judged, "object")} judged${ignored}: ${said.join(", ")}.`;
+  return [text, errors ? "bad" : report.judged && !count("unjudged") ? "good" : ""];
+}
+
+/** Returns the list of findings. `show` puts the cursor on a line. */
+function findingsList(entries, show) {
+  const items = entries.slice(0, MOST_SHOWN).map((one) =>
+    element(
+      "li",
+      { class: one.severity },
+      element("button", { type: "button", class: "line", click: () => show(one.line) }, `line ${one.line}`),
+      " ",
+      element("strong", { class: { error: "bad", warning: "warn", unjudged: "unsure" }[one.severity] ?? "quiet" },
+        { error: "error", warning: "warning", unjudged: "not judged", note: "note" }[one.severity]),
+      " ",
+      ...wordsOfEntry(one),
+    ),
+  );
+  if (entries.length > MOST_SHOWN) items.push(element("li", {}, `and ${entries.length - MOST_SHOWN} more`));
+  return element("ol", { class: "findings" }, items);
+}
+
+function wordsOfEntry(one) {
+  const object = element("div", { class: "quiet" }, `${one.object.kind} ${one.object.namespace}/${one.object.name}`);
+  if (one.severity === "note") return [one.message, object];
+  if (one.severity === "unjudged") {
+    return [element("code", {}, one.rule), element("div", {}, `${one.field}: needs ${one.needs}`), object];
+  }
+  return [
+    element("code", {}, one.rule),
+    element("div", { class: "mono" }, one.found === null ? one.field : `${one.field}: ${JSON.stringify(one.found)}`),
+    element("div", {}, `Why: ${one.why}`),
+    element("div", {}, `Do: ${one.remedy}`),
+    object,
+  ];
+}
+
+/** Returns the section of one workload. `acts` has what its buttons do: choose(scheduler), apply(workload, edit). */
+function workloadSection(workload, acts) {
+  const name = `${workload.kind} ${workload.namespace}/${workload.name}`;
+  const section = element("section", { "aria-label": visible(name) }, element("h3", {}, name));
+  if (workload.scheduler !== null) {
+    const [word, style] = ANSWERS[workload.answer];
+    const chosen = `scheduler ${workload.scheduler}, ${workload.chosenBy}: `;
+    section.append(element("p", {}, chosen, element("strong", { class: style }, word)));
+  }
+  for (const note of workload.notes) section.append(element("p", { class: "quiet" }, note));
+  if (workload.pictures) section.append(...pictureOf(workload, name));
+  if (workload.schedulers.length) section.append(...matrixOf(workload, acts), ...editsOf(workload, acts));
+  return section;
+}
+
+function matrixOf(workload, acts) {
+  const capabilities = workload.uses.map((one) => one.capability);
+  const head = ["scheduler", "as written", ...capabilities].map((one) => element("th", { scope: "col" }, one));
+  const rows = workload.schedulers.map((view) => {
+    const honours = Object.fromEntries(view.capabilities.map((one) => [one.capability, one.honoured]));
+    const chosen = view.scheduler === workload.scheduler;
+    const choose = element("button", { type: "button", click: () => acts.choose(view.scheduler) }, view.scheduler);
+    const cells = [ANSWERS[view.answer], ...capabilities.map((one) => CELLS[honours[one]] ?? ["", ""])];
+    return element(
+      "tr",
+      { class: chosen ? "chosen" : undefined },
+      element("th", { scope: "row" }, choose, chosen ? " (chosen)" : ""),
+      cells.map(([word, style]) => element("td", { class: style }, word)),
+    );
+  });
+  return [
+    element("h4", {}, "Schedulers"),
+    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Schedulers" },
+      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows))),
+    ...workload.schedulers.filter((view) => view.answer !== "runs").map(reasonsOf).filter(Boolean),
+  ];
+}
+
+function reasonsOf(view) {
+  const items = [
+    ...view.capabilities
+      .filter((one) => one.why && !one.stoppedBy)
+      .map((one) => element("li", {}, `${one.capability}: ${one.why}; ${one.remedy}`)),
+    ...view.findings.slice(0, MOST_SHOWN).map((one) => element("li", {}, one.message)),
+    ...view.notJudged.slice(0, MOST_SHOWN).map((one) => element("li", {}, `not judged: ${one.rule} needs ${one.needs}`)),
+  ];
+  if (!items.length) return null;
+  return element("details", {}, element("summary", {}, `Why ${view.scheduler}: ${ANSWERS[view.answer][0]}`),
+    element("ul", {}, items));
+}
+
+function editsOf(workload, acts) {
+  const views = workload.schedulers.filter((view) => view.edit !== null);
+  // The edit for the chosen scheduler comes first.
+  views.sort((a, b) => (b.scheduler === workload.scheduler) - (a.scheduler === workload.scheduler));
+  if (!views.length) return [];
+  return [element("h4", {}, "Smallest edit"), ...views.map((view) => editOf(workload, view, acts))];
+}
+
+function editOf(workload, view, acts) {
+  const [then, style] = ANSWERS[view.edit.then];
+  const changes = view.edit.changes.map((one, index) => {
+    const { op } = view.edit.patch[index];
+    const was = op === "add" ? "" : ` (it is ${JSON.stringify(one.from)})`;
+    const words = op === "remove" ? `remove ${one.path}` : `${op === "add" ? "add" : "set"} ${one.path}: ${JSON.stringify(one.to)}`;
+    return element("li", {}, words + was);
+  });
+  const label = `Apply the edit for ${view.scheduler}`;
+  return element(
+    "div",
+    { class: "edit" },
+    element("p", {}, `For ${view.scheduler}; then: `, element("strong", { class: style }, then)),
+    element("ul", { class: "changes" }, changes),
+    element("button", { type: "button", class: "apply", "aria-label": visible(label), click: () => acts.apply(workload, view.edit) }, "Apply"),
+  );
+}
+
+/** Returns a tree of groups written by hand. */
+function treeSection(tree) {
+  const [word, style] = { can: ["can start", "good"], cannot: ["can never start", "bad"] }[tree.answer] ?? ["not known whether it can start", "unsure"];
+  const name = `${tree.kind} ${tree.name}`;
+  const why = tree.why.slice(0, MOST_SHOWN).map((one) => element("li", {}, one.message ?? JSON.stringify(one)));
+  return element("section", { "aria-label": visible(name) }, element("h3", {}, name),
+    element("p", {}, element("strong", { class: style }, word)), element("ul", {}, why), ...pictureOf(tree, name));
+}
