@@ -21,6 +21,8 @@ _SIZE, _CHARACTER, _LINE = 13, 8, 18
 _PADDING, _BETWEEN, _COLUMN, _MARGIN = 8, 12, 44, 16
 # Longer lines are cut.
 _LONGEST = 90
+# A box far below the first of the boxes below it would be out of sight.
+_DEEPEST = 120
 _INK, _PAPER, _LEAD, _BAD = "#1f2328", "#ffffff", "#57606a", "#c62828"
 # The distance of an arrow between siblings from their left edge, and of the second edge of a folded box.
 _ARROW, _STACK = 12, 4
@@ -64,11 +66,13 @@ def _measure(box: Box, level: int, widths: list[int]) -> None:
 
 
 def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, int]], placed: list[_Placed]) -> None:
-    """Place a box in the middle of its band, which begins at `top`, and the boxes below it in their own bands."""
+    """Place a box in the middle of its band, which begins at `top`, but not far below the first of the boxes below it.
+    They are in bands of their own.
+    """
     (x, width), *rest = columns
     height, band = _height(box), _band(box)
     own = len(placed)
-    placed.append(_Placed(box, x, top + (band - height) // 2, width, height, parent))
+    placed.append(_Placed(box, x, top + min((band - height) // 2, _DEEPEST), width, height, parent))
     needed = _needed(box)
     top += (band - needed) // 2
     for below in box.below:

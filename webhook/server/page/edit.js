@@ -14,10 +14,23 @@ function edited(text, line, column, patch) {
   const index = documents.findIndex((one) => start < one.range[2]);
   const object = index < 0 ? undefined : objectAt(documents[index], start);
   if (object === undefined) throw new Error("the object is not where it was; check again");
-  for (const change of patch) changeIn(object, change);
+  const quoted = text.trimStart().startsWith("{");
+  for (const change of patch) changeIn(object, change, quoted);
   const from = index === 0 ? 0 : documents[index - 1].range[2];
   const changed = documents[index].toString(asWritten(text));
-  return text.slice(0, from) + changed + text.slice(documents[index].range[2]);
+  const end = documents[index].range[2];
+  return text.slice(0, from) + likeBefore(text.slice(from, end), changed) + text.slice(end);
+}
+
+/** Returns the changed text as JSON, with the same indentation, if it was JSON. */
+function likeBefore(was, changed) {
+  try {
+    JSON.parse(was);
+  } catch {
+    return changed;
+  }
+  const indentation = /\n([ \t]+)"/.exec(was)?.[1] ?? 0;
+  return `${JSON.stringify(JSON.parse(changed), null, indentation)}\n`;
 }
 
 function objectAt(document, start) {
@@ -32,31 +45,32 @@ function objectAt(document, start) {
   return found;
 }
 
-function changeIn(object, { op, path, value }) {
+function changeIn(object, { op, path, value }, quoted) {
   const keys = path.split("/").slice(1).map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
   if (op === "remove") {
     object.deleteIn(keys);
     return;
   }
   const old = object.getIn(keys, true);
-  const made = nodeOf(value);
+  const made = nodeOf(value, quoted);
   if (old?.comment) made.comment = old.comment;
   object.setIn(keys, made);
 }
 
-function nodeOf(value) {
+/** Returns a value as a part of a document. In JSON all strings are `quoted`. */
+function nodeOf(value, quoted) {
   if (Array.isArray(value)) {
     const made = new Libraries.YAMLSeq();
-    made.items.push(...value.map(nodeOf));
+    made.items.push(...value.map((one) => nodeOf(one, quoted)));
     return made;
   }
   if (value !== null && typeof value === "object") {
     const made = new Libraries.YAMLMap();
-    made.items.push(...Object.entries(value).map(([key, one]) => new Libraries.Pair(nodeOf(key), nodeOf(one))));
+    made.items.push(...Object.entries(value).map(([key, one]) => new Libraries.Pair(nodeOf(key, quoted), nodeOf(one, quoted))));
     return made;
   }
   const made = new Libraries.Scalar(String(value));
-  const plain = typeof value !== "string" || (PLAIN.test(value) && !WORDS.test(value));
+  const plain = typeof value !== "string" || (!quoted && PLAIN.test(value) && !WORDS.test(value));
   made.type = plain ? Libraries.Scalar.PLAIN : Libraries.Scalar.QUOTE_DOUBLE;
   return made;
 }

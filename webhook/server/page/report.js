@@ -13,6 +13,8 @@ const ANSWERS = {
   refused: ["refused", "bad"],
   unknown: ["not known", "unsure"],
 };
+// In the table, where a cell has little room.
+const SHORT = { runs: "runs", partly: "in part", refused: "refused", unknown: "not known" };
 // More lines than a person reads.
 const MOST_SHOWN = 200;
 
@@ -82,14 +84,27 @@ function workloadSection(workload, acts) {
   const name = `${workload.kind} ${workload.namespace}/${workload.name}`;
   const section = element("section", { "aria-label": visible(name) }, element("h3", {}, name));
   if (workload.scheduler !== null) {
-    const [word, style] = ANSWERS[workload.answer];
+    const view = workload.schedulers.find((one) => one.scheduler === workload.scheduler);
     const chosen = `scheduler ${workload.scheduler}, ${workload.chosenBy}: `;
-    section.append(element("p", {}, chosen, element("strong", { class: style }, word)));
+    section.append(element("p", {}, chosen, answerOf(workload.answer, view)));
   }
   for (const note of workload.notes) section.append(element("p", { class: "quiet" }, note));
+  const edits = workload.schedulers.filter((view) => view.edit !== null);
+  const own = edits.filter((view) => view.scheduler === workload.scheduler);
+  const others = edits.filter((view) => view.scheduler !== workload.scheduler);
+  section.append(...editsOf("Smallest edit", workload, own, acts));
   if (workload.pictures) section.append(...pictureOf(workload, name));
-  if (workload.schedulers.length) section.append(...matrixOf(workload, acts), ...editsOf(workload, acts));
+  if (workload.schedulers.length) section.append(...matrixOf(workload, acts));
+  section.append(...editsOf("Smallest edits for other schedulers", workload, others, acts));
   return section;
+}
+
+/** Returns an answer in words. `view` is what the scheduler that answers says, if it is known. */
+function answerOf(answer, view) {
+  const [word, style] = ANSWERS[answer];
+  const supported = view?.capabilities.every((one) => ["yes", "unknown", "unstated"].includes(one.honoured));
+  const partly = answer === "partly" && supported ? "admitted, not known to run as written" : word;
+  return element("strong", { class: style }, partly);
 }
 
 function matrixOf(workload, acts) {
@@ -98,8 +113,11 @@ function matrixOf(workload, acts) {
   const rows = workload.schedulers.map((view) => {
     const honours = Object.fromEntries(view.capabilities.map((one) => [one.capability, one.honoured]));
     const chosen = view.scheduler === workload.scheduler;
-    const choose = element("button", { type: "button", click: () => acts.choose(view.scheduler) }, view.scheduler);
-    const cells = [ANSWERS[view.answer], ...capabilities.map((one) => CELLS[honours[one]] ?? ["", ""])];
+    const label = `Choose ${view.scheduler}`;
+    const act = () => acts.choose(view.scheduler);
+    const choose = element("button", { type: "button", "aria-label": visible(label), click: act }, view.scheduler);
+    const answer = [SHORT[view.answer], ANSWERS[view.answer][1]];
+    const cells = [answer, ...capabilities.map((one) => CELLS[honours[one]] ?? ["", ""])];
     return element(
       "tr",
       { class: chosen ? "chosen" : undefined },
@@ -124,16 +142,12 @@ function reasonsOf(view) {
     ...view.notJudged.slice(0, MOST_SHOWN).map((one) => element("li", {}, `not judged: ${one.rule} needs ${one.needs}`)),
   ];
   if (!items.length) return null;
-  return element("details", {}, element("summary", {}, `Why ${view.scheduler}: ${ANSWERS[view.answer][0]}`),
+  return element("details", {}, element("summary", {}, `Why ${view.scheduler}: `, answerOf(view.answer, view)),
     element("ul", {}, items));
 }
 
-function editsOf(workload, acts) {
-  const views = workload.schedulers.filter((view) => view.edit !== null);
-  // The edit for the chosen scheduler comes first.
-  views.sort((a, b) => (b.scheduler === workload.scheduler) - (a.scheduler === workload.scheduler));
-  if (!views.length) return [];
-  return [element("h4", {}, "Smallest edit"), ...views.map((view) => editOf(workload, view, acts))];
+function editsOf(title, workload, views, acts) {
+  return views.length ? [element("h4", {}, title), ...views.map((view) => editOf(workload, view, acts))] : [];
 }
 
 function editOf(workload, view, acts) {
