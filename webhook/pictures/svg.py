@@ -137,8 +137,9 @@ def _arrows(placed: Sequence[_Placed]) -> Iterator[str]:
         if first is None or one.box.waits_for is None:
             continue
         x, start, end = one.x, first.y + first.height * 3 // 4, one.y + one.height // 4
-        way = f"M{x} {start}h{-_ARROW}V{end}h{_ARROW}m-5 -4l5 4l-5 4"
-        yield f'<path class="waits" d="{way}" fill="none" stroke="{_LEAD}" stroke-dasharray="3 2"/>'
+        way = f"M{x} {start}h{-_ARROW}V{end}h{_ARROW}"
+        yield f'<path class="waits" d="{way}" fill="none" stroke="{_LEAD}" stroke-dasharray="4 2"/>'
+        yield f'<path d="M{x - 5} {end - 4}L{x} {end}L{x - 5} {end + 4}" fill="none" stroke="{_LEAD}"/>'
 
 
 def _box(one: _Placed) -> Iterator[str]:

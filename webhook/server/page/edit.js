@@ -54,7 +54,12 @@ function changeIn(object, { op, path, value }, quoted) {
   const old = object.getIn(keys, true);
   const made = nodeOf(value, quoted);
   if (old?.comment) made.comment = old.comment;
-  object.setIn(keys, made);
+  const holder = keys.length > 1 ? object.getIn(keys.slice(0, -1), true) : object;
+  if (holder instanceof Libraries.YAMLMap && !holder.has(keys.at(-1))) {
+    holder.items.push(new Libraries.Pair(nodeOf(keys.at(-1), quoted), made));
+  } else {
+    object.setIn(keys, made);
+  }
 }
 
 /** Returns a value as a part of a document. In JSON all strings are `quoted`. */

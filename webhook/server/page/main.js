@@ -48,6 +48,7 @@ let resting = 0;
 let asking = new AbortController();
 
 function changed() {
+  at("shared").replaceChildren();
   clearTimeout(resting);
   resting = setTimeout(check, REST_MILLISECONDS);
 }

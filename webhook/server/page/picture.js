@@ -1,6 +1,7 @@
 // The picture of a gang, as the server draws it.
 
 const DRAWN = new Set(["svg", "g", "rect", "path", "text"]);
+const SMALLEST = 0.8;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Returns a copy of a drawing that has only shapes and text: no script, link or style could come with it. */
@@ -22,7 +23,10 @@ function pictureOf({ pictures }, name) {
   const drawing = new DOMParser().parseFromString(pictures.svg, "image/svg+xml").documentElement;
   const label = `Picture of ${visible(name)}; the same follows as text`;
   const figure = element("figure", { tabindex: "0", role: "group", "aria-label": label });
-  figure.append(copied(drawing));
+  const svg = copied(drawing);
+  // It shrinks with the page as long as its text can be read.
+  svg.style.minWidth = `${Number(svg.getAttribute("width")) * SMALLEST}px`;
+  figure.append(svg);
   const save = element("button", { type: "button", click: () => saved(pictures.svg) }, "Save as SVG");
   return [
     element("h4", {}, "Gangs"),
