@@ -10,7 +10,7 @@ import typer
 
 from webhook.admission.opinion import Answer
 from webhook.cli.explain_gang import explain_gangs, gangs_named
-from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
+from webhook.cli.explain_groups import code_of, print_tree
 from webhook.cli.explain_text import print_explanation
 from webhook.cli.options import (
     Configuration,
@@ -29,10 +29,11 @@ from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_jso
 from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError
+from webhook.explain.found_trees import FoundTree, trees_in
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration
-from webhook.pictures.folding import gang_picture
+from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.sources.facts import one_world
@@ -140,14 +141,14 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
     answers = (one.explanation.answer for one in found)
-    codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *(one.code for one in trees)}
+    codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *map(code_of, trees)}
     # A refusal is certain, even if other facts are unknown.
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 
 def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed: list[str]) -> None:
     boxes = [gang_picture(one.explanation.tree) for one in found if one.explanation.tree is not None]
-    boxes += [one.box for one in trees]
+    boxes += [group_picture(one.tree) for one in trees]
     if output is Picture.JSON:
         typer.echo(as_json_text(_json(found, trees, assumed)))
     elif output is Picture.MERMAID:

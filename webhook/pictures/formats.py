@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.explain.gang_tree import Node
-from webhook.pictures.folding import gang_picture
+from webhook.pictures.boxes import Box
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.pictures.text import tree_lines
 
 
-def pictures_as_json(tree: Node) -> dict[str, Any]:
-    """Return the picture of a workload's gangs as SVG, Mermaid and lines of text."""
-    box = gang_picture(tree)
-    return {"svg": drawing([box]), "mermaid": flowchart([box]), "text": list(tree_lines(box))}
+def pictures_as_json(picture: Box) -> dict[str, Any]:
+    """Return a folded picture as SVG, Mermaid and lines of text."""
+    return {"svg": drawing([picture]), "mermaid": flowchart([picture]), "text": list(tree_lines(picture))}

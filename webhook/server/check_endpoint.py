@@ -19,12 +19,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from webhook.config.file import choosing_settings, force_scheduler
 from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
+from webhook.explain.found_trees import trees_in
 from webhook.explain.workload import capability_tables, explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
+from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.formats import pictures_as_json
 from webhook.server.answers import ClientGone, caller_of, read_body
 from webhook.server.carriers import carrier_of
@@ -190,9 +192,19 @@ def _explained(documents: list[Document], facts: ClusterFacts, settings: Setting
             line, column = document.position(found.at)
             place = {"file": document.source, "line": line, "column": column}
             tree = found.explanation.tree
-            pictures = {"pictures": pictures_as_json(tree)} if drawn and tree is not None else {}
+            pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
             workloads.append(found.explanation.as_json() | place | pictures)
-    return {"workloads": workloads, "assumed": []}
+    return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": []}
+
+
+def _trees(documents: list[Document], *, drawn: bool) -> dict[str, Any]:
+    """Return the first trees of groups written by hand. One object that cannot be read leaves all trees unknown."""
+    try:
+        found = trees_in(documents)[:MAX_EXPLAINED]
+    except InputError as error:
+        return {"trees": [], "treesNotRead": str(error)}
+    pictures = [{"pictures": pictures_as_json(group_picture(one.tree))} if drawn else {} for one in found]
+    return {"trees": [one.as_json() | drawing for one, drawing in zip(found, pictures, strict=True)]}
 
 
 def _flag(request: Request, name: str) -> bool:

@@ -139,6 +139,34 @@ def test_an_explanation_has_pictures_only_if_they_are_asked_for(client: httpx.Cl
     assert ElementTree.fromstring(found["pictures"]["svg"]).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314 - ours
 
 
+GROUPS = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: worker, namespace: team-a}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: w0, namespace: team-a}
+spec: {schedulingGroup: {podGroupName: worker}}
+"""
+
+
+def test_trees_of_groups_are_explained_and_drawn_too(client: httpx.Client) -> None:
+    answer = client.post("/capabilities?pictures=true", content=GROUPS).json()
+    (tree,) = answer["trees"]
+    assert (tree["answer"], tree["line"]) == ("cannot", 1)
+    assert tree["why"][0]["message"] == "PodGroup worker needs 2 pods to start, and one is there"
+    assert tree["pictures"]["text"] == ["PodGroup team-a/worker: starts with 2 pods, has 1"]
+
+
+def test_a_group_that_cannot_be_read_leaves_the_trees_unknown_and_workloads_explained(client: httpx.Client) -> None:
+    broken = GROUPS.replace("{schedulingPolicy: {gang: {minCount: 2}}}", "{schedulingPolicy: 3}")
+    answer = client.post("/capabilities", content=f"{broken}---\n{FINE}").json()
+    assert (answer["trees"], len(answer["workloads"])) == ([], 1)
+    assert answer["treesNotRead"].startswith("body:1:1: PodGroup team-a/worker: ")
+
+
 def test_the_libraries_are_those_of_the_lock_file_with_their_licences() -> None:
     lock: Any = json.loads((CHECKOUT / "page" / "package-lock.json").read_text())
     libraries = (CHECKOUT / "webhook" / "server" / "page" / "libraries.js").read_text()

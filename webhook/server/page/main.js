@@ -93,11 +93,12 @@ function present(report, explained) {
   tell(...summaryOf(report, entries));
   const severities = { error: "error", warning: "warning", unjudged: "info", note: "hint" };
   editor.mark(entries.map((one) => ({ ...one, severity: severities[one.severity] })));
-  const acts = { choose, apply };
+  const acts = { choose, apply, show: (line) => editor.show(line) };
   at("report").replaceChildren(
-    findingsList(entries, (line) => editor.show(line)),
+    findingsList(entries, acts),
     ...explained.workloads.map((one) => workloadSection(one, acts)),
-    ...(explained.trees ?? []).map(treeSection),
+    ...explained.trees.map((one) => treeSection(one, acts)),
+    explained.treesNotRead ? element("p", { class: "quiet" }, `Trees of groups: ${explained.treesNotRead}`) : "",
   );
 }
 
@@ -114,7 +115,7 @@ function failed(error, text) {
   const [line, column] = [Number(place[1]), Number(place[2])];
   editor.mark([{ line, column, severity: "error", message: place[3] }]);
   at("report").replaceChildren(
-    element("p", {}, element("button", { type: "button", class: "line", click: () => editor.show(line) }, `line ${line}`)),
+    element("p", {}, lineButton(line, { show: () => editor.show(line) })),
   );
 }
 

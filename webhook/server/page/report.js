@@ -46,13 +46,13 @@ function summaryOf(report, entries) {
   return [text, errors ? "bad" : report.judged && !count("unjudged") ? "good" : ""];
 }
 
-/** Returns the list of findings. `show` puts the cursor on a line. */
-function findingsList(entries, show) {
+/** Returns the list of findings. */
+function findingsList(entries, acts) {
   const items = entries.slice(0, MOST_SHOWN).map((one) =>
     element(
       "li",
       { class: one.severity },
-      element("button", { type: "button", class: "line", click: () => show(one.line) }, `line ${one.line}`),
+      lineButton(one.line, acts),
       " ",
       element("strong", { class: { error: "bad", warning: "warn", unjudged: "unsure" }[one.severity] ?? "quiet" },
         { error: "error", warning: "warning", unjudged: "not judged", note: "note" }[one.severity]),
@@ -62,6 +62,11 @@ function findingsList(entries, show) {
   );
   if (entries.length > MOST_SHOWN) items.push(element("li", {}, `and ${entries.length - MOST_SHOWN} more`));
   return element("ol", { class: "findings" }, items);
+}
+
+/** Returns the button that puts the cursor on a line. */
+function lineButton(line, acts) {
+  return element("button", { type: "button", class: "line", click: () => acts.show(line) }, `line ${line}`);
 }
 
 function wordsOfEntry(one) {
@@ -79,7 +84,8 @@ function wordsOfEntry(one) {
   ];
 }
 
-/** Returns the section of one workload. `acts` has what its buttons do: choose(scheduler), apply(workload, edit). */
+/** Returns the section of one workload. `acts` has what buttons do: show(line), choose(scheduler),
+ * apply(workload, edit). */
 function workloadSection(workload, acts) {
   const name = `${workload.kind} ${workload.namespace}/${workload.name}`;
   const section = element("section", { "aria-label": visible(name) }, element("h3", {}, name));
@@ -168,11 +174,24 @@ function editOf(workload, view, acts) {
   );
 }
 
-/** Returns a tree of groups written by hand. */
-function treeSection(tree) {
-  const [word, style] = { can: ["can start", "good"], cannot: ["can never start", "bad"] }[tree.answer] ?? ["not known whether it can start", "unsure"];
+const TREE_ANSWERS = {
+  can: ["can start", "good"],
+  cannot: ["can never start", "bad"],
+  notTold: ["not known whether it can start", "unsure"],
+};
+
+/** Returns the section of a tree of groups that were written by hand. */
+function treeSection(tree, acts) {
+  const [word, style] = TREE_ANSWERS[tree.answer];
   const name = `${tree.kind} ${tree.name}`;
-  const why = tree.why.slice(0, MOST_SHOWN).map((one) => element("li", {}, one.message ?? JSON.stringify(one)));
-  return element("section", { "aria-label": visible(name) }, element("h3", {}, name),
-    element("p", {}, element("strong", { class: style }, word)), element("ul", {}, why), ...pictureOf(tree, name));
+  const causes = tree.why.slice(0, MOST_SHOWN).map((one) => element("li", {}, one.message));
+  if (tree.needs) causes.push(element("li", {}, tree.needs));
+  return element(
+    "section",
+    { "aria-label": visible(name) },
+    element("h3", {}, name, " ", lineButton(tree.line, acts)),
+    element("p", {}, element("strong", { class: style }, word)),
+    element("ul", {}, causes),
+    ...(tree.pictures ? pictureOf(tree, name) : []),
+  );
 }
