@@ -90,7 +90,7 @@ function tell(text, style) {
 
 function present(report, explained) {
   const entries = entriesOf(report);
-  tell(...summaryOf(report, entries));
+  tell(...summaryOf(report, entries, explained.trees));
   const severities = { error: "error", warning: "warning", unjudged: "info", note: "hint" };
   editor.mark(entries.map((one) => ({ ...one, severity: severities[one.severity] })));
   const acts = { choose, apply, show: (line) => editor.show(line) };

@@ -36,14 +36,16 @@ function entriesOf(report) {
 }
 
 /** Returns the report in one line, and whether it is good or bad. */
-function summaryOf(report, entries) {
+function summaryOf(report, entries, trees) {
   const count = (severity) => entries.filter((one) => one.severity === severity).length;
   const errors = count("error");
   const said = [counted(errors, "error"), counted(count("warning"), "warning")];
   if (count("unjudged")) said.push(`${count("unjudged")} not judged`);
+  const stuck = trees.filter((one) => one.answer === "cannot").length;
+  if (stuck) said.push(`${counted(stuck, "tree")} of groups that can never start`);
   const ignored = report.ignored ? `, ${counted(report.ignored, "object")} without rules` : "";
   const text = `${counted(report.judged, "object")} judged${ignored}: ${said.join(", ")}.`;
-  return [text, errors ? "bad" : report.judged && !count("unjudged") ? "good" : ""];
+  return [text, errors || stuck ? "bad" : report.judged && !count("unjudged") ? "good" : ""];
 }
 
 /** Returns the list of findings. */
