@@ -213,7 +213,8 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 def _report(checks: list[Check], output: Format) -> None:
     """Print the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
-    from webhook.cli.output import NOT_EVALUATED, printable
+    from webhook.cli.output import NOT_EVALUATED
+    from webhook.model.plain_text import printable
 
     if output is Format.JSON:
         typer.echo(as_json_text({"checks": [one.as_json() for one in checks]}))

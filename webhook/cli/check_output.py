@@ -13,7 +13,8 @@ from rich.text import Text
 
 from webhook.cli.check_options import CheckFormat
 from webhook.cli.options import console
-from webhook.cli.output import as_json_text, printable
+from webhook.cli.output import as_json_text
+from webhook.model.plain_text import printable
 from webhook.offline.report import Report
 from webhook.reports.concise import concise
 from webhook.reports.github import github

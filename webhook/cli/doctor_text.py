@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.output import printable
 from webhook.doctor.checking import Diagnosis, Found, Level
+from webhook.model.plain_text import printable
 
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 

@@ -9,14 +9,12 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook.admission.opinion import Answer
-from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
-from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
+from webhook.cli.explain_groups import code_of, print_tree
 from webhook.cli.explain_text import print_explanation, print_names
 from webhook.cli.inputs import documents_of
 from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
 from webhook.cli.live import Live, known_facts
-from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Facts,
     Grove,
@@ -28,12 +26,15 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
-from webhook.cli.svg import drawing
 from webhook.errors import InputError, ReviewError, TooLarge
+from webhook.explain.found_trees import FoundTree, trees_in
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.offline.judgement import Judgement, names_in
 from webhook.offline.report import finding_as_json
+from webhook.pictures.folding import gang_picture, group_picture
+from webhook.pictures.mermaid import flowchart
+from webhook.pictures.svg import drawing
 from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.manifests import Document
 
@@ -177,7 +178,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
     answers = (one.explanation.answer for one in found)
-    codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *(one.code for one in trees)}
+    codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *map(code_of, trees)}
     # A refusal is certain, even if other facts are unknown.
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
@@ -186,8 +187,8 @@ def _print(
     found: list[Found], trees: list[FoundTree], named: list[Named], output: Picture, config: Path | None
 ) -> None:
     assumed = [_ASSUMED] if config is None else []
-    boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
-    boxes += [one.box for one in trees]
+    boxes = [gang_picture(one.explanation.tree) for one in found if one.explanation.tree is not None]
+    boxes += [group_picture(one.tree) for one in trees]
     if output is Picture.JSON:
         typer.echo(as_json_text(_json(found, trees, named, assumed) | {"configuration": config and str(config)}))
     elif output is Picture.MERMAID:

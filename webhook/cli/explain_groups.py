@@ -1,23 +1,17 @@
-"""Trees of groups written by hand, for `rollcall explain`: read from manifests, printed as text or JSON."""
+"""Trees of groups written by hand, for `rollcall explain`: printed as text."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.drawing import Box, group_box, tree_lines
 from webhook.cli.explain_text import say
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, printable
-from webhook.errors import InputError
-from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, GroupForest
-from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk
-from webhook.model.reading import Malformed
-from webhook.offline.judgement import requests_in
-from webhook.sources.manifests import Document
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED
+from webhook.explain.found_trees import FoundTree
+from webhook.explain.satisfiability import Standing
+from webhook.model.plain_text import printable
+from webhook.pictures.folding import group_picture
+from webhook.pictures.text import tree_lines
 
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
 _ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
@@ -26,56 +20,9 @@ _NOT_TOLD = ("not known whether it can start", "cyan")
 _TOLD = 5
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTree:
-    """A tree, the verdict on it, and the place of its first object."""
-
-    place: tuple[str, int, int]
-    tree: Branch
-    verdict: Verdict
-
-    @property
-    def code(self) -> int:
-        """Return the exit code for this tree."""
-        return _CODES[self.verdict.standing]
-
-    @property
-    def box(self) -> Box:
-        """Return the box of the tree for a picture."""
-        return group_box(self.tree)
-
-    @property
-    def untold(self) -> str:
-        """Return what must be known for a verdict."""
-        if any(branch.kind is Kind.TEMPLATE for branch, _ in walk(self.tree)):
-            return "no group here was made from its templates"
-        return "no pods here name a group"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the tree as plain JSON values."""
-        file, line, column = self.place
-        found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
-        found["answer"] = str(self.verdict.standing)
-        found["why"] = [cause.as_json() for cause in self.verdict.causes]
-        if self.verdict.standing is Standing.NOT_TOLD:
-            found["needs"] = self.untold
-        return found | {"tree": self.tree.as_json(), "file": file, "line": line, "column": column}
-
-
-def trees_in(documents: Iterable[Document]) -> list[FoundTree]:
-    """Return the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
-    world = GroupForest()
-    for document in documents:
-        for request, at in requests_in(document.manifest, judged=GROUP_KINDS | POD_KINDS):
-            try:
-                world.add(request.kind.group, request.kind.version, request.object or {}, (document, at))
-            except Malformed as error:
-                why = f"{request.kind.kind} {request.namespace}/{request.name}: {error}"
-                raise InputError(document.source, why, *document.position(at)) from None
-    return [
-        FoundTree((document.source, *document.position(at)), tree, judge(tree))
-        for tree, (document, at) in world.trees()
-    ]
+def code_of(found: FoundTree) -> int:
+    """Return the exit code for a tree."""
+    return _CODES[found.verdict.standing]
 
 
 def print_tree(found: FoundTree, out: Console) -> None:
@@ -93,6 +40,6 @@ def print_tree(found: FoundTree, out: Console) -> None:
     if len(others) >= _TOLD:
         say(out, 2, f"and {len(others) - _TOLD + 1} more")
     out.print()
-    for line_of_tree in tree_lines(found.box):
+    for line_of_tree in tree_lines(group_picture(found.tree)):
         say(out, 1, line_of_tree)
     out.print()

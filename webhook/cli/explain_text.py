@@ -11,13 +11,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.admission.opinion import Answer, Honour, Honoured
-from webhook.cli.drawing import gangs_box, tree_lines
 from webhook.cli.matrix import CELLS, print_matrix
-from webhook.cli.output import printable
 from webhook.explain.workload import Edit, Explanation, View
 from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.plain_text import printable
 from webhook.offline.judgement import Judgement
+from webhook.pictures.folding import gang_picture
+from webhook.pictures.text import tree_lines
 
 _ANSWERS = {
     Answer.RUNS: ("runs as written", "green"),
@@ -49,7 +50,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
             _view(view, found.choice.scheduler, out, edited=found.kind == "PodCliqueSet")
     if found.tree is not None:
         out.print()
-        for line_of_tree in tree_lines(gangs_box(found.tree)):
+        for line_of_tree in tree_lines(gang_picture(found.tree)):
             say(out, 1, line_of_tree)
     out.print()
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
-from webhook.cli.output import NOT_EVALUATED, printable, tell
+from webhook.cli.output import NOT_EVALUATED, tell
 from webhook.cli.yaml_text import as_compact_yaml_text
+from webhook.model.plain_text import printable
 
 
 def facts(

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from webhook.model.plain_text import escaped
+from webhook.model.plain_text import escaped, printable
 
 CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 
@@ -14,13 +14,6 @@ CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 def tell(message: str) -> None:
     """Print one line on standard error."""
     print(f"rollcall: {printable(message)}", file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """Return `text` with all control characters for terminals escaped: manifests come from anywhere."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
 
 
 def as_json_text(value: Any, *, indent: int | None = 2) -> str:

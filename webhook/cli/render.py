@@ -12,7 +12,7 @@ from webhook import admission
 from webhook.cli.inputs import documents_of
 from webhook.cli.judging_configuration import JudgingConfiguration
 from webhook.cli.options import Facts, Grove, Inputs, Scheduler, facts_of, settings_of
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, printable, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
@@ -22,6 +22,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.grove import GROUP, SCHEDULER_GROUP
+from webhook.model.plain_text import printable
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import OPTED_OUT
 from webhook.model.topology_binding import ClusterTopologyBinding

@@ -97,6 +97,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     """Serve the webhook over TLS, following a cluster, or alone with --standalone.
 
     POST /validate and /mutate answer AdmissionReviews, POST /check judges plain manifests; /docs describes them.
+    The page at / does the same in a browser.
 
     **Examples**
 

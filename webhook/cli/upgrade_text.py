@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from webhook.cli.explain_text import say
-from webhook.cli.output import printable
+from webhook.model.plain_text import printable
 from webhook.upgrades.change import Outcome
 
 if TYPE_CHECKING:

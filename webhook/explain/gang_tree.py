@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from webhook.explain.carried import carried
 from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 
@@ -57,6 +58,8 @@ class Node:
     more: int = 0
     last: str | None = None
     below: tuple[Node, ...] = ()
+    # What each pod of a part has that not every node has.
+    carries: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the node as plain JSON values."""
@@ -68,6 +71,8 @@ class Node:
             found["waitsFor"] = self.waits_for
         if self.more:
             found |= {"more": self.more, "last": self.last}
+        if self.carries:
+            found["carries"] = list(self.carries)
         if self.below:
             found["below"] = [node.as_json() for node in self.below]
         return found
@@ -154,7 +159,8 @@ def _cliques_of(workload: PodCliqueSet, group: ScalingGroup) -> list[Node]:
 
 
 def _clique(member: Clique) -> Node:
-    return Node(Level.CLIQUE, member.name, member.replicas, member.min_available, *_domains(member.topology))
+    domains, carries = _domains(member.topology), tuple(carried(member.template))
+    return Node(Level.CLIQUE, member.name, member.replicas, member.min_available, *domains, carries=carries)
 
 
 def _node(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from webhook.explain.carried import carried
 from webhook.explain.gang_tree import Level, Node, left, shown
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.jobset import JobSet
@@ -57,9 +58,7 @@ def _last(made: OptedInWorkload, part: Part) -> str | None:
 
 def _groups(made: LeaderWorkerSet) -> Iterator[Node]:
     count, size = max(made.replicas, 0), max(made.size, 0)
-    below = [Node(Level.MEMBER, "leader", 1, 1)]
-    if size > 1:
-        below.append(Node(Level.MEMBER, "worker", size - 1, size - 1))
+    below = [_member(part.name, part.each, part) for part in made.parts]
     for index in shown(count):
         more = left(count)
         last = f"{made.name}-{count - 1}" if more else None
@@ -70,4 +69,8 @@ def _groups(made: LeaderWorkerSet) -> Iterator[Node]:
 def _members(made: OptedInWorkload) -> Iterator[Node]:
     for part in made.parts:
         if part.pods > 0:
-            yield Node(Level.MEMBER, part.name or made.name, part.pods, part.pods)
+            yield _member(part.name or made.name, part.pods, part)
+
+
+def _member(name: str, pods: int, part: Part) -> Node:
+    return Node(Level.MEMBER, name, pods, pods, carries=tuple(carried(part.template)))

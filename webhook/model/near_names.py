@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-# The most words of one object that are compared, because its author may be hostile. One comparison with a hundred known words takes about a millisecond.
+# The most words of one object that are compared, because its author may be hostile. One comparison with a
+# hundred known words takes about a millisecond.
 MOST_COMPARED = 16
 # No known word is longer. The time of a comparison grows with the length.
 _LONGEST = 80
@@ -34,8 +35,8 @@ class NearMisses:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the `known` words that are close to `name`, as the end of a sentence; empty if none is close. For the files
-    and arguments of a user of the commands: the number of words is not limited.
+    """Return the `known` words that are close to `name`, as the end of a sentence; empty if none is close. For the
+    files and arguments of a user of the commands: the number of words is not limited.
     """
     close = get_close_matches(name[:_LONGEST], known, _OFFERED)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -33,3 +33,10 @@ def plain(text: str) -> str:
 def escaped(json_text: str) -> str:
     """JSON with the same characters written as escapes, which does not change its meaning."""
     return json_text.translate(_ESCAPED)
+
+
+def printable(text: str) -> str:
+    """Return `text` with each character that is not printable written as an escape of Python."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

@@ -6,17 +6,18 @@ OpenAPI document still describes them.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook import __version__, admission
-from webhook.explain.workload import capability_tables
 from webhook.server.admission_endpoint import AdmissionEndpoint
+from webhook.server.api_page import api_page
 from webhook.server.check_endpoint import ManifestEndpoint
 from webhook.server.life import alive, exposed, readiness
 from webhook.server.openapi import ADMISSION_PATHS, CAPABILITIES, CHECK, EXPLAIN
@@ -42,17 +43,26 @@ def _rest(state: ServerState) -> FastAPI:
         title="Rollcall",
         version=__version__,
         description="Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all.",
+        docs_url=None,
         redoc_url=None,
     )
     manifests = ManifestEndpoint(state)
+
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        return manifests.page(request)
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation(request: Request) -> Response:
+        return described().answer(request)
 
     @app.post("/check", tags=["manifests"], summary="Judge plain manifests", openapi_extra=CHECK)
     async def check_manifests(request: Request) -> Response:
         return await manifests.check(request)
 
     @app.get("/capabilities", tags=["manifests"], summary="What each scheduler honours", openapi_extra=CAPABILITIES)
-    async def capabilities() -> Response:
-        return JSONResponse(capability_tables(state.settings))
+    async def capabilities(request: Request) -> Response:
+        return manifests.capabilities(request)
 
     @app.post(
         "/capabilities", tags=["manifests"], summary="Which scheduler could run a workload", openapi_extra=EXPLAIN
@@ -91,4 +101,5 @@ def _rest(state: ServerState) -> FastAPI:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+    described = cache(lambda: api_page(openapi()))
     return app

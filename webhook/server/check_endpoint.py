@@ -1,4 +1,4 @@
-"""POST /check and POST /capabilities: plain manifests in, findings or an explanation out.
+"""POST /check and POST /capabilities: plain manifests in, findings or an explanation out. The page at / asks both.
 
 For `curl --data-binary @file.yaml` in CI. In a cluster both are off unless the configuration turns them on, because
 every client that can connect may use them. They then use no facts of the cluster: otherwise the answers would tell an
@@ -14,17 +14,20 @@ from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from webhook.config.file import force_scheduler
+from webhook.config.file import choosing_settings, force_scheduler
 from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
-from webhook.explain.workload import explain_document
+from webhook.explain.found_trees import trees_in
+from webhook.explain.workload import capability_tables, explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
 from webhook.offline.judgement import judge
 from webhook.offline.report import FailOn, Report
+from webhook.pictures.folding import gang_picture, group_picture
+from webhook.pictures.formats import pictures_as_json
 from webhook.reports.json_report import report_as_json
 from webhook.reports.options import ONLY_ERRORS, ReportOptions
 from webhook.server.answers import ClientGone, caller_of, read_body
@@ -33,6 +36,7 @@ from webhook.server.intake import Upload
 from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
+from webhook.server.web_page import check_page
 from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import NO_MANIFEST, Document, read_text
@@ -51,6 +55,8 @@ MAX_EXPLAINED = 50
 # The most memory for each value of a YAML body, with its position.
 _VALUE_BYTES = 450
 SOURCE = "body"
+# The values of the parameter `configuration`.
+_SERVER, _BUILT_IN = "server", "built-in"
 
 # Returns status and JSON of the answer for some documents.
 Work = Callable[[list[Document], ClusterFacts, Settings], tuple[int, dict[str, Any]]]
@@ -65,7 +71,7 @@ class ManifestEndpoint:
 
     async def check(self, request: Request) -> Response:
         """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
-        strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
+        strict = _flag(request, "strict")
 
         options = ReportOptions(ONLY_ERRORS | {FailOn.UNJUDGED} if strict else ONLY_ERRORS)
 
@@ -80,7 +86,23 @@ class ManifestEndpoint:
 
     async def explain(self, request: Request) -> Response:
         """Answer 200 with an explanation of each workload, or 400 if the body cannot be read."""
-        return await self._answer(request, _explained)
+        drawn = _flag(request, "pictures")
+
+        def explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
+            return 200, _explained(documents, facts, settings, drawn=drawn)
+
+        return await self._answer(request, explained)
+
+    def capabilities(self, request: Request) -> Response:
+        """Answer 200 with what each enabled scheduler supports."""
+        try:
+            return JSONResponse(capability_tables(self._settings(request)))
+        except InputError as error:
+            return _error(400, str(error))
+
+    def page(self, request: Request) -> Response:
+        """Answer with the page that asks these endpoints, unless they are off."""
+        return check_page().answer(request) if self._answers else _disabled("GET /")
 
     @property
     def _answers(self) -> bool:
@@ -89,8 +111,7 @@ class ManifestEndpoint:
 
     async def _answer(self, request: Request, work: Work) -> Response:
         if not self._answers:
-            why = f'POST {request.url.path} is disabled; serving.check: "on" in the configuration enables it\n'
-            return PlainTextResponse(why, 403, {"Connection": "close"})
+            return _disabled(f"POST {request.url.path}")
         try:
             status, content = await self._in_turn(request, work)
         except TooLarge as error:
@@ -123,13 +144,13 @@ class ManifestEndpoint:
 
     async def _in_lane(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
         """Return status and body of the answer, found in the thread for manifests."""
-        scheduler = request.query_params.get("scheduler")
+        scheduler, settings = request.query_params.get("scheduler"), self._settings(request)
         deadline = perf_counter() + WORK_SECONDS
 
         async def in_turn(turn: Turn) -> tuple[int, bytes]:
             decoded = min(len(body), SERVER.values) * _VALUE_BYTES
             await upload.decode(self._state.share_of_intake(decoded), deadline - perf_counter())
-            return await turn.run(self._work, work, body, scheduler, turn)
+            return await turn.run(self._work, work, body, scheduler, settings, turn)
 
         return await self._state.manifests.run(
             in_turn,
@@ -140,8 +161,18 @@ class ManifestEndpoint:
             done=upload.close,
         )
 
-    def _work(self, work: Work, body: bytes, scheduler: str | None, turn: Turn) -> tuple[int, bytes]:
-        settings = self._state.settings
+    def _settings(self, request: Request) -> Settings:
+        """Return the settings that a request asks for. Raises `InputError`."""
+        asked = request.query_params.get("configuration", _SERVER)
+        if asked == _SERVER:
+            return self._state.settings
+        if asked == _BUILT_IN:
+            return choosing_settings()
+        raise InputError("configuration", f"must be {_SERVER} or {_BUILT_IN}")
+
+    def _work(
+        self, work: Work, body: bytes, scheduler: str | None, settings: Settings, turn: Turn
+    ) -> tuple[int, bytes]:
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
         # Without a cluster the facts never change.
@@ -157,7 +188,7 @@ class ManifestEndpoint:
         return status, escaped(orjson.dumps(content).decode()).encode()
 
 
-def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
+def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings, *, drawn: bool) -> dict[str, Any]:
     workloads: list[dict[str, Any]] = []
     facts = one_world(with_field_names(facts), documents)
     for document in documents:
@@ -166,8 +197,29 @@ def _explained(documents: list[Document], facts: ClusterFacts, settings: Setting
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
             line, column = document.position(found.at)
             place = {"file": document.source, "line": line, "column": column}
-            workloads.append(found.explanation.as_json() | place)
-    return 200, {"workloads": workloads, "assumed": []}
+            tree = found.explanation.tree
+            pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
+            workloads.append(found.explanation.as_json() | place | pictures)
+    return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": []}
+
+
+def _trees(documents: list[Document], *, drawn: bool) -> dict[str, Any]:
+    """Return the first trees of groups written by hand. One object that cannot be read leaves all trees unknown."""
+    try:
+        found = trees_in(documents)[:MAX_EXPLAINED]
+    except InputError as error:
+        return {"trees": [], "treesNotRead": str(error)}
+    pictures = [{"pictures": pictures_as_json(group_picture(one.tree))} if drawn else {} for one in found]
+    return {"trees": [one.as_json() | drawing for one, drawing in zip(found, pictures, strict=True)]}
+
+
+def _flag(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "false") not in {"false", "0", ""}
+
+
+def _disabled(what: str) -> Response:
+    why = f'{what} is disabled; serving.check: "on" in the configuration enables it\n'
+    return PlainTextResponse(why, 403, {"Connection": "close"})
 
 
 def _error(status: int, why: str, headers: dict[str, str] | None = None) -> Response:

@@ -82,6 +82,12 @@ _SCHEDULER = {
     "description": "Judge as if this scheduler were chosen, whatever the manifests say.",
     "schema": {"type": "string"},
 }
+_CONFIGURATION = {
+    "name": "configuration",
+    "in": "query",
+    "description": "Judge with the server's configuration, or with every installed scheduler and its defaults.",
+    "schema": {"type": "string", "enum": ["server", "built-in"], "default": "server"},
+}
 _MANIFESTS = {
     "required": True,
     "content": {"application/yaml": {"schema": {"type": "string"}}, "application/json": {"schema": {}}},
@@ -97,6 +103,7 @@ _UNANSWERED = {
 CHECK: dict[str, Any] = {
     "parameters": [
         _SCHEDULER,
+        _CONFIGURATION,
         {
             "name": "strict",
             "in": "query",
@@ -113,11 +120,21 @@ CHECK: dict[str, Any] = {
 }
 
 CAPABILITIES: dict[str, Any] = {
-    "responses": {"200": {"description": "For each enabled scheduler, every capability: yes, no, depends, unstated."}}
+    "parameters": [_CONFIGURATION],
+    "responses": {"200": {"description": "For each enabled scheduler, every capability: yes, no, depends, unstated."}},
 }
 
 EXPLAIN: dict[str, Any] = {
-    "parameters": [_SCHEDULER],
+    "parameters": [
+        _SCHEDULER,
+        _CONFIGURATION,
+        {
+            "name": "pictures",
+            "in": "query",
+            "description": "Also draw the gangs of each workload, as SVG, Mermaid and text.",
+            "schema": {"type": "boolean", "default": False},
+        },
+    ],
     "requestBody": _MANIFESTS,
     "responses": {
         "200": {"description": "For each workload, the verdict of every enabled scheduler, and what would help."},

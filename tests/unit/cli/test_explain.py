@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.test_commands import CHECKOUT
-from webhook.cli.drawing import gangs_box
-from webhook.cli.mermaid import escaped, flowchart
 from webhook.explain.gang_tree import Level, Node, gang_tree
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.pictures.boxes import gangs_box
+from webhook.pictures.mermaid import escaped, flowchart
 from webhook.validators.examples import clique, pod_clique_set
 
 CONFIG = """\

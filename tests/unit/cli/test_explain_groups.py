@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.strategies import GroupWorld, group_worlds
 from tests.unit.cli.conftest import Run
 from tests.unit.model.group_worlds import trees_of
-from webhook.cli.drawing import Box, Shape, gangs_box, group_box
-from webhook.cli.svg import drawing
 from webhook.explain.gang_tree import gang_tree
 from webhook.explain.satisfiability import walk
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.pictures.boxes import Box, Shape, gangs_box, group_box
+from webhook.pictures.svg import drawing
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 TREE = """\

@@ -59,10 +59,15 @@ class PodTemplate:
 
     def request_of(self, resources: frozenset[str]) -> Request | None:
         """The first request or limit, in any container, for a non-zero amount of one of `resources`."""
+        return None if resources.isdisjoint(self.resources) else find_request(self.spec, resources)
+
+    @property
+    def resources(self) -> set[str]:
+        """Every resource that a container requests or limits."""
         if self._asked is None:
-            # Several rules ask for this, and most pods request none of the resources.
+            # Several rules ask for this, and most pods request none of the resources that a rule is about.
             self._asked = _resources(self.spec)
-        return None if resources.isdisjoint(self._asked) else find_request(self.spec, resources)
+        return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
         """The whole pod's request for `resource`: the sum of its containers and sidecars, or its largest init container

@@ -21,7 +21,11 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree."""
+    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree.
+
+    `more` counts further boxes like it that are not drawn, `last` is the name of the last one. They are `in_turn` if
+    each waits for the one before it.
+    """
 
     title: str
     details: tuple[str, ...]
@@ -30,6 +34,20 @@ class Box:
     waits_for: str | None = None
     cannot: bool = False
     below: tuple[Box, ...] = ()
+    more: int = 0
+    last: str | None = None
+    in_turn: bool = False
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What every format shows below the title."""
+        return (*self.details, *self._order())
+
+    def _order(self) -> Iterator[str]:
+        if self.waits_for is not None:
+            yield f"waits for {self.waits_for}"
+        if self.more:
+            yield f"and {self.more:,} more like it{' in turn' if self.in_turn else ''}, up to {self.last}"
 
 
 _LEVELS = {
@@ -58,30 +76,22 @@ _FAULTS = {
 _UNKNOWN = frozenset({Fault.ABSENT, Fault.NO_NAMESPACE, Fault.NOT_DESCRIBED})
 
 
-def tree_lines(tree: Box) -> Iterator[str]:
-    """Yield the tree, one line for each box."""
-    yield _line(tree)
-    yield from _below(tree, "")
-
-
-def _below(box: Box, indent: str) -> Iterator[str]:
-    for index, below in enumerate(box.below):
-        last = index == len(box.below) - 1
-        yield f"{indent}{'└── ' if last else '├── '}{_line(below)}"
-        yield from _below(below, indent + ("    " if last else "│   "))
-
-
-def _line(box: Box) -> str:
-    return f"{box.title}: {', '.join(box.details)}"
-
-
 # The gangs of a workload
 
 
 def gangs_box(node: Node) -> Box:
     """Return the box of a workload, or of a part of it."""
     below = tuple(gangs_box(one) for one in node.below)
-    return Box(_title(node), tuple(_details(node)), _LEVELS[node.level], node.name, node.waits_for, below=below)
+    return Box(
+        _title(node),
+        tuple(_details(node)),
+        _LEVELS[node.level],
+        node.name,
+        node.waits_for,
+        below=below,
+        more=node.more,
+        last=node.last,
+    )
 
 
 def _title(node: Node) -> str:
@@ -97,10 +107,8 @@ def _details(node: Node) -> Iterator[str]:
         yield f"requires one {node.required}"
     if node.preferred is not None:
         yield f"prefers one {node.preferred}"
-    if node.waits_for is not None:
-        yield f"waits for {node.waits_for}"
-    if node.more:
-        yield f"and {node.more:,} more like it, up to {node.last}"
+    for carried in node.carries:
+        yield carried if node.pods == 1 else f"{carried} each"
 
 
 # Groups written by hand
@@ -108,10 +116,11 @@ def _details(node: Node) -> Iterator[str]:
 
 def group_box(branch: Branch, *, top: bool = True) -> Box:
     """Return the box of a tree of groups, or of a part of it."""
-    title = f"{branch.kind} {branch.full_name if top else branch.name}"
+    name = branch.full_name if top else branch.name
+    title = f"{branch.kind} {name}"
     cannot = branch.standing is Standing.CANNOT
     below = tuple(group_box(one, top=False) for one in branch.below)
-    return Box(title, tuple(_said(branch)), _KINDS.get(branch.kind, Shape.LEAF), title, cannot=cannot, below=below)
+    return Box(title, tuple(_said(branch)), _KINDS.get(branch.kind, Shape.LEAF), name, cannot=cannot, below=below)
 
 
 def _said(branch: Branch) -> Iterator[str]:

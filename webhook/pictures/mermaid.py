@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from webhook.cli.drawing import Box, Shape
+from webhook.pictures.boxes import Box, Shape
 
 _SAFE = frozenset(" -_./:,()+")
 # Each shape has its own brackets; a branch that cannot start has a dashed border.
@@ -39,7 +39,7 @@ def escaped(text: str) -> str:
 def _draw(box: Box, parent: str | None, numbers: count[int], lines: list[str]) -> str:
     own = f"n{next(numbers)}"
     opened, closed = _SHAPES[box.shape]
-    label = "<br/>".join(escaped(part) for part in (box.title, *box.details))
+    label = "<br/>".join(escaped(part) for part in (box.title, *box.lines))
     lines.append(f'    {own}{opened}"{label}"{closed}{":::cannot" if box.cannot else ""}')
     if parent is not None:
         lines.append(f"    {parent} --> {own}")

@@ -1,8 +1,9 @@
 """Trees as an independent SVG: no external font, script or style, and the same output for the same trees.
 
 Boxes are in columns, with the root of a tree on the left. Each tree, and each part of one, has its own band, so boxes
-never overlap. Names come from manifests: XML special characters are escaped, and characters that XML forbids are shown
-as escapes.
+never overlap. A dashed arrow leads from a box to one that waits for it, and a second edge stands for folded boxes. The
+classes are for a page that has its own colours. Names come from manifests: XML special characters are escaped, and
+characters that XML forbids are shown as escapes.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from webhook.cli.drawing import Box, Shape
-from webhook.cli.output import printable
+from webhook.model.plain_text import printable
+from webhook.pictures.boxes import Box, Shape
 
 # In a monospaced font of 13 pixels a character is at most 8 wide in any browser's default.
 _SIZE, _CHARACTER, _LINE = 13, 8, 18
 _PADDING, _BETWEEN, _COLUMN, _MARGIN = 8, 12, 44, 16
 # Longer lines are cut.
 _LONGEST = 90
+# A box far below the first of the boxes below it would be out of sight.
+_DEEPEST = 120
 _INK, _PAPER, _LEAD, _BAD = "#1f2328", "#ffffff", "#57606a", "#c62828"
+# The distance of an arrow between siblings from their left edge, and of the second edge of a folded box.
+_ARROW, _STACK = 12, 4
 _FILLS = {Shape.WHOLE: "#eef1f4", Shape.GANG: "#e3edfb", Shape.PART: "#f2ecfa", Shape.LEAF: "#e8f5e9"}
 
 
@@ -61,11 +66,13 @@ def _measure(box: Box, level: int, widths: list[int]) -> None:
 
 
 def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, int]], placed: list[_Placed]) -> None:
-    """Place a box in the middle of its band, which begins at `top`, and the boxes below it in their own bands."""
+    """Place a box in the middle of its band, which begins at `top`, but not far below the first of the boxes below it.
+    They are in bands of their own.
+    """
     (x, width), *rest = columns
     height, band = _height(box), _band(box)
     own = len(placed)
-    placed.append(_Placed(box, x, top + (band - height) // 2, width, height, parent))
+    placed.append(_Placed(box, x, top + min((band - height) // 2, _DEEPEST), width, height, parent))
     needed = _needed(box)
     top += (band - needed) // 2
     for below in box.below:
@@ -87,7 +94,7 @@ def _height(box: Box) -> int:
 
 
 def _lines(box: Box) -> list[str]:
-    return [_short(printable(line)) for line in (box.title, *box.details)]
+    return [_short(printable(line)) for line in (box.title, *box.lines)]
 
 
 def _short(line: str) -> str:
@@ -117,16 +124,36 @@ def _drawn(placed: Sequence[_Placed]) -> Iterator[str]:
             half = start + _COLUMN // 2
             ways = f"M{start} {above.y + above.height // 2}H{half}V{one.y + one.height // 2}H{end}"
             yield f'<path d="{ways}" fill="none" stroke="{_LEAD}"/>'
+    yield from _arrows(placed)
     for one in placed:
         yield from _box(one)
+
+
+def _arrows(placed: Sequence[_Placed]) -> Iterator[str]:
+    """Yield an arrow to each box from the sibling that starts before it."""
+    siblings = {(one.parent, one.box.name): one for one in placed}
+    for one in placed:
+        first = siblings.get((one.parent, one.box.waits_for or ""))
+        if first is None or one.box.waits_for is None:
+            continue
+        x, start, end = one.x, first.y + first.height * 3 // 4, one.y + one.height // 4
+        way = f"M{x} {start}h{-_ARROW}V{end}h{_ARROW}"
+        yield f'<path class="waits" d="{way}" fill="none" stroke="{_LEAD}" stroke-dasharray="4 2"/>'
+        yield f'<path d="M{x - 5} {end - 4}L{x} {end}L{x - 5} {end + 4}" fill="none" stroke="{_LEAD}"/>'
 
 
 def _box(one: _Placed) -> Iterator[str]:
     edge = f'stroke="{_BAD}" stroke-width="2" stroke-dasharray="6 3"' if one.box.cannot else f'stroke="{_LEAD}"'
     corner = 12 if one.box.shape is Shape.LEAF else 3
     yield '<g class="box">'
+    if one.box.more:
+        right, low = one.x + one.width, one.y + one.height
+        stack = f"M{one.x + corner} {low + _STACK}H{right + _STACK - corner}Q{right + _STACK} {low + _STACK} "
+        stack += f"{right + _STACK} {low + _STACK - corner}V{one.y + corner}"
+        yield f'<path class="stack" d="{stack}" fill="none" stroke="{_LEAD}"/>'
     yield (
-        f'<rect x="{one.x}" y="{one.y}" width="{one.width}" height="{one.height}" rx="{corner}" '
+        f'<rect class="{one.box.shape.name.lower()}{" cannot" if one.box.cannot else ""}" '
+        f'x="{one.x}" y="{one.y}" width="{one.width}" height="{one.height}" rx="{corner}" '
         f'fill="{_FILLS[one.box.shape]}" {edge}/>'
     )
     for index, line in enumerate(_lines(one.box)):
