@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 
 from webhook.certificates.x509 import issued_by, names_missing, new_authority, new_leaf, pem
 from webhook.errors import CertificateError
+from webhook.sources.whole_files import replace_file
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
 
@@ -212,9 +213,9 @@ def make_development_certificates(directory: Path, hosts: Iterable[str] = ()) ->
     leaf = new_leaf(authority, (*DEVELOPMENT_HOSTS, *hosts), now, now + _LIFETIME)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _write(directory / KEY_FILE, leaf.key_pem, mode=0o600)
-        _write(directory / CERTIFICATE_FILE, leaf.certificate_pem, mode=0o644)
-        _write(directory / CA_FILE, authority.certificate_pem, mode=0o644)
+        replace_file(directory / KEY_FILE, leaf.key_pem, mode=0o600)
+        replace_file(directory / CERTIFICATE_FILE, leaf.certificate_pem, mode=0o644)
+        replace_file(directory / CA_FILE, authority.certificate_pem, mode=0o644)
     except OSError as error:
         raise CertificateError(f"{directory}: cannot write certificates: {error.strerror}") from None
 
@@ -287,17 +288,3 @@ def _read(path: Path, opener: Callable[[str, int], int]) -> bytes:
     if len(content) > _MAX_BYTES:
         raise CertificateError(f"{path}: longer than 1 MiB, so it is neither a certificate nor a key")
     return content
-
-
-def _write(path: Path, content: bytes, *, mode: int) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from webhook.cli.check_fixes import print_diff, require_fixable, write_fixes
 from webhook.cli.check_options import (
     BaselineFile,
     CheckFormat,
@@ -15,9 +16,11 @@ from webhook.cli.check_options import (
     NoSuppress,
     Quiet,
     Select,
+    ShowFixes,
     Statistics,
     Strict,
     WriteBaseline,
+    WriteFixes,
     baseline_of,
     failing,
     selection_of,
@@ -37,7 +40,9 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
+from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
+from webhook.model.facts import ClusterFacts
 from webhook.offline.judgement import judge
 from webhook.offline.report import Report
 from webhook.sources.facts import one_world, with_field_names
@@ -64,6 +69,8 @@ def check(  # noqa: PLR0913 - one parameter for each option
     quiet: Quiet = False,
     statistics: Statistics = False,
     list_ignored: ListIgnored = False,
+    fix: WriteFixes = False,
+    diff: ShowFixes = False,
     output: CheckOutput = CheckFormat.TEXT,
 ) -> None:
     """Judge manifests as the webhook would, without a cluster, or with the facts of one.
@@ -79,6 +86,9 @@ def check(  # noqa: PLR0913 - one parameter for each option
     `rollcall.dev/ignore: "RULE: reason"` of its object. It stays in the report and does not fail the check. The webhook
     refuses the object all the same, and no rule that fails closed can be suppressed.
 
+    `--fix` writes the smallest edit of each refused PodCliqueSet into its file, and leaves comments, order and quoting
+    as they are. An object with a suppressed error is not edited. The report is about what is left.
+
     Exit code 0: nothing is refused. 1: something is refused, or something else that --fail-on names. 2: something
     cannot be read. 3: something could not be evaluated.
 
@@ -89,37 +99,60 @@ def check(  # noqa: PLR0913 - one parameter for each option
     - `rollcall check --live --context prod set.yaml`
     - `rollcall check --config rollcall.yaml --fail-on warning -o sarif deploy/ > rollcall.sarif`
     - `rollcall check --baseline known.json --exclude vendor -o github deploy/`
+    - `rollcall check --config rollcall.yaml --diff deploy/`
     """
     from webhook.cli.check_output import WITH_FIXES, print_report
     from webhook.reports.options import ReportOptions
     from webhook.sources.fixes import add_fixes
 
+    if fix or diff:
+        require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
     known = known_facts(facts, settings, kubeconfig, context, live=live)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")
     accepted = None if no_suppress else baseline_of(baseline)
-    documents, unreadable = read_inputs(without(paths, exclude))
-    report = Report(selection, suppress=not no_suppress, baseline=accepted, unreadable=unreadable)
-    # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    known = one_world(with_field_names(known, schemas or ()), documents)
-    for document in documents:
-        try:
-            report.add(document, judge(document.manifest, known, settings))
-        except (ReviewError, TooLarge) as error:
-            unreadable.append(InputError(document.source, str(error), document.line, 1))
+    known = with_field_names(known, schemas or ())
+    inputs = without(paths, exclude)
+
+    def judged() -> tuple[Report, ClusterFacts]:
+        report = Report(selection, suppress=not no_suppress, baseline=accepted)
+        return report, judge_inputs(inputs, report, known, settings)
+
+    report, together = judged()
+    options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
+    if diff:
+        add_fixes(report, together, settings, most=None)
+        print_diff(report)
+    elif fix and not report.unreadable:
+        add_fixes(report, together, settings, most=None)
+        if write_fixes(report):
+            report, together = judged()
     if write_to is not None:
         write_baseline(write_to, report)
-    if output in WITH_FIXES:
-        add_fixes(report, known, settings)
-    options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
-    print_report(report, options, output)
-    for reason in unreadable:
+    if not diff:
+        if output in WITH_FIXES:
+            add_fixes(report, together, settings)
+        print_report(report, options, output)
+    for reason in report.unreadable:
         tell(str(reason))
-    if unreadable:
+    if report.unreadable:
         raise typer.Exit(UNREADABLE)
     if write_to is not None:
         left = any(entry.fails(options.fail_on) and entry.finding.fails_closed for entry in report.findings)
         raise typer.Exit(REFUSED if left else CLEAN)
     raise typer.Exit(REFUSED if report.failed(options.fail_on) else CLEAN)
+
+
+def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, settings: Settings) -> ClusterFacts:
+    """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
+    documents, report.unreadable = read_inputs(inputs)
+    # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
+    together = one_world(known, documents)
+    for document in documents:
+        try:
+            report.add(document, judge(document.manifest, together, settings))
+        except (ReviewError, TooLarge) as error:
+            report.unreadable.append(InputError(document.source, str(error), document.line, 1))
+    return together

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +16,7 @@ from webhook.offline.baseline import Baseline, baseline_as_json, baseline_from
 from webhook.offline.report import FailOn, Report, Selection
 from webhook.reports.rule_pages import rules_by_id
 from webhook.sources.manifests import files_of
+from webhook.sources.whole_files import replace_file
 
 
 class CheckFormat(StrEnum):
@@ -72,6 +72,12 @@ WriteBaseline = Annotated[
 NoSuppress = Annotated[
     bool, typer.Option("--no-suppress", help="Ignore suppressions in comments, annotations and the baseline.")
 ]
+
+WriteFixes = Annotated[
+    bool,
+    typer.Option("--fix", help="Write the smallest edit of each refused object into its file, and judge again."),
+]
+ShowFixes = Annotated[bool, typer.Option("--diff", help="Print what --fix would write, as a diff, and write nothing.")]
 
 
 def failing(named: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
@@ -139,10 +145,7 @@ def baseline_of(path: Path | None) -> Baseline | None:
 def write_baseline(path: Path, report: Report) -> None:
     """Write all findings of a report that no comment suppresses. Raises `InputError`."""
     found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
-    # Replaced as a whole: a baseline cut in half would be unreadable.
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(f"{as_json_text(baseline_as_json(found))}\n", encoding="utf-8")
-        partial.replace(path)
+        replace_file(path, f"{as_json_text(baseline_as_json(found))}\n".encode())
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None

@@ -137,13 +137,13 @@ def _edit(edit: Edit, out: Console) -> None:
         say(out, 3, change_line(change))
 
 
-def change_line(change: Change) -> str:
+def change_line(change: Change, verb: str = "is") -> str:
     """Return a change in words."""
     if change.op == "remove":
-        return f"remove  {change.path} (it is {_value(change.was)})"
+        return f"remove  {change.path} (it {verb} {_value(change.was)})"
     if change.op == "add":
         return f"add     {change.path}: {_value(change.value)}"
-    return f"set     {change.path} to {_value(change.value)} (it is {_value(change.was)})"
+    return f"set     {change.path} to {_value(change.value)} (it {verb} {_value(change.was)})"
 
 
 def _value(value: object) -> str:

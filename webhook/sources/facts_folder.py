@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from webhook.errors import InputError
+from webhook.sources.whole_files import replace_file
 
 # The first line of every file: only files that begin with it are replaced or removed.
 HEADER = "# Written by `rollcall facts`. Edits are lost when it runs again.\n"
@@ -27,7 +27,7 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         ours = _ours(folder, targets)
         for target, text in targets.items():
-            _replace(target, HEADER + text)
+            replace_file(target, (HEADER + text).encode())
         outdated = sorted(ours - targets.keys())
         for path in outdated:
             path.unlink(missing_ok=True)
@@ -50,25 +50,3 @@ def _ours(folder: Path, targets: Iterable[Path]) -> set[Path]:
 def _is_ours(path: Path) -> bool:
     with path.open("rb") as file:
         return file.readline(len(HEADER) + 1) == HEADER.encode()
-
-
-def _replace(target: Path, text: str) -> None:
-    # Hidden: `--facts` ignores what a run that was killed leaves behind.
-    with NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=".rollcall-", delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            # As any new file: a temporary file is readable by its owner only.
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def _umask() -> int:
-    found = os.umask(0o022)
-    os.umask(found)
-    return found

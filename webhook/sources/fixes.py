@@ -1,7 +1,6 @@
 """The smallest edit of a refused object in its file: the changes, and what they mean for the text.
 
-`rollcall check` shows it. To write it, apply the `edits` of all objects of a file together
-(`webhook.offline.fix.applied_to`): those of two objects never overlap.
+`rollcall check` shows it, and writes it with `--fix` (`webhook.sources.fixed_files`).
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
     return Fix(document.source, judgement.verdict.scheduler or "", changes, edits)
 
 
-def add_fixes(report: Report, facts: ClusterFacts, settings: Settings) -> None:
-    """Add to each refusal of the report the edit that removes it, for the first refused objects."""
+def add_fixes(report: Report, facts: ClusterFacts, settings: Settings, most: int | None = MAX_SEARCHED) -> None:
+    """Add to each refusal of the report the edit that removes it, for the first refused objects, or for all."""
     found: dict[int, Fix | None] = {}
     for index, entry in enumerate(report.findings):
         document, judgement = entry.place.document, entry.place.judgement
         if not entry.refuses or not isinstance(document, Document):
             continue
         if id(judgement) not in found:
-            if len(found) == MAX_SEARCHED:
+            if len(found) == most:
                 report.all_searched = False
                 break
             found[id(judgement)] = fix_of(document, judgement, facts, settings)

@@ -41,7 +41,7 @@ STDIN = "<stdin>"
 # Why an input is refused that was to have a manifest.
 NO_MANIFEST = "has no manifest: it is empty or has only comments; the command that wrote it has probably failed"
 
-_BYTE_ORDER_MARK = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
 # Windows shells write this when the output of a command goes to a file.
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -56,6 +56,11 @@ class Document:
     _lines: Lines = field(repr=False, compare=False)
     # Called only when a position is needed: in JSON it must be searched.
     _root: Callable[[], Root] = field(repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text of its file, without a byte order mark."""
+        return self._lines.text
 
     def position(self, path: FieldPath) -> tuple[int, int]:
         """Return line and column, from 1, of the key or list item at `path`; of its nearest parent if it does not
@@ -145,7 +150,7 @@ def read_text(
 
     Raises `InputError`.
     """
-    text = _decoded(text, source).removeprefix(_BYTE_ORDER_MARK)
+    text = _decoded(text, source).removeprefix(BYTE_ORDER_MARK)
     lines, budget = Lines(text), partial(Budget, limits, proceed)
     try:
         return [

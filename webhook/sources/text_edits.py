@@ -55,7 +55,11 @@ def text_edits(text: str, start: int, at: FieldPath, changes: Changes) -> tuple[
     except (yaml.YAMLError, ValueError):
         return ()
     lines = Lines(text)
-    return tuple(_text_edit(offset + begin, offset + end, inserted, lines) for begin, end, inserted in sorted(placed))
+    line_end = "\r\n" if "\r\n" in own else "\n"
+    return tuple(
+        _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
+        for begin, end, inserted in sorted(placed)
+    )
 
 
 def document_at(text: str, start: int) -> str:

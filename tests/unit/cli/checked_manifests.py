@@ -33,3 +33,9 @@ spec:
 
 
 KOORD = ("--scheduler", "koord-scheduler")
+
+# Refused by koordinator/mnnvl.
+NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
+    "            image: example.com/main\n",
+    '            image: example.com/main\n            resources: {limits: {nvidia.com/gpu: "8"}}\n',
+)

@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.checked_manifests import FINE, KOORD
+from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run
 from webhook import __version__
 
-GPU = "            image: example.com/main\n"
-NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
-    GPU, f'{GPU}            resources: {{limits: {{nvidia.com/gpu: "8"}}}}\n'
-)
 GROUP = FINE.replace(
     "cliqueNames: [worker]\n", "cliqueNames: [worker]\n      topologyConstraint: {pack: {required: rack}}\n"
 )
@@ -233,6 +229,8 @@ def test_without_facts_a_rule_is_not_judged_and_strict_makes_that_a_failure(roll
         0,
         f"{file}:6:17: not judged koordinator/quota: the ElasticQuotas unknown\n"
         "    field  metadata.annotations[scheduling.grove.io/koordinator-quota]\n"
+        "    do     give --facts a folder that `rollcall facts -o DIR` wrote, or the output of "
+        "`kubectl get elasticquotas.scheduling.sigs.k8s.io -A -o yaml`; or use --live\n"
         "1 PodCliqueSet judged for koord-scheduler (--scheduler): 0 errors, 1 check not judged\n",
         "",
     )

@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.checked_manifests import FINE, KOORD
+from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run
 
 MNNVL = "koordinator/mnnvl"
-NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
-    "            image: example.com/main\n",
-    '            image: example.com/main\n            resources: {limits: {nvidia.com/gpu: "8"}}\n',
-)
 WARNED = FINE.replace("name: leader", "name: er")
 MALFORMED = FINE.replace("replicas: 1", "replicas: one", 1)
 

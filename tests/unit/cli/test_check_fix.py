@@ -1,0 +1,150 @@
+"""`rollcall check --fix` and `--diff`: the smallest edit, written into the file or shown."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
+from tests.unit.cli.conftest import Run
+
+COMMENTED = NVLINK.replace("grove.io/mnnvl-group: train", "grove.io/mnnvl-group: 'train'  # all of them")
+FIXED = COMMENTED.replace("'train'", "'none'")
+SUPPRESSED = NVLINK.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one domain\n", 1)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "set.yaml"
+    found.write_text(COMMENTED)
+    return found
+
+
+def test_the_smallest_edit_is_written_and_the_report_is_about_the_rest(rollcall: Run, file: Path) -> None:
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert ran == (
+        0,
+        "1 PodCliqueSet judged for koord-scheduler (--scheduler): 0 errors\n",
+        f"rollcall: {file}:2:1: fixed PodCliqueSet default/demo\n"
+        '    set     metadata.annotations[grove.io/mnnvl-group] to "none" (it was "train")\n',
+    )
+    assert file.read_text() == FIXED
+
+
+def test_a_second_run_changes_nothing(rollcall: Run, file: Path) -> None:
+    rollcall("check", *KOORD, "--fix", str(file))
+    before = file.stat()
+    assert rollcall("check", *KOORD, "--fix", str(file)).err == ""
+    assert file.stat().st_ino == before.st_ino
+
+
+def test_the_diff_is_shown_and_nothing_is_written(rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    ran = rollcall("check", *KOORD, "--diff", file.name)
+    assert ran.code == 1
+    assert ran.err == (
+        "rollcall: 1 PodCliqueSet judged for koord-scheduler (--scheduler): 1 error, 1 fixable; "
+        "rollcall explain set.yaml\n"
+    )
+    assert file.read_text() == COMMENTED
+    subprocess.run(["git", "apply", "-"], input=ran.out, text=True, check=True, cwd=file.parent)
+    assert file.read_text() == FIXED
+
+
+def test_the_diff_of_standard_input_is_shown(rollcall: Run) -> None:
+    ran = rollcall("check", *KOORD, "--diff", "-", stdin=COMMENTED.removesuffix("\n"))
+    assert ran.code == 1
+    assert "+    grove.io/mnnvl-group: 'none'  # all of them\n" in ran.out
+
+
+@pytest.mark.parametrize("text", [NVLINK.replace("\n", "\r\n"), "\ufeff" + NVLINK, NVLINK.removesuffix("\n")])
+def test_line_ends_and_the_byte_order_mark_stay(rollcall: Run, file: Path, text: str) -> None:
+    file.write_bytes(text.encode())
+    assert rollcall("check", *KOORD, "--fix", str(file)).code == 0
+    assert file.read_bytes().decode() == text.replace(": train", ": none")
+
+
+def test_added_lines_end_as_the_others(rollcall: Run, file: Path) -> None:
+    text = FINE.replace("replicas: 2", "replicas: 2\n        minAvailable: 3", 1).replace("\n", "\r\n")
+    file.write_bytes(text.encode())
+    rollcall("check", *KOORD, "--fix", str(file))
+    written = file.read_bytes().decode()
+    assert written.count("\n") == written.count("\r\n")
+
+
+def test_objects_of_one_file_are_fixed_together_even_if_it_is_named_twice(rollcall: Run, file: Path) -> None:
+    other = NVLINK.replace("name: demo", "name: other")
+    file.write_text(f"{COMMENTED}---\n{other}")
+    ran = rollcall("check", *KOORD, "--fix", str(file), str(file.parent / "." / file.name))
+    assert ran.code == 0
+    assert ran.err.count("fixed") == 2
+    assert file.read_text() == f"{FIXED}---\n{other}".replace(": train", ": none")
+
+
+def test_an_object_with_an_accepted_error_is_left_as_it_is(rollcall: Run, file: Path) -> None:
+    pool = "cliqueNames: [worker]\n"
+    wrong = SUPPRESSED.replace(pool, f"{pool}      topologyConstraint: {{pack: {{required: rack}}}}\n")
+    file.write_text(wrong)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert (ran.code, "1 error, 1 suppressed" in ran.out, ran.err) == (1, True, "")
+    assert file.read_text() == wrong
+
+
+def test_permissions_stay_and_a_link_stays_a_link(rollcall: Run, file: Path) -> None:
+    file.chmod(0o640)
+    link = file.with_name("link.yaml")
+    link.symlink_to(file.name)
+    assert rollcall("check", *KOORD, "--fix", str(link)).code == 0
+    assert link.is_symlink()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert file.read_text() == FIXED
+
+
+def test_nothing_is_written_if_an_input_cannot_be_read(rollcall: Run, file: Path) -> None:
+    broken = file.with_name("broken.yaml")
+    broken.write_text("a: [")
+    assert rollcall("check", *KOORD, "--fix", str(file), str(broken)).code == 2
+    assert file.read_text() == COMMENTED
+
+
+def test_a_file_that_cannot_be_written_is_one_line(rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert (ran.code, ran.err) == (2, f"rollcall: {file}: cannot be written: No space left on device\n")
+    assert file.read_text() == COMMENTED
+    assert [found.name for found in file.parent.iterdir()] == [file.name]
+
+
+def test_a_file_that_changes_while_it_is_checked_is_not_written(
+    rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_bytes
+
+    def changed(path: Path) -> bytes:
+        return read(path) + b"# saved by an editor\n" if path == file else read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", changed)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert ran.code == 2
+    assert "was changed while it was checked" in ran.err
+    assert file.read_text() == COMMENTED
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--fix", "-"), "--fix needs files"),
+        (("--fix", "--diff", "set.yaml"), "exclude each other"),
+        (("--diff", "-o", "json", "set.yaml"), "does not go with --output"),
+    ],
+)
+def test_options_that_do_not_go_together_are_usage_errors(rollcall: Run, options: tuple[str, ...], said: str) -> None:
+    ran = rollcall("check", *options)
+    assert (ran.code, said in " ".join(ran.err.split())) == (2, True)

@@ -1,0 +1,46 @@
+"""`rollcall check --fix` and `--diff`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from webhook.cli.check_options import CheckFormat
+from webhook.cli.explain_text import change_line
+from webhook.cli.output import tell
+from webhook.model.plain_text import printable
+from webhook.offline.report import Report
+from webhook.reports.summary import last_line
+from webhook.sources.fixed_files import fixed_files
+
+
+def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, diff: bool) -> None:
+    """Refuse options and inputs that do not go with --fix or --diff."""
+    if fix and diff:
+        raise typer.BadParameter("--fix and --diff exclude each other")
+    if fix and "-" in paths:
+        raise typer.BadParameter("--fix needs files: standard input cannot be written; use --diff")
+    if diff and output is not CheckFormat.TEXT:
+        raise typer.BadParameter("--diff prints a diff, so it does not go with --output")
+
+
+def print_diff(report: Report) -> None:
+    """Print what `write_fixes` would write, and on standard error what it would leave."""
+    for file in fixed_files(report):
+        sys.stdout.write("".join(printable(line.removesuffix("\n")) + "\n" for line in file.diff()))
+    sys.stdout.flush()
+    tell(last_line(report))
+
+
+def write_fixes(report: Report) -> bool:
+    """Write the edits of a report, and say so on standard error. Return whether there were any. Raises `InputError`."""
+    found = fixed_files(report)
+    for file in found:
+        file.write()
+        for place, fix in file.fixes:
+            tell(f"{place}: fixed {place.object}")
+            for change in fix.changes:
+                print(f"    {printable(change_line(change, 'was'))}", file=sys.stderr)
+    return bool(found)

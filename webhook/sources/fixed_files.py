@@ -1,0 +1,72 @@
+"""`rollcall check --fix` and `--diff`: the smallest edits of all refused objects, as new files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from pathlib import Path
+
+from webhook.errors import InputError
+from webhook.offline.fix import Fix, TextEdit, applied_to
+from webhook.offline.report import Place, Report
+from webhook.sources.manifests import BYTE_ORDER_MARK, STDIN, Document
+from webhook.sources.whole_files import replace_file
+
+
+@dataclass(slots=True)
+class FixedFile:
+    """A file whose refused objects have edits. `fixes` has the place of each object."""
+
+    path: Path
+    # As the user named it.
+    name: str
+    text: str
+    edits: set[TextEdit] = field(default_factory=set)
+    fixes: list[tuple[Place, Fix]] = field(default_factory=list)
+
+    @property
+    def fixed_text(self) -> str:
+        """The text with the edits."""
+        return applied_to(self.text, self.edits)
+
+    def diff(self) -> Iterator[str]:
+        """Yield the lines of a unified diff, which `git apply` and `patch` take."""
+        before, after = (text.splitlines(keepends=True) for text in (self.text, self.fixed_text))
+        names = (self.name, self.name) if Path(self.name).is_absolute() else (f"a/{self.name}", f"b/{self.name}")
+        for line in unified_diff(before, after, *names):
+            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+    def write(self) -> None:
+        """Replace the file, or the file that a link names, with its permissions. Raises `InputError`, also if the file
+        is no longer the one that was judged.
+        """
+        try:
+            content = self.path.read_bytes()
+            mark = BYTE_ORDER_MARK if content.startswith(BYTE_ORDER_MARK.encode()) else ""
+            if content != (mark + self.text).encode():
+                raise InputError(self.name, "was changed while it was checked; nothing is written, check it again")
+            replace_file(self.path, (mark + self.fixed_text).encode(), mode=self.path.stat().st_mode & 0o7777)
+        except OSError as error:
+            raise InputError(self.name, f"cannot be written: {error.strerror}") from None
+
+
+def fixed_files(report: Report) -> list[FixedFile]:
+    """Return the files of a report with fixes, in the order of the report. An object with a suppressed refusal is left
+    as it is: its edit would remove what its author accepts.
+    """
+    accepted = {id(entry.place.judgement) for entry in report.findings if entry.refuses and entry.suppression}
+    found: dict[Path | str, FixedFile] = {}
+    seen: set[int] = set()
+    for entry in report.findings:
+        fix, document, judgement = entry.fix, entry.place.document, entry.place.judgement
+        if fix is None or not fix.edits or not isinstance(document, Document) or id(judgement) in accepted | seen:
+            continue
+        seen.add(id(judgement))
+        # One file may have been named twice.
+        path = Path(document.source) if document.source == STDIN else Path(document.source).resolve()
+        file = found.setdefault(path, FixedFile(path, document.source, document.text))
+        if file.text == document.text and not file.edits.issuperset(fix.edits):
+            file.edits.update(fix.edits)
+            file.fixes.append((Place(document, judgement), fix))
+    return list(found.values())

@@ -1,0 +1,33 @@
+"""Write a file as a whole: a reader sees the old content or the new one, never a part of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import mkstemp
+
+
+def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """Replace or make a file. `mode` is its permissions, by default those of any new file. Raises `OSError`; the old
+    file is left as it was then.
+    """
+    # Hidden: readers of a folder of manifests skip what a process that was killed leaves behind.
+    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            # A temporary file is readable by its owner only.
+            os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    found = os.umask(0o022)
+    os.umask(found)
+    return found
