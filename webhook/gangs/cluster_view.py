@@ -29,10 +29,10 @@ from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
-from webhook.model.gang_object import is_restored
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.gang_object import is_restored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource

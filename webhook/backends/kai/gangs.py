@@ -85,8 +85,8 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
 
 
 def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
-    """`desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at once, and KAI
-    would evict all of its pods 60 seconds later.
+    """`desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at once, and
+    KAI would evict all of its pods 60 seconds later.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """
