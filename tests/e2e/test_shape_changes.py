@@ -289,3 +289,31 @@ def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(
     assert minimums() == [3]
     gang.require(worker=1)
     eventually(lambda: minimums() == [1], "a lower one is written")
+
+
+@pytest.mark.beside
+def test_kai_s_lost_group_has_low_minimums_until_no_pod_is_on_a_node(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    namespace: str,
+    changing: Callable[[Manifest], Changing],
+) -> None:
+    plane.apply(kai_queue(namespace), check=True)
+    rollcall(plane, with_kai())
+    reconciler(with_kai()).until_leading()
+    labels = {KAI_QUEUE: namespace, "rollcall.dev/scheduler": "kai-scheduler"}
+    gang = changing(pod_clique_set("demo", namespace, clique("worker", 2), labels=labels))
+    path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{namespace}/podgroups"
+
+    def group() -> tuple[list[int], bool]:
+        found = plane.items(path)
+        minimums = [leaf["minMember"] for one in found for leaf in one["spec"]["subGroups"]]
+        return minimums, any("rollcall.dev/restored" in one["metadata"]["annotations"] for one in found)
+
+    eventually(lambda: group() == ([2], False), "the PodGroup is there")
+    gang.bind_one()
+    plane.http.delete(path).raise_for_status()
+    eventually(lambda: group() == ([1], True), "it is restored for the pod that runs")
+    gang.remove_pods()
+    eventually(lambda: group() == ([2], False), "it is that of a whole gang again")

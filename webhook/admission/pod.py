@@ -123,12 +123,14 @@ def _of_grove(
 def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[str, bool]:
     """Return the name of the gang that a pod joins, and whether Grove divides the pods of its PodClique over several.
 
-    The gang is the one that the PodClique is in, or else has its PodGang's name.
+    The gang is the one that the PodClique is in, or else has its PodGang's name. Raises `FactsUnavailable`.
     """
     if facts.gang_objects is None:
         return podgang, False
     known = facts.pod_gang_map(pod.namespace, pod.template.labels)
     holders = of_set(facts.gang_objects.of_member(pod.namespace, podclique), None if known is None else known.owner)
+    if holders and facts.lacks_pod_gang_maps:
+        raise FactsUnavailable("the PodGangMaps are not read, so the gang of the pod is not known")
     gang = gang_joined(podgang, holders, known) or podgang
     return gang, is_divided(gang, podgang, podclique, holders, known)
 

@@ -1,22 +1,29 @@
 """The largest workloads that are judged. Rules keep some kilobytes for each part, and a tenant may send a hundred
-thousand in a small body. No API server can store that many, but it asks the webhook first.
+thousand in a small body. An API server asks the webhook before it refuses an object that is too large to store.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from webhook.errors import TooManyParts
 from webhook.model import grove
 from webhook.model.admission_request import Request
-from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.model.reading import Malformed, mapping, sequence
 from webhook.model.workloads.kinds import JOB_SETS, TRAIN_JOBS
 
-# A stored object has at most 1.5 MiB, and a part with its pod template takes at least a hundred bytes.
+# No gang comes near. A stored object has at most 1.5 MiB, so with their pod templates it has at most 15,000 parts.
 MOST_PARTS = 10_000
+# In a path: every entry of the list before it.
+_EACH = "*"
 # By group and kind, the lists below `spec` whose entries are parts.
 _LISTS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     (grove.GROUP, "PodCliqueSet"): (("template", "cliques"), ("template", "podCliqueScalingGroups")),
     (JOB_SETS.api.group, JOB_SETS.api.kind): (("replicatedJobs",),),
-    (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (("runtimePatches",),),
+    (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (
+        ("runtimePatches",),
+        ("runtimePatches", _EACH, "trainingRuntimeSpec", "template", "spec", "replicatedJobs"),
+    ),
 }
 
 
@@ -24,17 +31,19 @@ def require_few_parts(request: Request) -> None:
     """Raise `TooManyParts` for a workload with more than `MOST_PARTS` parts of one sort, stored or new."""
     for path in _LISTS.get(request.kind[::2], ()):
         for manifest in (request.object, request.old):
-            number = _entries(manifest or {}, path)
+            number = _entries((manifest or {}).get("spec"), path)
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
 
 
-def _entries(manifest: Manifest, path: tuple[str, ...]) -> int:
+def _entries(value: Any, path: tuple[str, ...]) -> int:
+    """The number of entries in the lists at `path`."""
     try:
-        holder = mapping(manifest.get("spec"))
-        for step in path[:-1]:
-            holder = mapping(holder.get(step))
-        return len(sequence(holder.get(path[-1])))
+        for place, step in enumerate(path):
+            if step == _EACH:
+                return sum(_entries(one, path[place + 1 :]) for one in sequence(value))
+            value = mapping(value).get(step)
+        return len(sequence(value))
     except Malformed:
         # The decision itself says what is wrong with the object.
         return 0

@@ -326,8 +326,9 @@ class Backend(ABC, Generic[S]):
         return desired
 
     def restore(self, desired: Manifest, present: Mapping[str, int]) -> Manifest:
-        """`desired`, a gang object that was lost while its gang ran, as it is created again. `present` is how many pods
-        on nodes are in the gang, by member; the others have another group. `desired` is not changed.
+        """`desired`, a gang object that was lost while its gang ran, as it is created again. Only called if no object
+        of the gang is left. `present` is how many pods on nodes are in the gang, by member; the others have another
+        group. `desired` is not changed.
         """
         return desired
 

@@ -160,19 +160,26 @@ def give_back(
     A gang whose PodGang Grove has renamed cannot go back, because the earlier release would make objects under the new
     name. It is listed, and has to be recreated. So is a gang whose objects cannot be written now.
 
-    Exit code 1 if a gang cannot go back, 3 if a gang could not be reconciled or the cluster could not be read.
+    Exit code 1 if a gang cannot go back, 3 if the objects of a gang wait for another system or the cluster could not be
+    read.
 
     **Examples**
 
     - `rollcall gangs give-back --config rollcall.yaml --dry-run`
     """
+    from webhook.errors import FactsUnavailable
     from webhook.reconciler.run import Reconciler
     from webhook.telemetry.logs import configure
 
     configure()
     access = connected(kubeconfig, context)
     reconciler = Reconciler(known_settings_there(config, access), access, dry_run=dry_run, give_back=True)
-    asyncio.run(reconciler.once())
+    stuck: FactsUnavailable | None = None
+    try:
+        asyncio.run(reconciler.once())
+    except FactsUnavailable as error:
+        # The other gangs are given back.
+        stuck = error
     left = [] if dry_run else reconciler.following.podgangs.owned_by_sets()
     for podgang in left:
         typer.echo(
@@ -185,6 +192,8 @@ def give_back(
             f"PodGang {podgang.namespace}/{podgang.name}: its objects are named {podgang.gang}; recreate its "
             f"PodCliqueSet {podgang.owner.name} once the earlier release runs"
         )
+    if stuck is not None:
+        raise stuck
     if left or renamed:
         raise typer.Exit(REFUSED)
 

@@ -32,6 +32,7 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.gang_object import is_restored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
@@ -169,6 +170,10 @@ class ClusterView:
         """Whether any pod that names a gang has Rollcall's gate."""
         pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
         return pods.any_gated(key)
+
+    def was_restored(self, key: GangKey) -> bool:
+        """Whether an object of a gang has lower minimums until no pod of the gang is on a node."""
+        return any(is_restored(live) for store in self.stores.by_kind.values() for live in store.concerning(key))
 
     def health(self, key: GangKey, anchors: Anchors | None = None) -> GangHealth | None:
         """The health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its anchors.

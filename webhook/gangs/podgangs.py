@@ -89,6 +89,9 @@ class PodGangs:
         if not all(self._pods.controllers.is_read(kind) for kind in OF_GROVE):
             # What is not served may only be installed again.
             raise FactsUnavailable("the PodCliques are not read, or not served now")
+        if self._live.facts.lacks_pod_gang_maps:
+            # They say over how many gangs the pods of a PodClique are divided.
+            raise FactsUnavailable("the PodGangMaps are not read yet")
         return bool(self._pods.of(key)) or any(
             self._is_left(member, gang.gang, key.namespace, owner)
             for live in objects

@@ -30,7 +30,7 @@ from webhook.model.known_objects import (
     VolcanoQueue,
 )
 from webhook.model.living_gang import GangObjects, map_key
-from webhook.model.pod_gang_map import PodGangMap
+from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
 
@@ -106,6 +106,11 @@ class ClusterFacts:
         """The PodGangMap of the replica that an object with Grove's labels belongs to; None if it is not known."""
         key = map_key(namespace, labels)
         return None if key is None else (self.pod_gang_maps or {}).get(key)
+
+    @property
+    def lacks_pod_gang_maps(self) -> bool:
+        """Whether the cluster serves PodGangMaps that are not read."""
+        return self.pod_gang_maps is None and POD_GANG_MAPS.resource.api in (self.apis or ())
 
     def lacks(self, needed: Needed) -> bool:
         """Whether no object is known by that key: the part is unknown, or has no such object."""

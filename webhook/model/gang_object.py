@@ -12,7 +12,7 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
-from webhook.model.reading import EMPTY, Manifest
+from webhook.model.reading import EMPTY, Manifest, mapping
 from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import OwnerReference, PodGang
 
@@ -27,6 +27,19 @@ GIVEN_BACK_ANNOTATION = "rollcall.dev/given-back"
 RESTORED_ANNOTATION = "rollcall.dev/restored"
 # The value of app.kubernetes.io/managed-by: apply and prune touch only objects with this label.
 MANAGED_BY_ROLLCALL = "rollcall"
+
+
+def is_restored(live: Manifest | None) -> bool:
+    """Whether the gang object was lost while its gang ran, and has lower minimums since."""
+    return RESTORED_ANNOTATION in mapping(mapping(mapping(live).get("metadata")).get("annotations"))
+
+
+def unrestored(live: Manifest | None) -> Manifest | None:
+    """`live` as if it had never been lost."""
+    if live is None or not is_restored(live):
+        return live
+    annotations = {key: value for key, value in live["metadata"]["annotations"].items() if key != RESTORED_ANNOTATION}
+    return {**live, "metadata": {**live["metadata"], "annotations": annotations}}
 
 
 def gang_metadata(

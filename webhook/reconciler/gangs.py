@@ -21,6 +21,7 @@ from webhook.gangs.key import GangKey, key_of_gang, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
+from webhook.model.gang_object import is_restored, unrestored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import living_gang
 from webhook.model.projections import POD_GANGS, key_of
@@ -204,7 +205,7 @@ class GangReconciler:
                     raise error
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
-        wanted = self._wanted(planned, podgang)
+        wanted = await self._wanted(planned, podgang)
         for one in wanted:
             if one.live is None:
                 continue
@@ -232,15 +233,17 @@ class GangReconciler:
         self._events.well(podgang)
         return ("written" if any(written) or pruned else "inStep"), None
 
-    def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
+    async def _wanted(self, planned: Plan, podgang: PodGang) -> list[_Wanted]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
         found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
         settled = backend.settle(planned.objects, [live for live in found if live is not None])
         present = podgang.present() if None in found else None
+        # Without pods on nodes there is nothing to protect: the next pods are a whole gang again.
+        whole = any(map(is_restored, found)) and await self._stage(podgang) < Stage.BOUND
         wanted = []
         for store, desired, live in zip(stores, settled, found, strict=True):
-            adopted = backend.adopt(desired, live)
+            adopted = backend.adopt(desired, unrestored(live) if whole else live)
             if live is None and present is not None:
                 adopted = backend.restore(adopted, present)
             wanted.append(_Wanted(store, to_apply(adopted), live))

@@ -237,7 +237,7 @@ class Reconciler:
         if self._only is not None and key.namespace != self._only:
             return
         self.health.mark(key)
-        if self._gated and self.following.has_gate(key):
+        if (self._gated and self.following.has_gate(key)) or self.following.was_restored(key):
             self.queue.add(key)
 
     def _object_changed(self, api: Api, key: ObjectKey) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.health import Observed, State, judge
 from webhook.gangs.key import POD_GANG, GangKey
-from webhook.gangs.plan import Plan, SkipReason, plan
+from webhook.gangs.plan import Plan, SkipReason, is_groves, plan
 from webhook.gangs.writers import Writer
 from webhook.model import grove
 from webhook.model.projections import POD_CLIQUE_SETS
@@ -96,7 +96,7 @@ def present_gang(seen: Observed) -> PresentGang | None:
     unknown, wanted = _written(seen)
     live = {_place(one): one for one in (*seen.own, *(found for found in wanted if found is not None))}.values()
     controllers = [controller_in(one["metadata"]) for one in live]
-    scheduler = text(podgang.labels.get(grove.LABEL_SCHEDULER)) if health.writer is Writer.GROVE else health.scheduler
+    scheduler = text(podgang.labels.get(grove.LABEL_SCHEDULER)) if is_groves(podgang) else health.scheduler
     return PresentGang(
         health.namespace,
         health.name,

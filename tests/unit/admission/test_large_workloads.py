@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -20,13 +21,18 @@ KINDS = {
     "scaling groups": ("grove.io/v1alpha1", "PodCliqueSet", ("template", "podCliqueScalingGroups")),
     "replicated Jobs": ("jobset.x-k8s.io/v1alpha2", "JobSet", ("replicatedJobs",)),
     "runtime patches": ("trainer.kubeflow.org/v1alpha1", "TrainJob", ("runtimePatches",)),
+    "replicated Jobs in runtime patches": (
+        "trainer.kubeflow.org/v1alpha1",
+        "TrainJob",
+        ("runtimePatches", "*", "trainingRuntimeSpec", "template", "spec", "replicatedJobs"),
+    ),
 }
 
 
 def workload(api_version: str, kind: str, path: tuple[str, ...], parts: int) -> dict[str, Any]:
     spec: Any = [{}] * parts
     for step in reversed(path):
-        spec = {step: spec}
+        spec = [spec] if step == "*" else {step: spec}
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "labels": labels}, "spec": spec}
 
@@ -37,7 +43,7 @@ def test_a_workload_of_more_parts_than_are_judged_is_too_large(
     decide: Any, api_version: str, kind: str, path: tuple[str, ...]
 ) -> None:
     most, more = (workload(api_version, kind, path, MOST_PARTS + one) for one in (0, 1))
-    why = rf"^spec\.{'.'.join(path)} has 10001 entries, and at most 10000 are judged; split the object$"
+    why = rf"^{re.escape('.'.join(('spec', *path)))} has 10001 entries, and at most 10000 are judged; split the object$"
     with pytest.raises(TooManyParts, match=why):
         decide(request(more), NOTHING_KNOWN, SETTINGS)
     with pytest.raises(TooManyParts, match=why):

@@ -15,7 +15,7 @@ from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.living_gang import GangObjects, LivingGang
-from webhook.model.pod_gang_map import Entry, PodGangMap
+from webhook.model.pod_gang_map import POD_GANG_MAPS, Entry, PodGangMap
 
 OLD, NEW, OTHER = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742999"
 HEAD = Api("example.com", "v1", "PodGroup")
@@ -134,6 +134,22 @@ def test_no_pod_is_prepared_while_the_gang_objects_of_its_scheduler_are_not_read
         admission.mutate(asked, facts, settings_of("volcano", standalone=False))
     others = replace(facts, unread_gang_kinds=frozenset({KAI}))
     assert admission.mutate(asked, others, settings_of("volcano", standalone=False)).scheduler == "volcano"
+
+
+def test_a_pod_with_living_siblings_is_not_prepared_while_the_podgangmaps_are_not_read() -> None:
+    """They say whether the gang of the siblings is that of another PodGang."""
+    maps = POD_GANG_MAPS.resource.api
+    facts = ClusterFacts(
+        pod_clique_sets={("default", "demo"): Record("volcano")},
+        gang_objects=GangObjects({(VOLCANO, "default", "demo-0"): LIVING}),
+        namespaces={},
+        apis=frozenset({VOLCANO, maps}),
+    )
+    asked = request(gang_pod(labels={"grove.io/podgang": NEW, "grove.io/podcliqueset-replica-index": "0"}))
+    with pytest.raises(FactsUnavailable, match="the PodGangMaps are not read"):
+        admission.mutate(asked, facts, settings_of("volcano", standalone=False))
+    alone = replace(facts, gang_objects=GangObjects())
+    assert admission.mutate(asked, alone, settings_of("volcano", standalone=False)).scheduler == "volcano"
 
 
 def test_unknown_gang_objects_leave_the_pod_in_the_gang_of_its_podgang() -> None:

@@ -7,9 +7,10 @@ import pytest
 from tests.unit.cli.conftest import Run, answer_for_the_cluster
 from tests.unit.cli.test_gangs import GATE, pod, quiet
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.grove import put_pods
+from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, world
 from tests.unit.reconciler.test_renamed_gangs import SET_OWNS, object_of
+from webhook.reconciler import run
 
 __all__ = ["quiet"]
 
@@ -51,3 +52,18 @@ def test_a_gang_that_cannot_be_written_is_named(rollcall: Run, cluster: Writable
         "written\n",
     )
     assert owner(cluster) == "PodCliqueSet"
+
+
+def test_gangs_that_wait_for_another_system_are_named_too(
+    rollcall: Run, cluster: WritableWorld, config_option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "READ_SECONDS", 2.0)
+    podgang = cluster.get(GANGS, "team-a", "demo-0")
+    assert podgang is not None
+    podgang["spec"]["podgroups"].append({"name": "demo-0-b", "minReplicas": 2, "podReferences": []})
+    cluster.put(CLIQUES, pod_clique("demo-0-b"))
+    stranger = {**SET_OWNS, "kind": "Deployment", "name": "other", "uid": "other"}
+    cluster.put(GROUPS, object_of("demo-0-b", ownerReferences=[stranger]))
+    ran = rollcall("gangs", "give-back", config_option)
+    assert (ran.code, ran.out.partition(":")[0]) == (3, "PodGang team-a/demo-0")
+    assert "1 gangs or topologies could not be reconciled" in ran.err

@@ -276,6 +276,26 @@ async def test_two_gangs_without_their_podgangs_both_keep_their_objects() -> Non
         assert deleted(cluster) == []
 
 
+async def test_nothing_is_deleted_before_the_podgangmaps_are_read() -> None:
+    """They say that another gang with the same PodCliques is no successor."""
+    divided = map_of("a", "b")
+    divided["spec"]["entries"].append({"role": "ScaleOut", "epoch": "1", "podCliques": {"a": 1, "b": 1}})
+    cluster = with_maps(divided)
+    async with running(cluster) as found:
+        await lost(cluster, found)
+    other, objects = another()
+    cluster.put(GANGS, other)
+    for one in objects:
+        cluster.put(GROUPS, one)
+    cluster.refused[MAPS] = httpx.Response(403, json=failure(403, "podgangmaps is forbidden"))
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 1)
+        assert deleted(cluster) == []
+        del cluster.refused[MAPS]
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 1)
+        assert deleted(cluster) == []
+
+
 async def test_nothing_is_deleted_before_the_pods_are_read() -> None:
     cluster = world()
     async with running(cluster) as found:

@@ -15,10 +15,12 @@ from webhook.gangs.health import Observed
 from webhook.gangs.key import GangKey
 from webhook.gangs.roster import Roster
 from webhook.gangs.writers import Writer
-from webhook.model.keys import Record
+from webhook.model.keys import Api, Record
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
+from webhook.upgrades.plan import Upgrade, upgrade_plan
 from webhook.upgrades.present import PresentGang, present_gang, present_gangs
+from webhook.upgrades.releases import Product, Release
 
 POD_GROUP = "scheduling.sigs.k8s.io/v1alpha1"
 SET = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
@@ -116,6 +118,18 @@ def test_a_gang_asks_for_a_placement() -> None:
 def test_other_writers(labels: dict[str, str], writer: Writer, scheduler: str, unknown: str) -> None:
     found = living(podgang(labels=labels), {})
     assert (found.writer, found.scheduler, found.unknown) == (writer, scheduler, unknown)
+
+
+def test_the_scheduler_of_a_gang_of_groves_is_the_one_that_grove_names() -> None:
+    """Whatever is recorded for its set, and whether KAI's podgrouper or Grove writes its PodGroup."""
+    served = frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")})
+    kai = podgang(labels={"grove.io/scheduler-name": "kai-scheduler"})
+    for record in (Record("koord-scheduler"), Record(None)):
+        found = living(kai, {}, facts=replace(FACTS, apis=served, pod_clique_sets={("default", "demo"): record}))
+        assert (found.writer, found.scheduler) == (Writer.SCHEDULER, "kai-scheduler")
+        upgrade = Upgrade({Product.GROVE: Release("v0.1.0-alpha.13")}, {})
+        (verdict,) = upgrade_plan(upgrade, [found]).verdicts
+        assert [one.change for one in verdict.effects] == ["grove/own-backend", "grove/kai-podgroup-names"]
 
 
 @pytest.mark.parametrize(

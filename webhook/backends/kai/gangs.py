@@ -17,7 +17,7 @@ from webhook.backends.kai.topology import levels_of, topology_name
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS
-from webhook.model.gang_object import RESTORED_ANNOTATION, gang_metadata
+from webhook.model.gang_object import RESTORED_ANNOTATION, gang_metadata, is_restored
 from webhook.model.grove import TOPOLOGY_NAME
 from webhook.model.keys import Record
 from webhook.model.naming import label_name
@@ -71,7 +71,7 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
         for group in desired["spec"]["subGroups"]
     ]
     desired = {**desired, "spec": {**desired["spec"], "subGroups": groups}}
-    if RESTORED_ANNOTATION in mapping(mapping(mapping(live).get("metadata")).get("annotations")):
+    if is_restored(live):
         desired = _restored(desired, before)
     queue = text(recorded.get("queue")) or desired["spec"]["queue"]
     metadata = desired["metadata"]
@@ -85,8 +85,8 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
 
 
 def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
-    """`desired` with minimums that the pods on nodes meet, which it keeps for its life. With its own minimums the gang
-    would be stale at once, and KAI would evict all of its pods 60 seconds later.
+    """`desired` with minimums that the pods on nodes meet. With its own minimums the gang would be stale at once, and
+    KAI would evict all of its pods 60 seconds later.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """

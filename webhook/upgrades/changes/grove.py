@@ -62,7 +62,9 @@ def _is_migrated(one: PresentGang, _: Cluster) -> bool:
 
 _OLD = gang(owners=frozenset({POD_GANG}))
 _NEW = gang(owners=frozenset({POD_CLIQUE_SET}))
-_GROVES = gang(scheduler=KAI, writer=Writer.GROVE)
+_GROVES = gang(scheduler="volcano", writer=Writer.GROVE)
+# Before this upgrade KAI's podgrouper makes the PodGroup.
+_PODGROUPER_S = gang(scheduler=KAI, writer=Writer.SCHEDULER)
 
 CHANGES = (
     Change(
@@ -130,8 +132,8 @@ CHANGES = (
         "default-staleness-grace-period to -1, as Dynamo requires for Grove with KAI",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2117, "
         "https://github.com/ai-dynamo/dynamo/pull/14553",
-        hit=Example(_ALPHA_13, _GROVES),
-        spared=Example(_ALPHA_13, replace(_GROVES, scheduler="volcano")),
+        hit=Example(_ALPHA_13, _PODGROUPER_S),
+        spared=Example(_ALPHA_13, _GROVES),
     ),
     Change(
         "grove/scaled-to-zero",
