@@ -52,15 +52,12 @@ class FixedFile:
 
 
 def fixed_files(report: Report) -> list[FixedFile]:
-    """Return the files of a report with fixes, in the order of the report. An object with a suppressed refusal is left
-    as it is: its edit would remove what its author accepts.
-    """
-    accepted = {id(entry.place.judgement) for entry in report.findings if entry.refuses and entry.suppression}
+    """Return the files of a report with fixes, in the order of the report."""
     found: dict[Path | str, FixedFile] = {}
     seen: set[int] = set()
     for entry in report.findings:
         fix, document, judgement = entry.fix, entry.place.document, entry.place.judgement
-        if fix is None or not fix.edits or not isinstance(document, Document) or id(judgement) in accepted | seen:
+        if fix is None or not fix.edits or not isinstance(document, Document) or id(judgement) in seen:
             continue
         seen.add(id(judgement))
         # One file may have been named twice.

@@ -37,11 +37,14 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
 
 
 def add_fixes(report: Report, facts: ClusterFacts, settings: Settings, most: int | None = MAX_SEARCHED) -> None:
-    """Add to each refusal of the report the edit that removes it, for the first refused objects, or for all."""
+    """Add to each refusal of the report the edit that removes it, for the first refused objects, or for all. An
+    object with a suppressed refusal has none: its edit would remove what its author accepts.
+    """
+    accepted = {id(entry.place.judgement) for entry in report.findings if entry.refuses and entry.suppression}
     found: dict[int, Fix | None] = {}
     for index, entry in enumerate(report.findings):
         document, judgement = entry.place.document, entry.place.judgement
-        if not entry.refuses or not isinstance(document, Document):
+        if not entry.refuses or id(judgement) in accepted or not isinstance(document, Document):
             continue
         if id(judgement) not in found:
             if len(found) == most:

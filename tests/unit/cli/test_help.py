@@ -62,7 +62,7 @@ def test_the_help_of_a_command_has_examples_and_shows_flags_without_a_type(
             ["rules", "kai/noqueue"],
             "there is no rule kai/noqueue; `rollcall rules` lists them; did you mean kai/no-queue",
         ),
-        (["chek"], "No such command 'chek'. Did you mean 'check'?"),
+        (["chek"], "No such command 'chek'. Did you mean 'check'"),
     ],
 )
 def test_a_wrong_value_is_answered_with_the_likely_one(

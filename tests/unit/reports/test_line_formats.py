@@ -89,7 +89,7 @@ def test_concise_is_one_line_a_finding() -> None:
     assert found[0].startswith("deploy/a b.yaml:6:5: error: koordinator/mnnvl PodCliqueSet default/demo: ")
     assert found[0].endswith(" (suppressed: one rack)")
     assert found[-1] == (
-        "1 PodCliqueSet judged for koord-scheduler (--scheduler): 1 error, 1 fixable, 1 warning, 1 check not judged, "
+        "1 PodCliqueSet judged for koord-scheduler (--scheduler): 1 error, 1 warning, 1 check not judged, "
         "1 suppressed; rollcall explain FILE"
     )
 
