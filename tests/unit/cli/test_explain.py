@@ -233,7 +233,7 @@ def test_the_disruption_mode_of_the_gangs_is_shown(rollcall: Run, config: str) -
 def test_where_only_a_value_is_missing_the_author_is_asked_for_it(rollcall: Run) -> None:
     ran = rollcall("explain", "--scheduler", "kai-scheduler", "-", stdin=SET)
     assert "the edit needs a value that only you know; see what to do above" in ran.out
-    assert "or in defaultQueue of the profile's config" in ran.out
+    assert "or in the profile's defaultQueue" in ran.out
 
 
 def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:

@@ -90,10 +90,8 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield Finding(
             at=LABELS / settings.queueLabelKey,
             found=None,
-            why="the set names no queue and the profile has no defaultQueue, so kai-scheduler would never start its "
-            "gangs; KAI's own default-queue is only for groups that podgrouper makes, such as those of Jobs",
-            remedy=f"name a leaf Queue in the label {settings.queueLabelKey} of the set, or in defaultQueue of the "
-            "profile's config",
+            why="the set names no queue and the profile has no defaultQueue, so its gangs never start",
+            remedy=f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue",
             instead=offered(leaves(context.facts.kai_queues or {})),
         )
 
