@@ -191,7 +191,7 @@ class Pods:
         """Who made it, and the label by which it is opted in."""
         labels = metadata["labels"]
         if not self._one_in(6):
-            labels[SCHEDULER_LABEL] = self._random.choice((*SCHEDULERS, *SCHEDULERS, "nobody", ""))
+            labels[SCHEDULER_LABEL] = self._random.choice((*SCHEDULERS, *SCHEDULERS, "nobody", "none", ""))
         references = [self._reference("batch/v1", "Job", self._job["metadata"]["name"])]
         if not stored:
             references += [
