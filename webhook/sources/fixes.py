@@ -32,6 +32,7 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
     changes = changes_for(raw, judgement.namespace, facts, settings)
     if not changes:
         return None
+    settings.proceed()
     edits = document.edits(judgement.at, changes)
     return Fix(document.source, judgement.verdict.scheduler or "", changes, edits)
 

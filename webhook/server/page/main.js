@@ -46,6 +46,8 @@ const at = (id) => document.getElementById(id);
 const editor = new Editor(at("editor"), changed, check);
 let resting = 0;
 let asking = new AbortController();
+// The text that the report is about.
+let checked = "";
 
 function changed() {
   at("shared").replaceChildren();
@@ -73,13 +75,24 @@ async function check() {
   try {
     // Bytes, not the string: its size is what the server limits.
     const body = new Blob([text]);
-    const report = await ask("check", choices(), body, signal);
-    const explained = await ask("capabilities", { ...choices(), pictures: "true" }, body, signal);
+    const report = await ask("check", { ...choices(), fixes: "true" }, body, signal);
+    const explained = await explanationOf(body, signal);
+    checked = text;
     present(report, explained);
   } catch (error) {
     if (!signal.aborted) failed(error, text);
   } finally {
     if (!signal.aborted) at("report").removeAttribute("aria-busy");
+  }
+}
+
+/** Returns the explanation. If it is refused, for example of too many workloads, the findings are shown without it. */
+async function explanationOf(body, signal) {
+  try {
+    return await ask("capabilities", { ...choices(), pictures: "true" }, body, signal);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return { workloads: [], trees: [], refused: error.message };
   }
 }
 
@@ -95,7 +108,8 @@ function present(report, explained) {
   editor.mark(entries.map((one) => ({ ...one, severity: severities[one.severity] })));
   const acts = { choose, apply, show: (line) => editor.show(line) };
   at("report").replaceChildren(
-    findingsList(entries, acts),
+    findingsList(entries, explained.workloads, acts),
+    explained.refused ? element("p", { class: "quiet" }, `Not explained: ${explained.refused}`) : "",
     ...explained.workloads.map((one) => workloadSection(one, acts)),
     ...explained.trees.map((one) => treeSection(one, acts)),
     explained.treesNotRead ? element("p", { class: "quiet" }, `Trees of groups: ${explained.treesNotRead}`) : "",
@@ -125,13 +139,15 @@ function choose(scheduler) {
   check();
 }
 
-function apply(workload, edit) {
-  try {
-    editor.text = edited(editor.text, workload.line, workload.column, edit.patch);
-  } catch (error) {
-    tell(`The edit was not applied: ${error.message}`, "bad");
+/** Makes an edit, and chooses the scheduler that it is for if it is another one. */
+function apply(edits, scheduler = at("scheduler").value) {
+  if (editor.text !== checked) {
+    tell("The edit was not applied: the manifests have changed. They are checked again.", "bad");
+    check();
     return;
   }
+  editor.apply(edits);
+  at("scheduler").value = scheduler;
   at("findings").focus();
   check();
 }
