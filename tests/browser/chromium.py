@@ -28,20 +28,18 @@ _SECONDS = 30
 class Browser:
     """One tab of a browser."""
 
-    def __init__(self, driver: httpx.Client, *, scheme: str = "light") -> None:
+    def __init__(self, driver: httpx.Client) -> None:
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        options = {"args": arguments, "prefs": {"profile.content_settings.exceptions.clipboard": {}}}
         capabilities = {
             "browserName": "chrome",
             "acceptInsecureCerts": True,
-            "goog:chromeOptions": options,
+            "goog:chromeOptions": {"args": arguments},
             "goog:loggingPrefs": {"browser": "ALL"},
         }
         answer = driver.post("/session", json={"capabilities": {"alwaysMatch": capabilities}})
         assert answer.status_code == 200, answer.text
         self._driver = driver
         self._session = f"/session/{answer.json()['value']['sessionId']}"
-        self.prefer(scheme)
 
     def close(self) -> None:
         """End the browser."""

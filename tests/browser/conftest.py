@@ -1,11 +1,10 @@
-"""The tests in a real browser: one server, one chromedriver, and a Chromium for each test."""
+"""The tests in a real browser: one server and one Chromium, in which each test loads the page again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.browser.chromium import DRIVER, Browser, chromedriver
@@ -29,22 +28,22 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """The running chromedriver."""
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The running Chromium."""
     assert DRIVER is not None, "chromedriver is not on PATH; on Debian: apt-get install chromium chromium-driver"
     with chromedriver(tmp_path_factory.mktemp("chromedriver")) as client:
-        yield client
+        running = Browser(client)
+        yield running
+        running.close()
 
 
 @pytest.fixture
-def page(address: str, driver: httpx.Client) -> Iterator[Page]:
-    """The page in a new browser. Afterwards no script may have failed, and nothing may have been forbidden."""
-    browser = Browser(driver)
-    try:
-        browser.size(1400, 900)
-        opened = Page(browser, address)
-        opened.open()
-        yield opened
-        assert browser.complaints() == []
-    finally:
-        browser.close()
+def page(address: str, browser: Browser) -> Iterator[Page]:
+    """The page, freshly loaded. Afterwards no script may have failed, and nothing may have been forbidden."""
+    browser.size(1400, 900)
+    browser.prefer("light")
+    opened = Page(browser, address)
+    opened.open()
+    browser.complaints()
+    yield opened
+    assert browser.complaints() == []

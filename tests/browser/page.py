@@ -50,8 +50,9 @@ class Page:
         self.browser.run(_DROP, self.browser.element(CONTENT), [[f"{name}.yaml", text] for name, text in files.items()])
 
     def choose(self, control: str, value: str) -> None:
-        """Choose an option."""
-        self.browser.click(self.browser.element(f"#{control} option[value='{value}']"))
+        """Choose an option, once it is offered."""
+        script = f"return document.querySelector(\"#{control} option[value='{value}']\")"
+        self.browser.click(self.browser.until(lambda: self.browser.run(script), f"{control} offers {value}"))
 
     def press(self, words: str) -> None:
         """Click the first button with these words."""
@@ -96,6 +97,10 @@ class Page:
     def wide(self) -> bool:
         """Whether a person must scroll to the side."""
         return bool(self.browser.run("return document.documentElement.scrollWidth > innerWidth"))
+
+    def long(self) -> bool:
+        """Whether a person must scroll down to see the end of the editor."""
+        return bool(self.browser.run("return document.getElementById('editor').getBoundingClientRect().bottom > innerHeight"))
 
     def faint(self) -> list[Any]:
         """Texts whose contrast with their background is below 4.5 to 1 (WCAG 2, AA)."""

@@ -26,6 +26,12 @@ spec:
     cliques:
     - {name: worker, spec: {replicas: 4, podSpec: {containers: [{name: main, image: x}]}}}
 """
+TRAIN_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: demo, labels: {rollcall.dev/scheduler: koord-scheduler}}
+spec: {runtimeRef: {name: own-runtime}}
+"""
 FIXED = REFUSED.replace('    grove.io/auto-mnnvl: "enabled"\n', "")
 
 
@@ -70,7 +76,6 @@ def test_an_edit_is_not_applied_to_a_text_that_has_changed_since(page: Page) -> 
     # In one turn, so that the page has no time to check the new text.
     page.browser.run(
         "const content = document.getElementById('editor').shadowRoot.querySelector('.cm-content');"
-        "content.cmTile?.view ?? content.cmView;"
         "const data = new DataTransfer(); data.setData('text/plain', '# more\\n');"
         "content.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));"
         "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Apply').click();"
@@ -89,12 +94,11 @@ def test_files_are_dropped_and_checked_together(page: Page) -> None:
 
 
 def test_what_is_not_judged_says_what_supplies_the_fact(page: Page) -> None:
-    page.paste(FIXED.replace("owner: 'team-a'", "scheduling.grove.io/koordinator-quota: elsewhere"))
-    page.until_it_says("judged")
-    page.choose("configuration", "built-in")
-    page.choose("scheduler", "kai-scheduler")
-    page.paste(FIXED.replace("  annotations:", "  labels: {kai.scheduler/queue: elsewhere}\n  annotations:"))
-    page.until_it_says("judged")
+    page.paste(f"{TRAIN_JOB}---\n{FIXED.replace('replicas: 4', 'replicas: 4, minAvailabe: 2')}")
+    page.until_it_says("2 objects judged for koord-scheduler: 0 errors, 1 warning, 1 not judged")
+    said = page.report()
+    assert "spec.runtimeRef.name: needs the ClusterTrainingRuntime own-runtime\nDo: give --facts a folder " in said
+    assert "did you mean minAvailable?" in said
     page.see("not-judged")
 
 
@@ -103,11 +107,11 @@ def test_the_matrix_chooses_a_scheduler_and_shows_the_edits_for_others(page: Pag
     page.press("Example")
     page.until_it_says("default-scheduler")
     page.press("volcano")
-    page.until_it_says("for volcano (the scheduler parameter)")
+    page.until_it_says("for volcano (your choice)")
     assert page.browser.run("return document.getElementById('scheduler').value") == "volcano"
     page.see("matrix")
-    page.press("Apply, and choose kai-scheduler")
-    page.until_it_says("for kai-scheduler (the scheduler parameter): 0 errors")
+    page.press("Choose kai-scheduler, and apply")
+    page.until_it_says("for kai-scheduler (your choice): 0 errors")
 
 
 def test_a_shared_address_has_the_manifests_and_nothing_is_stored(page: Page) -> None:
@@ -165,8 +169,11 @@ def test_four_hundred_pods_are_a_picture_that_fits(page: Page) -> None:
     shapes = page.browser.run("return document.querySelectorAll('figure rect').length")
     assert shapes < 40
     assert page.browser.run(CUT) == []
-    page.browser.run("document.querySelector('figure').scrollIntoView()")
+    assert not page.long()
     page.see("400-pods")
+    page.press("Full screen")
+    page.browser.until(lambda: page.browser.run("return document.fullscreenElement !== null"), "the picture is alone")
+    page.see("400-pods-full-screen")
 
 
 # Texts of the picture that are wider than the box around them.
@@ -183,6 +190,15 @@ for (const text of document.querySelectorAll("figure text")) {
 }
 return found;
 """
+
+def test_the_picture_can_be_kept(page: Page, tmp_path: Path) -> None:
+    page.browser.command("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.paste(REFUSED)
+    page.until_it_says("1 error")
+    page.press("Save as SVG")
+    page.browser.until((tmp_path / "gangs.svg").is_file, "the file is there")
+    assert (tmp_path / "gangs.svg").read_text().startswith("<svg xmlns=")
+
 
 HOSTILE = """\
 apiVersion: grove.io/v1alpha1
@@ -216,7 +232,7 @@ def test_a_hostile_manifest_is_text_and_hidden_characters_are_seen(page: Page) -
 
 def test_a_text_that_cannot_be_read_is_marked_where_it_ends_to_be_yaml(page: Page) -> None:
     page.paste("kind: PodCliqueSet\nmetadata: {name: [\n")
-    page.until_it_says("400: body:")
+    page.until_it_says("400: is not YAML: ")
     page.press("line ")
     assert page.browser.label(page.browser.focused()) == "textbox: Manifests, YAML or JSON"
     page.see("unreadable")

@@ -26,16 +26,15 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
-from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.explain.found_trees import FoundTree, trees_in
-from webhook.explain.workload import Explained, Explanation, explain_document
+from webhook.explain.workload import Explanation, explain_document
+from webhook.model.fields import FieldPath
 from webhook.offline.judgement import Judgement, names_in
 from webhook.offline.report import finding_as_json
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
-from webhook.sources.explained import explained_as_json
 from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.manifests import Document
 
@@ -56,22 +55,13 @@ class Found(NamedTuple):
     """An explanation, and the place of its workload."""
 
     document: Document
-    explained: Explained
-    settings: Settings
-
-    @property
-    def explanation(self) -> Explanation:
-        """The explanation alone."""
-        return self.explained.explanation
+    at: FieldPath
+    explanation: Explanation
 
     @property
     def place(self) -> tuple[str, int, int]:
         """File, line and column."""
-        return (self.document.source, *self.document.position(self.explained.at))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the explanation and its place as plain JSON values."""
-        return explained_as_json(self.document, self.explained, self.settings)
+        return (self.document.source, *self.document.position(self.at))
 
 
 class Named(NamedTuple):
@@ -178,7 +168,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
             explained = list(explain_document(document.manifest, known, settings))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
-        found += [Found(document, one, settings) for one in explained]
+        found += [Found(document, one.at, one.explanation) for one in explained]
         places = {one.at for one in explained}
         every = names_in(document.manifest, known, settings)
         others += [Named(document, one) for one in every if one.at not in places]
@@ -218,6 +208,10 @@ def _print(
 
 
 def _json(found: list[Found], trees: list[FoundTree], named: list[Named], assumed: list[str]) -> dict[str, Any]:
+    workloads = []
+    for one in found:
+        file, line, column = one.place
+        workloads.append(one.explanation.as_json() | {"file": file, "line": line, "column": column})
     others = [entry for one in named for entry in one.as_json()]
-    explained = {"workloads": [one.as_json() for one in found], "trees": [one.as_json() for one in trees]}
-    return explained | {"otherObjects": others, "assumed": assumed}
+    trees_found = [one.as_json() for one in trees]
+    return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}

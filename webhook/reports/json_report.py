@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from webhook.errors import InputError
@@ -56,20 +55,6 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
     } | ({"ignoredDocuments": [_ignored(one) for one in report.ignored]} if options.list_ignored else {})
 
 
-def edits_as_json(edits: Iterable[TextEdit]) -> list[dict[str, Any]]:
-    """Return replacements of text as plain JSON values."""
-    return [
-        {
-            "line": edit.line,
-            "column": edit.column,
-            "endLine": edit.end_line,
-            "endColumn": edit.end_column,
-            "text": edit.inserted,
-        }
-        for edit in edits
-    ]
-
-
 def _finding(entry: ReportedFinding, options: ReportOptions) -> dict[str, Any]:
     return (
         finding_as_json(entry.finding)
@@ -113,7 +98,17 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "scheduler": fix.scheduler,
         "changes": [change.as_json() for change in fix.changes],
         "patch": [change.as_patch() for change in fix.changes],
-        "edits": edits_as_json(fix.edits),
+        "edits": [_edit(edit) for edit in fix.edits],
+    }
+
+
+def _edit(edit: TextEdit) -> dict[str, Any]:
+    return {
+        "line": edit.line,
+        "column": edit.column,
+        "endLine": edit.end_line,
+        "endColumn": edit.end_column,
+        "text": edit.inserted,
     }
 
 

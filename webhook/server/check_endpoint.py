@@ -37,7 +37,6 @@ from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.server.web_page import check_page
-from webhook.sources.explained import explained_as_json
 from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.fixes import add_fixes
 from webhook.sources.limits import SERVER
@@ -198,9 +197,11 @@ def _explained(documents: list[Document], facts: ClusterFacts, settings: Setting
         for found in explain_document(document.manifest, facts, settings):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
+            line, column = document.position(found.at)
+            place = {"file": document.source, "line": line, "column": column}
             tree = found.explanation.tree
             pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
-            workloads.append(explained_as_json(document, found, settings) | pictures)
+            workloads.append(found.explanation.as_json() | place | pictures)
     return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": []}
 
 

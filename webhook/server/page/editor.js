@@ -75,12 +75,13 @@ class Editor {
     this.view.dispatch({ changes, userEvent: "input.edit" });
   }
 
-  /** Shows marks: each has a line, a column, a severity and a message. */
+  /** Shows marks: each has a line, a column, a severity, a message and, unless it is the rest of the line, an end. */
   mark(marks) {
     const { doc } = this.view.state;
-    const diagnostics = marks.slice(0, MOST_MARKS).map(({ line, column, severity, message }) => {
+    const diagnostics = marks.slice(0, MOST_MARKS).map(({ line, column, endLine, endColumn, severity, message }) => {
       const from = this.position(line, column);
-      return { from, to: doc.lineAt(from).to, severity, message: visible(message) };
+      const to = endLine ? this.position(endLine, endColumn) : doc.lineAt(from).to;
+      return { from, to: Math.max(from, to), severity, message: visible(message) };
     });
     this.view.dispatch(Libraries.setDiagnostics(this.view.state, diagnostics));
   }

@@ -42,11 +42,14 @@ spec:
       cliqueNames: [leader, worker]
 `;
 
+const SUPPLY = "Not judged: paste the object that is named too, or start the server with --facts.";
+
 const at = (id) => document.getElementById(id);
 const editor = new Editor(at("editor"), changed, check);
 let resting = 0;
 let asking = new AbortController();
-// The text that the report is about.
+// The last report, and the text that it is about.
+let reported = null;
 let checked = "";
 
 function changed() {
@@ -65,6 +68,7 @@ async function check() {
   asking = new AbortController();
   const { signal } = asking;
   const { text } = editor;
+  reported = null;
   if (text.trim() === "") {
     tell("Nothing is checked yet.", "");
     at("report").replaceChildren();
@@ -77,6 +81,7 @@ async function check() {
     const body = new Blob([text]);
     const report = await ask("check", { ...choices(), fixes: "true" }, body, signal);
     const explained = await explanationOf(body, signal);
+    reported = report;
     checked = text;
     present(report, explained);
   } catch (error) {
@@ -106,9 +111,10 @@ function present(report, explained) {
   tell(...summaryOf(report, entries, explained.trees));
   const severities = { error: "error", warning: "warning", unjudged: "info", note: "hint" };
   editor.mark(entries.map((one) => ({ ...one, severity: severities[one.severity] })));
-  const acts = { choose, apply, show: (line) => editor.show(line) };
+  const acts = { choose, apply, applyFor, show: (line) => editor.show(line) };
   at("report").replaceChildren(
     findingsList(entries, explained.workloads, acts),
+    report.notJudged.length ? element("p", { class: "quiet" }, SUPPLY) : "",
     explained.refused ? element("p", { class: "quiet" }, `Not explained: ${explained.refused}`) : "",
     ...explained.workloads.map((one) => workloadSection(one, acts)),
     ...explained.trees.map((one) => treeSection(one, acts)),
@@ -124,8 +130,10 @@ function failed(error, text) {
     return;
   }
   tell(`${error.status}: ${error.message}`, "bad");
+  if (error.status === 413) at("report").replaceChildren(element("p", {}, "rollcall check and rollcall explain read larger files."));
   const place = /^body:(\d+):(\d+): (.*)$/s.exec(error.message);
   if (place === null) return;
+  tell(`${error.status}: ${place[3]}`, "bad");
   const [line, column] = [Number(place[1]), Number(place[2])];
   editor.mark([{ line, column, severity: "error", message: place[3] }]);
   at("report").replaceChildren(
@@ -133,23 +141,28 @@ function failed(error, text) {
   );
 }
 
-function choose(scheduler) {
+async function choose(scheduler) {
   at("scheduler").value = scheduler;
   at("scheduler").focus();
-  check();
+  at("findings").scrollTop = 0;
+  await check();
 }
 
-/** Makes an edit, and chooses the scheduler that it is for if it is another one. */
-function apply(edits, scheduler = at("scheduler").value) {
-  if (editor.text !== checked) {
-    tell("The edit was not applied: the manifests have changed. They are checked again.", "bad");
-    check();
-    return;
-  }
-  editor.apply(edits);
-  at("scheduler").value = scheduler;
+/** Makes an edit of the report. */
+function apply(edits) {
+  const changed = editor.text !== checked;
+  if (!changed) editor.apply(edits);
   at("findings").focus();
+  at("findings").scrollTop = 0;
   check();
+  if (changed) tell("The edit was not applied: the manifests have changed. They are checked again.", "bad");
+}
+
+/** Chooses a scheduler, and makes its edit of a workload. */
+async function applyFor(scheduler, workload) {
+  await choose(scheduler);
+  const found = reported?.findings.find((one) => one.fix?.scheduler === scheduler && sameObject(one.object, workload));
+  if (found?.fix.edits.length) apply(found.fix.edits);
 }
 
 async function offerSchedulers(chosen) {

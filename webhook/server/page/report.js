@@ -45,23 +45,37 @@ function summaryOf(report, entries, trees) {
   const stuck = trees.filter((one) => one.answer === "cannot").length;
   if (stuck) said.push(`${counted(stuck, "tree")} of groups that can never start`);
   const ignored = report.ignored ? `, ${counted(report.ignored, "object")} without rules` : "";
-  const [one, ...others] = report.schedulers;
-  const scheduler = one?.scheduler && !others.length ? ` for ${one.scheduler}${one.chosenBy ? ` (${one.chosenBy})` : ""}` : "";
-  const text = `${counted(report.judged, "object")} judged${scheduler}${ignored}: ${said.join(", ")}.`;
+  const text = `${counted(report.judged, "object")} judged${forWhich(report.schedulers)}${ignored}: ${said.join(", ")}.`;
   return [text, errors || stuck ? "bad" : report.judged && !count("unjudged") ? "good" : ""];
+}
+
+/** Returns for which scheduler all objects were judged, and what chose it, as far as that is one and the same. */
+function forWhich(schedulers) {
+  const names = new Set(schedulers.map((one) => one.scheduler));
+  if (names.size !== 1) return "";
+  const [{ scheduler, chosenBy }, ...others] = schedulers;
+  return ` for ${scheduler}${chosenBy && !others.length ? ` (${byWhom(chosenBy)})` : ""}`;
+}
+
+/** Returns what chose a scheduler, in words of the page. */
+function byWhom(words) {
+  return words.replace("the scheduler parameter", "your choice");
 }
 
 /** Returns the list of findings. The first finding of an object has its smallest edit. */
 function findingsList(entries, workloads, acts) {
   const edited = new Set();
   const editOnce = (one) => {
-    const { kind, namespace, name } = one.object;
-    const key = JSON.stringify([kind, namespace, name, one.fix]);
+    const key = JSON.stringify([one.object, one.fix]);
     if (!one.fix || edited.has(key)) return [];
     edited.add(key);
-    const workload = workloads.find((w) => w.kind === kind && w.namespace === namespace && w.name === name);
+    const workload = workloads.find((other) => sameObject(one.object, other));
     const then = workload?.schedulers.find((view) => view.scheduler === one.fix.scheduler)?.edit?.then;
-    return [editOf("Smallest edit", one.fix, then, "Apply", () => acts.apply(one.fix.edits))];
+    // Without a text, such as when another place uses the same anchor, it can only be read.
+    const button = one.fix.edits.length
+      ? actButton("Apply", () => acts.apply(one.fix.edits))
+      : element("p", { class: "quiet" }, "Make this change by hand: it cannot be written here without changing something else.");
+    return [editOf("Smallest edit", one.fix, then, button)];
   };
   const items = entries.slice(0, MOST_SHOWN).map((one) =>
     element(
@@ -102,13 +116,13 @@ function wordsOfEntry(one) {
 }
 
 /** Returns the section of one workload. `acts` has what buttons do: show(line), choose(scheduler),
- * apply(edits, scheduler). */
+ * apply(edits), applyFor(scheduler, workload). */
 function workloadSection(workload, acts) {
   const name = `${workload.kind} ${workload.namespace}/${workload.name}`;
   const section = element("section", { "aria-label": visible(name) }, element("h3", {}, name));
   if (workload.scheduler !== null) {
     const view = workload.schedulers.find((one) => one.scheduler === workload.scheduler);
-    const chosen = `scheduler ${workload.scheduler}, ${workload.chosenBy}: `;
+    const chosen = `scheduler ${workload.scheduler}, ${byWhom(workload.chosenBy)}: `;
     section.append(element("p", {}, chosen, answerOf(workload.answer, view)));
   }
   for (const note of workload.notes) section.append(element("p", { class: "quiet" }, note));
@@ -128,7 +142,7 @@ function answerOf(answer, view) {
 
 function matrixOf(workload, acts) {
   const capabilities = workload.uses.map((one) => one.capability);
-  const head = ["scheduler", "as written", ...capabilities].map((one) => element("th", { scope: "col" }, one));
+  const head = ["scheduler", "as written", ...capabilities].map((one) => element("th", { scope: "col" }, broken(one)));
   const rows = workload.schedulers.map((view) => {
     const honours = Object.fromEntries(view.capabilities.map((one) => [one.capability, one.honoured]));
     const chosen = view.scheduler === workload.scheduler;
@@ -152,6 +166,11 @@ function matrixOf(workload, acts) {
   ];
 }
 
+/** Returns a name that may be broken into lines before each of its words. */
+function broken(name) {
+  return name.split(/(?=[A-Z][a-z])|(?<=\.)/).flatMap((word, index) => (index ? [element("wbr"), word] : [word]));
+}
+
 function reasonsOf(view) {
   const items = [
     ...view.capabilities
@@ -170,25 +189,29 @@ function reasonsOf(view) {
 function otherEdits(workload, acts) {
   const others = workload.schedulers.filter((view) => view.edit !== null && view.scheduler !== workload.scheduler);
   const edits = others.map(({ scheduler, edit }) =>
-    editOf(`For ${scheduler}`, edit, edit.then, `Apply, and choose ${scheduler}`, () =>
-      acts.apply(edit.edits, scheduler)));
+    editOf(`For ${scheduler}`, edit, edit.then,
+      actButton(`Choose ${scheduler}, and apply`, () => acts.applyFor(scheduler, workload))));
   return edits.length ? [element("h4", {}, "Smallest edits for other schedulers"), ...edits] : [];
 }
 
-/** Returns one edit with a button that applies it. `then` is the answer of the scheduler after it, if it is known. */
-function editOf(title, { changes, patch, edits }, then, label, act) {
+/** Returns one edit, with the answer of the scheduler after it, if it is known, and what can be done. */
+function editOf(title, { changes, patch }, then, button) {
   const items = changes.map((one, index) => {
     const { op } = patch[index];
     const was = op === "add" ? "" : ` (it is ${JSON.stringify(one.from)})`;
     const words = op === "remove" ? `remove ${one.path}` : `${op === "add" ? "add" : "set"} ${one.path}: ${JSON.stringify(one.to)}`;
     return element("li", {}, words + was);
   });
-  const answer = then ? [", after which it is: ", element("strong", { class: ANSWERS[then][1] }, ANSWERS[then][0])] : [];
-  // Without a text, such as when another place uses the same anchor, it can only be read.
-  const button = edits.length
-    ? element("button", { type: "button", class: "apply", click: act }, label)
-    : element("p", { class: "quiet" }, "Make this change by hand: it cannot be written here without changing something else.");
+  const answer = then ? ["; then: ", element("strong", { class: ANSWERS[then][1] }, ANSWERS[then][0])] : [];
   return element("div", { class: "edit" }, element("p", {}, title, ...answer), element("ul", { class: "changes" }, items), button);
+}
+
+function actButton(label, click) {
+  return element("button", { type: "button", class: "apply", click }, label);
+}
+
+function sameObject(one, other) {
+  return ["kind", "namespace", "name"].every((part) => one[part] === other[part]);
 }
 
 const TREE_ANSWERS = {
