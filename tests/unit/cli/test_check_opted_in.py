@@ -148,3 +148,8 @@ def test_a_malformed_runtime_is_reported_with_its_position(rollcall: Run, wrong:
         ran = rollcall(command, *KOORD, "-", stdin=f"{TRAIN_JOB}---\n{wrong}")
         assert (ran.code, ran.out) == (2, "")
         assert ran.err.startswith("rollcall: <stdin>:8:1: ClusterTrainingRuntime: ")
+
+
+def test_a_runtime_without_a_spec_is_read(rollcall: Run) -> None:
+    ran = rollcall("check", *KOORD, "-", stdin=f"{TRAIN_JOB}---\n{RUNTIME.partition('spec:')[0]}")
+    assert (ran.code, ran.err) == (0, "")

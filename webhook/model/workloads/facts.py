@@ -73,7 +73,7 @@ def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey
 
 
 def _spec(raw: Manifest) -> Packed:
-    found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+    found = {"metadata": {"name": name_of(raw)}, "spec": dict(mapping(raw.get("spec")))}
     packed = Packed.of(found)
     if len(packed) <= KEPT_BYTES:
         # An unreadable runtime must fail here, and not as a fault of the TrainJob that names it. For a runtime that is
