@@ -38,28 +38,43 @@ class _Entry(NamedTuple):
     holder: yaml.Node
 
 
-def text_edits(text: str, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
-    """Return the replacements that make `changes` of the object at `at` in the document of `text` that begins at
-    `start`. Return none if there are none that change nothing else, or if the document is too large.
+class _Parsed(NamedTuple):
+    """The text of a document, with the places of its values, and its values."""
+
+    text: str
+    root: yaml.Node
+    value: Any
+
+
+def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
+    """Return the replacements that make `changes` of the object at `at` in the document that begins at `start`. Return
+    none if there are none that change nothing else, or if the document is too large.
     """
-    own = document_at(text, start)
-    offset = _line_start(text, start)
-    if len(own) > _MAX_CHARACTERS:
-        return ()
-    told = tuple(_below(at, change) for change in changes)
     try:
-        root = yaml.compose(own, Loader=_Loader)
+        parsed = lines.last_cached(_parsed, start)
+        if parsed is None:
+            return ()
+        own, root, _ = parsed
+        told = tuple(_below(at, change) for change in changes)
         placed = [found for change in told if (found := _edit(own, root, change)) is not None]
-        if len(placed) != len(told) or _overlap(placed) or not _gives(own, placed, told):
+        if len(placed) != len(told) or _overlap(placed) or not _gives(parsed, placed, told):
             return ()
     except (yaml.YAMLError, ValueError):
         return ()
-    lines = Lines(text)
+    offset = _line_start(lines.text, start)
     line_end = "\r\n" if "\r\n" in own else "\n"
     return tuple(
         _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
         for begin, end, inserted in sorted(placed)
     )
+
+
+def _parsed(text: str, start: int) -> _Parsed | None:
+    own = document_at(text, start)
+    if len(own) > _MAX_CHARACTERS:
+        return None
+    # The safe loader, in C where it is there.
+    return _Parsed(own, yaml.compose(own, Loader=_Loader), yaml.load(own, Loader=_Loader))  # noqa: S506
 
 
 def document_at(text: str, start: int) -> str:
@@ -87,13 +102,12 @@ def _overlap(placed: list[_Placed]) -> bool:
     return any(after[0] < before[1] or after[:2] == before[:2] for before, after in pairwise(spans))
 
 
-def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
+def _gives(parsed: _Parsed, placed: list[_Placed], changes: Changes) -> bool:
     """Return whether the edited text is the old one with these changes, and nothing else."""
-    before = yaml.load(text, Loader=_Loader)  # noqa: S506 - the safe loader, in C where it is there
-    edited = text
+    edited = parsed.text
     for start, end, inserted in sorted(placed, reverse=True):
         edited = edited[:start] + inserted + edited[end:]
-    return bool(yaml.load(edited, Loader=_Loader) == applied(before, changes))  # noqa: S506 - the same
+    return bool(yaml.load(edited, Loader=_Loader) == applied(parsed.value, changes))  # noqa: S506 - the same
 
 
 def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
