@@ -118,7 +118,9 @@ class Browser:
     def complaints(self) -> list[str]:
         """Errors of scripts and violations of the policy since the last call, without answers of the server."""
         entries = self._ask("POST", "/se/log", {"type": "browser"})
-        return [one["message"] for one in entries if one["level"] == "SEVERE" and "with a status of 4" not in one["message"]]
+        return [
+            one["message"] for one in entries if one["level"] == "SEVERE" and "with a status of 4" not in one["message"]
+        ]
 
     def picture(self, path: Path) -> None:
         """Write what is seen of the page as PNG."""
@@ -130,9 +132,11 @@ def chromedriver(folder: Path) -> Iterator[httpx.Client]:
     """A running chromedriver, as a client of it. It ends the browsers that it has started."""
     assert DRIVER is not None
     port = free_port()
-    with (folder / "chromedriver.log").open("wb") as log, subprocess.Popen(
-        [DRIVER, f"--port={port}"], stdout=log, stderr=log
-    ) as process, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+    with (
+        (folder / "chromedriver.log").open("wb") as log,
+        subprocess.Popen([DRIVER, f"--port={port}"], stdout=log, stderr=log) as process,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client,
+    ):
 
         def ready() -> bool:
             try:

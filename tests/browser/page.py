@@ -35,7 +35,9 @@ class Page:
 
     def schedulers(self) -> list[str]:
         """What the choice of the scheduler offers."""
-        found: list[str] = self.browser.run("return [...document.getElementById('scheduler').options].map((o) => o.value)")
+        found: list[str] = self.browser.run(
+            "return [...document.getElementById('scheduler').options].map((o) => o.value)"
+        )
         return found
 
     def paste(self, text: str) -> None:
@@ -100,7 +102,9 @@ class Page:
 
     def long(self) -> bool:
         """Whether a person must scroll down to see the end of the editor."""
-        return bool(self.browser.run("return document.getElementById('editor').getBoundingClientRect().bottom > innerHeight"))
+        return bool(
+            self.browser.run("return document.getElementById('editor').getBoundingClientRect().bottom > innerHeight")
+        )
 
     def faint(self) -> list[Any]:
         """Texts whose contrast with their background is below 4.5 to 1 (WCAG 2, AA)."""

@@ -43,13 +43,18 @@ def clique(name: str, replicas: int) -> str:
 def four_hundred_pods() -> str:
     head = FIXED.partition("    - {name: worker")[0].replace("replicas: 1", "replicas: 4")
     cliques = [clique(f"worker-{number}", 1) for number in range(90)]
-    groups = "    podCliqueScalingGroups:\n    - {name: ring, replicas: 5, minAvailable: 2, cliqueNames: [head, tail]}\n"
+    groups = (
+        "    podCliqueScalingGroups:\n    - {name: ring, replicas: 5, minAvailable: 2, cliqueNames: [head, tail]}\n"
+    )
     return head + "".join([*cliques, clique("head", 1), clique("tail", 1)]) + groups
 
 
 def test_a_refused_manifest_is_marked_at_its_line_and_the_button_mends_it(page: Page, tmp_path: Path) -> None:
     page.paste(REFUSED)
-    assert page.until_it_says("1 error") == "1 object judged for koord-scheduler (default): 1 error, 0 warnings, 1 fixable."
+    assert (
+        page.until_it_says("1 error")
+        == "1 object judged for koord-scheduler (default): 1 error, 0 warnings, 1 fixable."
+    )
     assert "line 7 error koordinator/mnnvl" in page.report().replace("\n", " ")
     assert page.browser.label(page.browser.element("#editor >>> .cm-lint-marker-error"))
     page.see("refused")
@@ -120,14 +125,18 @@ def test_a_shared_address_has_the_manifests_and_nothing_is_stored(page: Page) ->
     page.paste(REFUSED)
     page.until_it_says("for volcano")
     page.press("Share")
-    fragment = page.browser.until(lambda: page.browser.run("return location.hash") or None, "the address has a fragment")
+    fragment = page.browser.until(
+        lambda: page.browser.run("return location.hash") or None, "the address has a fragment"
+    )
     assert "training" not in fragment
     page.open(fragment)
     page.until_it_says("for volcano")
     assert page.text() == REFUSED
     kept = "return [localStorage.length, sessionStorage.length, document.cookie, (await indexedDB.databases()).length]"
     assert page.browser.run(f"return (async () => {{ {kept} }})()") == [0, 0, "", 0]
-    asked = page.browser.run("return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname)")
+    asked = page.browser.run(
+        "return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname)"
+    )
     assert set(asked) == {"/check", "/capabilities"}
 
 
@@ -190,6 +199,7 @@ for (const text of document.querySelectorAll("figure text")) {
 }
 return found;
 """
+
 
 def test_the_picture_can_be_kept(page: Page, tmp_path: Path) -> None:
     page.browser.command("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})

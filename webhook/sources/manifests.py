@@ -82,6 +82,10 @@ class Document:
         """Return the replacements in the file that make these changes of the object at `at`; none if none can."""
         return text_edits(self._lines, self._root().start, at, changes)
 
+    def forget(self) -> None:
+        """Drop what `read_again` and `edits` keep for further objects of the document."""
+        self._lines.forget()
+
     @property
     def comments(self) -> tuple[Directive, ...]:
         """The suppressions in comments of its file."""

@@ -106,6 +106,22 @@ def test_an_item_of_a_list_of_objects_is_edited_at_its_place() -> None:
     assert edited(text, change("replace", ("metadata", "name"), "c"), at=at) == text.replace("name: b", "name: c")
 
 
+def test_objects_of_one_list_and_of_other_documents_are_edited_in_turn() -> None:
+    text = "items:\n- {name: a}\n- {name: b}\n---\nname: c\n"
+    first, second = read_text(text, "a.yaml")
+
+    def renamed(at: FieldPath) -> str:
+        edits = (second if at == ROOT else first).edits(at, (change("replace", ("name",), "new"),))
+        return applied_to(text, edits)
+
+    one, two = FieldPath(("items", Item(0))), FieldPath(("items", Item(1)))
+    assert [renamed(at) for at in (one, ROOT, two, one)] == [
+        text.replace(old, "name: new") for old in ("name: a", "name: c", "name: b", "name: a")
+    ]
+    first.forget()
+    assert renamed(two) == text.replace("name: b", "name: new")
+
+
 def test_json_is_edited_too() -> None:
     text = '{\n  "spec": {\n    "a": "x",\n    "b": 2\n  }\n}\n'
     assert edited(text, change("replace", ("spec", "a"), "none")) == text.replace('"x"', '"none"')
