@@ -111,7 +111,9 @@ class Browser:
     def focused(self) -> dict[str, str]:
         """The element that has the focus, also inside a shadow root."""
         found: dict[str, str] = self.run(
-            "let e = document.activeElement; while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement; return e"
+            "let e = document.activeElement;"
+            "while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;"
+            "return e;"
         )
         return found
 

@@ -11,13 +11,15 @@ from tests.browser.chromium import CONTROL, Browser
 CONTENT = "#editor >>> .cm-content"
 _PASTE = """
 const data = new DataTransfer();
+const spread = { bubbles: true, cancelable: true, composed: true };
 data.setData("text/plain", arguments[1]);
-arguments[0].dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true, composed: true }));
+arguments[0].dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, ...spread }));
 """
 _DROP = """
 const data = new DataTransfer();
+const spread = { bubbles: true, cancelable: true, composed: true };
 for (const [name, text] of arguments[1]) data.items.add(new File([text], name));
-arguments[0].dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true, composed: true }));
+arguments[0].dispatchEvent(new DragEvent("drop", { dataTransfer: data, ...spread }));
 """
 
 

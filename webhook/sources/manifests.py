@@ -75,7 +75,9 @@ class Document:
         return self._lines.place_of(start if found is None else found.end())
 
     def read_again(self) -> Manifest:
-        """Return the manifest as it is in the file: judging changes the one that was read. Callers must not change it."""
+        """Return the manifest as it is in the file: judging changes the one that was read. Callers must not
+        change it.
+        """
         return self._lines.last_cached(_manifest_at, self._root().start)
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
