@@ -260,8 +260,16 @@ def test_a_text_that_cannot_be_read_is_marked_where_it_ends_to_be_yaml(page: Pag
     page.see("unreadable")
 
 
+COMMENT = f"# {'x' * 97}\n"
+
+
 @pytest.mark.parametrize(
-    ("megabytes", "line"), [(1.5, f"# {'x' * 97}\n"), (5, f"# {'x' * 97}\n"), (5, "<b>\u202e</b>")]
+    ("megabytes", "line"),
+    [
+        pytest.param(1.5, COMMENT, id="a little larger"),
+        pytest.param(5, COMMENT, id="lines"),
+        pytest.param(5, "<b>\u202e</b>", id="one line"),
+    ],
 )
 def test_above_the_limit_the_page_shows_the_413(page: Page, megabytes: float, line: str) -> None:
     page.drop(large=REFUSED + line * int(megabytes * 1024 * 1024 / len(line.encode())))

@@ -38,12 +38,13 @@ class _Entry(NamedTuple):
     holder: yaml.Node
 
 
-class _Parsed(NamedTuple):
-    """The text of a document, with the places of its values, and its values."""
+class _Part(NamedTuple):
+    """The text of a document, or of a list with one of its objects alone; and where that object was further behind."""
 
     text: str
     root: yaml.Node
-    value: Any
+    at: FieldPath
+    moved: int = 0
 
 
 def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
@@ -54,14 +55,14 @@ def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tup
         parsed = lines.last_cached(_parsed, start)
         if parsed is None:
             return ()
-        own, root, _ = parsed
-        told = tuple(_below(at, change) for change in changes)
+        own, root, below, moved = _alone(*parsed, at)
+        told = tuple(_below(below, change) for change in changes)
         placed = [found for change in told if (found := _edit(own, root, change)) is not None]
-        if len(placed) != len(told) or _overlap(placed) or not _gives(parsed, placed, told):
+        if len(placed) != len(told) or _overlap(placed) or not _gives(own, placed, told):
             return ()
     except (yaml.YAMLError, ValueError):
         return ()
-    offset = _line_start(lines.text, start)
+    offset = _line_start(lines.text, start) + moved
     line_end = "\r\n" if "\r\n" in own else "\n"
     return tuple(
         _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
@@ -69,12 +70,32 @@ def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tup
     )
 
 
-def _parsed(text: str, start: int) -> _Parsed | None:
+def _parsed(text: str, start: int) -> tuple[str, yaml.Node] | None:
     own = document_at(text, start)
-    if len(own) > _MAX_CHARACTERS:
-        return None
-    # The safe loader, in C where it is there.
-    return _Parsed(own, yaml.compose(own, Loader=_Loader), yaml.load(own, Loader=_Loader))  # noqa: S506
+    return None if len(own) > _MAX_CHARACTERS else (own, yaml.compose(own, Loader=_Loader))
+
+
+def _alone(text: str, root: yaml.Node, at: FieldPath) -> _Part:
+    """Return the list with only the object at `at`: the whole list would be read again for each of its objects. Return
+    the whole document if the object has no lines of its own, or may share an anchor with others.
+    """
+    whole = _Part(text, root, at)
+    if at.parts[:1] != ("items",) or len(at.parts) == 1 or not isinstance(root, yaml.MappingNode) or "&" in text:
+        return whole
+    (_, item, *rest), keys = at.parts, [key.value for key, _ in root.value]
+    items = root.value[keys.index("items")][1]
+    if not isinstance(item, Item) or not isinstance(items, yaml.SequenceNode) or items.flow_style:
+        return whole
+    marks = [node.start_mark.index for node in items.value]
+    starts = [text.rfind("\n", 0, mark) + 1 for mark in marks]
+    if any(text[start:mark].strip() != "-" for start, mark in zip(starts, marks, strict=True)):
+        return whole
+    followers = root.value[keys.index("items") + 1 :]
+    starts.append(_line_start(text, followers[0][0].start_mark.index) if followers else len(text))
+    begin, end = starts[item.index : item.index + 2]
+    alone = text[: starts[0]] + text[begin:end] + text[starts[-1] :]
+    below = FieldPath(("items", Item(0), *rest))
+    return _Part(alone, yaml.compose(alone, Loader=_Loader), below, begin - starts[0])
 
 
 def document_at(text: str, start: int) -> str:
@@ -102,12 +123,13 @@ def _overlap(placed: list[_Placed]) -> bool:
     return any(after[0] < before[1] or after[:2] == before[:2] for before, after in pairwise(spans))
 
 
-def _gives(parsed: _Parsed, placed: list[_Placed], changes: Changes) -> bool:
+def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
     """Return whether the edited text is the old one with these changes, and nothing else."""
-    edited = parsed.text
+    before = yaml.load(text, Loader=_Loader)  # noqa: S506 - the safe loader, in C where it is there
+    edited = text
     for start, end, inserted in sorted(placed, reverse=True):
         edited = edited[:start] + inserted + edited[end:]
-    return bool(yaml.load(edited, Loader=_Loader) == applied(parsed.value, changes))  # noqa: S506 - the same
+    return bool(yaml.load(edited, Loader=_Loader) == applied(before, changes))  # noqa: S506 - the same
 
 
 def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
