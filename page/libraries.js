@@ -6,4 +6,3 @@ export { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 export { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 export { yaml } from "@codemirror/lang-yaml";
 export { tags } from "@lezer/highlight";
-export { LineCounter, Pair, Scalar, YAMLMap, YAMLSeq, isScalar, parseAllDocuments, visit } from "yaml";

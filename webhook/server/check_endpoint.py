@@ -38,6 +38,7 @@ from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.server.web_page import check_page
 from webhook.sources.facts import one_world, with_field_names
+from webhook.sources.fixes import add_fixes
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import NO_MANIFEST, Document, read_text
 
@@ -71,8 +72,7 @@ class ManifestEndpoint:
 
     async def check(self, request: Request) -> Response:
         """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
-        strict = _flag(request, "strict")
-
+        strict, fixes = _flag(request, "strict"), _flag(request, "fixes")
         options = ReportOptions(ONLY_ERRORS | {FailOn.UNJUDGED} if strict else ONLY_ERRORS)
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
@@ -80,6 +80,8 @@ class ManifestEndpoint:
             known = one_world(with_field_names(facts), documents)
             for document in documents:
                 report.add(document, judge(document.manifest, known, settings))
+            if fixes:
+                add_fixes(report, known, settings, MAX_EXPLAINED)
             return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
 
         return await self._answer(request, judged)

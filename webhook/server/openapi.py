@@ -110,6 +110,12 @@ CHECK: dict[str, Any] = {
             "description": "Fail if a rule could not be judged.",
             "schema": {"type": "boolean", "default": False},
         },
+        {
+            "name": "fixes",
+            "in": "query",
+            "description": "Also search the smallest edit of each refused PodCliqueSet, for the first 50.",
+            "schema": {"type": "boolean", "default": False},
+        },
     ],
     "requestBody": _MANIFESTS,
     "responses": {

@@ -22,7 +22,6 @@ _SCRIPTS = (
     "libraries.js",
     "text.js",
     "editor.js",
-    "edit.js",
     "share.js",
     "ask.js",
     "picture.js",

@@ -32,6 +32,7 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
     changes = changes_for(raw, judgement.namespace, facts, settings)
     if not changes:
         return None
+    settings.proceed()
     edits = document.edits(judgement.at, changes)
     return Fix(document.source, judgement.verdict.scheduler or "", changes, edits)
 
@@ -42,13 +43,19 @@ def add_fixes(report: Report, facts: ClusterFacts, settings: Settings, most: int
     """
     accepted = {id(entry.place.judgement) for entry in report.findings if entry.refuses and entry.suppression}
     found: dict[int, Fix | None] = {}
+    last: Document | None = None
     for index, entry in enumerate(report.findings):
         document, judgement = entry.place.document, entry.place.judgement
         if not entry.refuses or id(judgement) in accepted or not isinstance(document, Document):
             continue
+        if last is not None and last is not document:
+            last.forget()
+        last = document
         if id(judgement) not in found:
             if len(found) == most:
                 report.all_searched = False
                 break
             found[id(judgement)] = fix_of(document, judgement, facts, settings)
         report.findings[index] = replace(entry, fix=found[id(judgement)])
+    if last is not None:
+        last.forget()

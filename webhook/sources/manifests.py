@@ -75,19 +75,29 @@ class Document:
         return self._lines.place_of(start if found is None else found.end())
 
     def read_again(self) -> Manifest:
-        """Return the manifest as it is in the file: judging changes the one that was read."""
-        own = document_at(self._lines.text, self._root().start)
-        value = next((found for found, _, _ in _values(own, partial(Budget, COMMAND_LINE))), None)
-        return value if isinstance(value, dict) else {}
+        """Return the manifest as it is in the file: judging changes the one that was read. Callers must not
+        change it.
+        """
+        return self._lines.last_cached(_manifest_at, self._root().start)
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
         """Return the replacements in the file that make these changes of the object at `at`; none if none can."""
-        return text_edits(self._lines.text, self._root().start, at, changes)
+        return text_edits(self._lines, self._root().start, at, changes)
+
+    def forget(self) -> None:
+        """Drop what `read_again` and `edits` keep for further objects of the document."""
+        self._lines.forget()
 
     @property
     def comments(self) -> tuple[Directive, ...]:
         """The suppressions in comments of its file."""
         return self._lines.cached(suppressions_in)
+
+
+def _manifest_at(text: str, start: int) -> Manifest:
+    own = document_at(text, start)
+    value = next((found for found, _, _ in _values(own, partial(Budget, COMMAND_LINE))), None)
+    return value if isinstance(value, dict) else {}
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:

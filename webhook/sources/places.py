@@ -32,12 +32,25 @@ class Lines:
     def __init__(self, text: str) -> None:
         self.text = text
         self._found: dict[object, object] = {}
+        self._last: dict[object, tuple[int, object]] = {}
 
     def cached(self, read: Callable[[str], _T]) -> _T:
         """Return what a function reads from the text. It is read once for all documents of a file."""
         if read not in self._found:
             self._found[read] = read(self.text)
         return cast("_T", self._found[read])
+
+    def last_cached(self, read: Callable[[str, int], _T], start: int) -> _T:
+        """Return what a function reads from the document at `start`. It is read once for all objects of a list, and
+        kept until another document is read, or `forget` is called.
+        """
+        if self._last.get(read, (-1,))[0] != start:
+            self._last[read] = start, read(self.text, start)
+        return cast("_T", self._last[read][1])
+
+    def forget(self) -> None:
+        """Drop what `last_cached` keeps, which is larger than the text."""
+        self._last.clear()
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -38,28 +38,64 @@ class _Entry(NamedTuple):
     holder: yaml.Node
 
 
-def text_edits(text: str, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
-    """Return the replacements that make `changes` of the object at `at` in the document of `text` that begins at
-    `start`. Return none if there are none that change nothing else, or if the document is too large.
+class _Part(NamedTuple):
+    """The text of a document, or of a list with one of its objects alone; and where that object was further behind."""
+
+    text: str
+    root: yaml.Node
+    at: FieldPath
+    moved: int = 0
+
+
+def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
+    """Return the replacements that make `changes` of the object at `at` in the document that begins at `start`. Return
+    none if there are none that change nothing else, or if the document is too large.
     """
-    own = document_at(text, start)
-    offset = _line_start(text, start)
-    if len(own) > _MAX_CHARACTERS:
-        return ()
-    told = tuple(_below(at, change) for change in changes)
     try:
-        root = yaml.compose(own, Loader=_Loader)
+        parsed = lines.last_cached(_parsed, start)
+        if parsed is None:
+            return ()
+        own, root, below, moved = _alone(*parsed, at)
+        told = tuple(_below(below, change) for change in changes)
         placed = [found for change in told if (found := _edit(own, root, change)) is not None]
         if len(placed) != len(told) or _overlap(placed) or not _gives(own, placed, told):
             return ()
     except (yaml.YAMLError, ValueError):
         return ()
-    lines = Lines(text)
+    offset = _line_start(lines.text, start) + moved
     line_end = "\r\n" if "\r\n" in own else "\n"
     return tuple(
         _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
         for begin, end, inserted in sorted(placed)
     )
+
+
+def _parsed(text: str, start: int) -> tuple[str, yaml.Node] | None:
+    own = document_at(text, start)
+    return None if len(own) > _MAX_CHARACTERS else (own, yaml.compose(own, Loader=_Loader))
+
+
+def _alone(text: str, root: yaml.Node, at: FieldPath) -> _Part:
+    """Return the list with only the object at `at`: the whole list would be read again for each of its objects. Return
+    the whole document if the object has no lines of its own, or may share an anchor with others.
+    """
+    whole = _Part(text, root, at)
+    if at.parts[:1] != ("items",) or len(at.parts) == 1 or not isinstance(root, yaml.MappingNode) or "&" in text:
+        return whole
+    (_, item, *rest), keys = at.parts, [key.value for key, _ in root.value]
+    items = root.value[keys.index("items")][1]
+    if not isinstance(item, Item) or not isinstance(items, yaml.SequenceNode) or items.flow_style:
+        return whole
+    marks = [node.start_mark.index for node in items.value]
+    starts = [text.rfind("\n", 0, mark) + 1 for mark in marks]
+    if any(text[start:mark].strip() != "-" for start, mark in zip(starts, marks, strict=True)):
+        return whole
+    followers = root.value[keys.index("items") + 1 :]
+    starts.append(_line_start(text, followers[0][0].start_mark.index) if followers else len(text))
+    begin, end = starts[item.index : item.index + 2]
+    alone = text[: starts[0]] + text[begin:end] + text[starts[-1] :]
+    below = FieldPath(("items", Item(0), *rest))
+    return _Part(alone, yaml.compose(alone, Loader=_Loader), below, begin - starts[0])
 
 
 def document_at(text: str, start: int) -> str:

@@ -127,6 +127,23 @@ def test_misspelt_names_are_reported_with_the_likely_ones(client: httpx.Client) 
     assert [found["rule"] for found in response.json()["findings"]] == ["keys/unknown"]
 
 
+def test_fixes_are_searched_if_they_are_asked_for(client: httpx.Client) -> None:
+    without, asked = (client.post(f"/check{query}", content=REFUSED).json() for query in ("", "?fixes=true"))
+    assert (without["findings"][0]["fix"], without["counts"]["fixable"]) == (None, 0)
+    assert asked["counts"]["fixable"] == 1
+    assert asked["findings"][0]["fix"] == {
+        "scheduler": "koord-scheduler",
+        "changes": [{"path": "metadata.annotations[grove.io/auto-mnnvl]", "from": "enabled", "to": None}],
+        "patch": [{"op": "remove", "path": "/metadata/annotations/grove.io~1auto-mnnvl"}],
+        "edits": [{"line": 5, "column": 15, "endLine": 6, "endColumn": 33, "text": " {}"}],
+    }
+
+
+def test_fixes_of_the_first_fifty_refused_objects_are_searched(client: httpx.Client) -> None:
+    found = client.post("/check?fixes=true", content="---\n".join([REFUSED] * 51)).json()
+    assert [one["fix"] is not None for one in found["findings"]] == [True] * 50 + [False]
+
+
 def test_valid_plain_manifests_are_200(client: httpx.Client) -> None:
     response = client.post("/check", content=FINE)
     assert (response.status_code, response.json()["clean"]) == (200, True)

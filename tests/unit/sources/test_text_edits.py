@@ -106,6 +106,70 @@ def test_an_item_of_a_list_of_objects_is_edited_at_its_place() -> None:
     assert edited(text, change("replace", ("metadata", "name"), "c"), at=at) == text.replace("name: b", "name: c")
 
 
+LIST = """\
+kind: List
+items:
+# the first
+- metadata: {name: a}
+  spec:
+    kept: 1
+    gone: 2
+# the second
+-   metadata:
+      name: b
+    spec:
+      gone: |+
+        text
+
+- spec:
+    gone: 2
+    # behind it
+metadata: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "changed", "before", "after"),
+    [
+        (0, change("remove", ("spec", "gone")), "    kept: 1\n    gone: 2\n", "    kept: 1\n"),
+        (
+            0,
+            change("add", ("spec", "new"), "x"),
+            "    kept: 1\n    gone: 2\n",
+            "    kept: 1\n    gone: 2\n    new: x\n",
+        ),
+        (1, change("replace", ("metadata", "name"), "c"), "name: b", "name: c"),
+        (1, change("add", ("metadata", "labels"), {"a": "b"}), "name: b\n", "name: b\n      labels:\n        a: b\n"),
+        (2, change("remove", ("spec", "gone")), "- spec:\n    gone: 2\n", "- spec: {}\n"),
+        (2, change("replace", ("spec", "gone"), 3), "    gone: 2\n    # behind", "    gone: 3\n    # behind"),
+    ],
+)
+@pytest.mark.parametrize("anchor", ["", "  # & and so the whole list is read\n"], ids=["alone", "whole"])
+def test_an_object_of_a_list_in_lines_is_edited_alone(
+    index: int, changed: Change, before: str, after: str, anchor: str
+) -> None:
+    text = f"a: 1\n---\n{LIST}{anchor}---\nb: 2\n"
+    assert text.count(before) == 1
+    at = FieldPath(("items", Item(index)))
+    assert edited(text, changed, number=1, at=at) == text.replace(before, after)
+
+
+def test_objects_of_one_list_and_of_other_documents_are_edited_in_turn() -> None:
+    text = "items:\n- {name: a}\n- {name: b}\n---\nname: c\n"
+    first, second = read_text(text, "a.yaml")
+
+    def renamed(at: FieldPath) -> str:
+        edits = (second if at == ROOT else first).edits(at, (change("replace", ("name",), "new"),))
+        return applied_to(text, edits)
+
+    one, two = FieldPath(("items", Item(0))), FieldPath(("items", Item(1)))
+    assert [renamed(at) for at in (one, ROOT, two, one)] == [
+        text.replace(old, "name: new") for old in ("name: a", "name: c", "name: b", "name: a")
+    ]
+    first.forget()
+    assert renamed(two) == text.replace("name: b", "name: new")
+
+
 def test_json_is_edited_too() -> None:
     text = '{\n  "spec": {\n    "a": "x",\n    "b": 2\n  }\n}\n'
     assert edited(text, change("replace", ("spec", "a"), "none")) == text.replace('"x"', '"none"')

@@ -65,15 +65,32 @@ class Editor {
     this.view.dispatch({ changes: { from, to: old.length - end, insert: text.slice(from, text.length - end) } });
   }
 
-  /** Shows marks: each has a line, a column, a severity and a message. */
+  /** Makes the replacements of an edit, as one step of the history. */
+  apply(edits) {
+    const changes = edits.map((one) => ({
+      from: this.position(one.line, one.column),
+      to: this.position(one.endLine, one.endColumn),
+      insert: one.text,
+    }));
+    this.view.dispatch({ changes, userEvent: "input.edit" });
+  }
+
+  /** Shows marks: each has a line, a column, a severity, a message and, unless it is the rest of the line, an end. */
   mark(marks) {
     const { doc } = this.view.state;
-    const diagnostics = marks.slice(0, MOST_MARKS).map(({ line: number, column, severity, message }) => {
-      const line = doc.line(Math.min(Math.max(number, 1), doc.lines));
-      const from = Math.min(line.from + Math.max(column, 1) - 1, line.to);
-      return { from, to: line.to, severity, message: visible(message) };
+    const diagnostics = marks.slice(0, MOST_MARKS).map(({ line, column, endLine, endColumn, severity, message }) => {
+      const from = this.position(line, column);
+      const to = endLine ? this.position(endLine, endColumn) : doc.lineAt(from).to;
+      return { from, to: Math.max(from, to), severity, message: visible(message) };
     });
     this.view.dispatch(Libraries.setDiagnostics(this.view.state, diagnostics));
+  }
+
+  /** Returns the index of a line and column of the server, which counts characters where a browser counts units. */
+  position(number, column) {
+    const { doc } = this.view.state;
+    const line = doc.line(Math.min(Math.max(number, 1), doc.lines));
+    return line.from + [...line.text].slice(0, Math.max(column, 1) - 1).join("").length;
   }
 
   /** Puts the cursor on a line. */

@@ -42,10 +42,15 @@ spec:
       cliqueNames: [leader, worker]
 `;
 
+const SUPPLY = "Not judged: paste the object that is named too, or start the server with --facts.";
+
 const at = (id) => document.getElementById(id);
 const editor = new Editor(at("editor"), changed, check);
 let resting = 0;
 let asking = new AbortController();
+// The last report, and the text that it is about.
+let reported = null;
+let checked = "";
 
 function changed() {
   at("shared").replaceChildren();
@@ -63,6 +68,7 @@ async function check() {
   asking = new AbortController();
   const { signal } = asking;
   const { text } = editor;
+  reported = null;
   if (text.trim() === "") {
     tell("Nothing is checked yet.", "");
     at("report").replaceChildren();
@@ -73,13 +79,25 @@ async function check() {
   try {
     // Bytes, not the string: its size is what the server limits.
     const body = new Blob([text]);
-    const report = await ask("check", choices(), body, signal);
-    const explained = await ask("capabilities", { ...choices(), pictures: "true" }, body, signal);
+    const report = await ask("check", { ...choices(), fixes: "true" }, body, signal);
+    const explained = await explanationOf(body, signal);
+    reported = report;
+    checked = text;
     present(report, explained);
   } catch (error) {
     if (!signal.aborted) failed(error, text);
   } finally {
     if (!signal.aborted) at("report").removeAttribute("aria-busy");
+  }
+}
+
+/** Returns the explanation. If it is refused, for example of too many workloads, the findings are shown without it. */
+async function explanationOf(body, signal) {
+  try {
+    return await ask("capabilities", { ...choices(), pictures: "true" }, body, signal);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return { workloads: [], trees: [], refused: error.message };
   }
 }
 
@@ -93,9 +111,11 @@ function present(report, explained) {
   tell(...summaryOf(report, entries, explained.trees));
   const severities = { error: "error", warning: "warning", unjudged: "info", note: "hint" };
   editor.mark(entries.map((one) => ({ ...one, severity: severities[one.severity] })));
-  const acts = { choose, apply, show: (line) => editor.show(line) };
+  const acts = { choose, apply, applyFor, show: (line) => editor.show(line) };
   at("report").replaceChildren(
-    findingsList(entries, acts),
+    findingsList(entries, explained.workloads, acts),
+    report.notJudged.length ? element("p", { class: "quiet" }, SUPPLY) : "",
+    explained.refused ? element("p", { class: "quiet" }, `Not explained: ${explained.refused}`) : "",
     ...explained.workloads.map((one) => workloadSection(one, acts)),
     ...explained.trees.map((one) => treeSection(one, acts)),
     explained.treesNotRead ? element("p", { class: "quiet" }, `Trees of groups: ${explained.treesNotRead}`) : "",
@@ -110,8 +130,10 @@ function failed(error, text) {
     return;
   }
   tell(`${error.status}: ${error.message}`, "bad");
+  if (error.status === 413) at("report").replaceChildren(element("p", {}, "rollcall check and rollcall explain read larger files."));
   const place = /^body:(\d+):(\d+): (.*)$/s.exec(error.message);
   if (place === null) return;
+  tell(`${error.status}: ${place[3]}`, "bad");
   const [line, column] = [Number(place[1]), Number(place[2])];
   editor.mark([{ line, column, severity: "error", message: place[3] }]);
   at("report").replaceChildren(
@@ -119,21 +141,28 @@ function failed(error, text) {
   );
 }
 
-function choose(scheduler) {
+async function choose(scheduler) {
   at("scheduler").value = scheduler;
   at("scheduler").focus();
-  check();
+  at("findings").scrollTop = 0;
+  await check();
 }
 
-function apply(workload, edit) {
-  try {
-    editor.text = edited(editor.text, workload.line, workload.column, edit.patch);
-  } catch (error) {
-    tell(`The edit was not applied: ${error.message}`, "bad");
-    return;
-  }
+/** Makes an edit of the report. */
+function apply(edits) {
+  const changed = editor.text !== checked;
+  if (!changed) editor.apply(edits);
   at("findings").focus();
+  at("findings").scrollTop = 0;
   check();
+  if (changed) tell("The edit was not applied: the manifests have changed. They are checked again.", "bad");
+}
+
+/** Chooses a scheduler, and makes its edit of a workload. */
+async function applyFor(scheduler, workload) {
+  await choose(scheduler);
+  const found = reported?.findings.find((one) => one.fix?.scheduler === scheduler && sameObject(one.object, workload));
+  if (found?.fix.edits.length) apply(found.fix.edits);
 }
 
 async function offerSchedulers(chosen) {

@@ -1,7 +1,7 @@
 // The picture of a gang, as the server draws it.
 
 const DRAWN = new Set(["svg", "g", "rect", "path", "text"]);
-const SMALLEST = 0.8;
+const SMALLEST = 0.75;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Returns a copy of a drawing that has only shapes and text: no script, link or style could come with it. */
@@ -27,14 +27,15 @@ function pictureOf({ pictures }, name) {
   // It shrinks with the page as long as its text can be read.
   svg.style.minWidth = `${Number(svg.getAttribute("width")) * SMALLEST}px`;
   figure.append(svg);
+  const whole = element("button", { type: "button", click: () => figure.requestFullscreen() }, "Full screen");
   const save = element("button", { type: "button", click: () => saved(pictures.svg) }, "Save as SVG");
   return [
     element("h4", {}, "Gangs"),
     figure,
+    element("p", {}, whole, " ", save),
     element("details", {}, element("summary", {}, "As text"), element("pre", { tabindex: "0" }, ...lined(pictures.text))),
     element("details", {}, element("summary", {}, "As Mermaid"),
       element("pre", { tabindex: "0" }, ...lined(pictures.mermaid.trimEnd().split("\n")))),
-    element("p", {}, save),
   ];
 }
 

@@ -21,12 +21,12 @@ const MOST_SHOWN = 200;
 /** Returns findings, what was not judged, and notes, in the order of their lines. */
 function entriesOf(report) {
   const findings = report.findings
-    .filter((one) => one.action === "deny" || one.action === "warn")
-    .map((one) => ({ ...one, severity: one.action === "deny" ? "error" : "warning" }));
+    .filter((one) => one.level !== "audit")
+    .map((one) => ({ ...one, severity: one.level }));
   const unjudged = report.notJudged.map((one) => ({
     ...one,
     severity: "unjudged",
-    message: `${one.rule} at ${one.field}: not judged: ${one.needs} unknown`,
+    message: [`${one.rule} at ${one.field}: not judged: needs ${one.needs}`, one.remedy].filter(Boolean).join("; "),
   }));
   const notes = report.notes.map((one) => ({ ...one, severity: "note" }));
   const order = ["error", "warning", "unjudged", "note"];
@@ -40,16 +40,43 @@ function summaryOf(report, entries, trees) {
   const count = (severity) => entries.filter((one) => one.severity === severity).length;
   const errors = count("error");
   const said = [counted(errors, "error"), counted(count("warning"), "warning")];
+  if (report.counts.fixable) said.push(`${report.counts.fixable} fixable`);
   if (count("unjudged")) said.push(`${count("unjudged")} not judged`);
   const stuck = trees.filter((one) => one.answer === "cannot").length;
   if (stuck) said.push(`${counted(stuck, "tree")} of groups that can never start`);
   const ignored = report.ignored ? `, ${counted(report.ignored, "object")} without rules` : "";
-  const text = `${counted(report.judged, "object")} judged${ignored}: ${said.join(", ")}.`;
+  const text = `${counted(report.judged, "object")} judged${forWhich(report.schedulers)}${ignored}: ${said.join(", ")}.`;
   return [text, errors || stuck ? "bad" : report.judged && !count("unjudged") ? "good" : ""];
 }
 
-/** Returns the list of findings. */
-function findingsList(entries, acts) {
+/** Returns for which scheduler all objects were judged, and what chose it, as far as that is one and the same. */
+function forWhich(schedulers) {
+  const names = new Set(schedulers.map((one) => one.scheduler));
+  if (names.size !== 1) return "";
+  const [{ scheduler, chosenBy }, ...others] = schedulers;
+  return ` for ${scheduler}${chosenBy && !others.length ? ` (${byWhom(chosenBy)})` : ""}`;
+}
+
+/** Returns what chose a scheduler, in words of the page. */
+function byWhom(words) {
+  return words.replace("the scheduler parameter", "your choice");
+}
+
+/** Returns the list of findings. The first finding of an object has its smallest edit. */
+function findingsList(entries, workloads, acts) {
+  const edited = new Set();
+  const editOnce = (one) => {
+    const key = JSON.stringify([one.object, one.fix]);
+    if (!one.fix || edited.has(key)) return [];
+    edited.add(key);
+    const workload = workloads.find((other) => sameObject(one.object, other));
+    const then = workload?.schedulers.find((view) => view.scheduler === one.fix.scheduler)?.edit?.then;
+    // Without a text, such as when another place uses the same anchor, it can only be read.
+    const button = one.fix.edits.length
+      ? actButton("Apply", () => acts.apply(one.fix.edits))
+      : element("p", { class: "quiet" }, "Make this change by hand: it cannot be written here without changing something else.");
+    return [editOf("Smallest edit", one.fix, then, button)];
+  };
   const items = entries.slice(0, MOST_SHOWN).map((one) =>
     element(
       "li",
@@ -60,6 +87,7 @@ function findingsList(entries, acts) {
         { error: "error", warning: "warning", unjudged: "not judged", note: "note" }[one.severity]),
       " ",
       ...wordsOfEntry(one),
+      ...editOnce(one),
     ),
   );
   if (entries.length > MOST_SHOWN) items.push(element("li", {}, `and ${entries.length - MOST_SHOWN} more`));
@@ -75,7 +103,8 @@ function wordsOfEntry(one) {
   const object = element("div", { class: "quiet" }, `${one.object.kind} ${one.object.namespace}/${one.object.name}`);
   if (one.severity === "note") return [one.message, object];
   if (one.severity === "unjudged") {
-    return [element("code", {}, one.rule), element("div", {}, `${one.field}: needs ${one.needs}`), object];
+    const remedy = one.remedy ? element("div", {}, `Do: ${one.remedy}`) : null;
+    return [element("code", {}, one.rule), element("div", {}, `${one.field}: needs ${one.needs}`), remedy, object];
   }
   return [
     element("code", {}, one.rule),
@@ -87,23 +116,19 @@ function wordsOfEntry(one) {
 }
 
 /** Returns the section of one workload. `acts` has what buttons do: show(line), choose(scheduler),
- * apply(workload, edit). */
+ * apply(edits), applyFor(scheduler, workload). */
 function workloadSection(workload, acts) {
   const name = `${workload.kind} ${workload.namespace}/${workload.name}`;
   const section = element("section", { "aria-label": visible(name) }, element("h3", {}, name));
   if (workload.scheduler !== null) {
     const view = workload.schedulers.find((one) => one.scheduler === workload.scheduler);
-    const chosen = `scheduler ${workload.scheduler}, ${workload.chosenBy}: `;
+    const chosen = `scheduler ${workload.scheduler}, ${byWhom(workload.chosenBy)}: `;
     section.append(element("p", {}, chosen, answerOf(workload.answer, view)));
   }
   for (const note of workload.notes) section.append(element("p", { class: "quiet" }, note));
-  const edits = workload.schedulers.filter((view) => view.edit !== null);
-  const own = edits.filter((view) => view.scheduler === workload.scheduler);
-  const others = edits.filter((view) => view.scheduler !== workload.scheduler);
-  section.append(...editsOf("Smallest edit", workload, own, acts));
   if (workload.pictures) section.append(...pictureOf(workload, name));
   if (workload.schedulers.length) section.append(...matrixOf(workload, acts));
-  section.append(...editsOf("Smallest edits for other schedulers", workload, others, acts));
+  section.append(...otherEdits(workload, acts));
   return section;
 }
 
@@ -117,7 +142,7 @@ function answerOf(answer, view) {
 
 function matrixOf(workload, acts) {
   const capabilities = workload.uses.map((one) => one.capability);
-  const head = ["scheduler", "as written", ...capabilities].map((one) => element("th", { scope: "col" }, one));
+  const head = ["scheduler", "as written", ...capabilities].map((one) => element("th", { scope: "col" }, broken(one)));
   const rows = workload.schedulers.map((view) => {
     const honours = Object.fromEntries(view.capabilities.map((one) => [one.capability, one.honoured]));
     const chosen = view.scheduler === workload.scheduler;
@@ -141,39 +166,52 @@ function matrixOf(workload, acts) {
   ];
 }
 
+/** Returns a name that may be broken into lines before each of its words. */
+function broken(name) {
+  return name.split(/(?=[A-Z][a-z])|(?<=\.)/).flatMap((word, index) => (index ? [element("wbr"), word] : [word]));
+}
+
 function reasonsOf(view) {
   const items = [
     ...view.capabilities
       .filter((one) => one.why && !one.stoppedBy)
       .map((one) => element("li", {}, `${one.capability}: ${one.why}; ${one.remedy}`)),
     ...view.findings.slice(0, MOST_SHOWN).map((one) => element("li", {}, one.message)),
-    ...view.notJudged.slice(0, MOST_SHOWN).map((one) => element("li", {}, `not judged: ${one.rule} needs ${one.needs}`)),
+    ...view.notJudged.slice(0, MOST_SHOWN).map((one) =>
+      element("li", {}, [`not judged: ${one.rule} needs ${one.needs}`, one.remedy].filter(Boolean).join("; "))),
   ];
   if (!items.length) return null;
   return element("details", {}, element("summary", {}, `Why ${view.scheduler}: `, answerOf(view.answer, view)),
     element("ul", {}, items));
 }
 
-function editsOf(title, workload, views, acts) {
-  return views.length ? [element("h4", {}, title), ...views.map((view) => editOf(workload, view, acts))] : [];
+/** Returns the edits for the schedulers that are not chosen. To apply one also chooses its scheduler. */
+function otherEdits(workload, acts) {
+  const others = workload.schedulers.filter((view) => view.edit !== null && view.scheduler !== workload.scheduler);
+  const edits = others.map(({ scheduler, edit }) =>
+    editOf(`For ${scheduler}`, edit, edit.then,
+      actButton(`Choose ${scheduler}, and apply`, () => acts.applyFor(scheduler, workload))));
+  return edits.length ? [element("h4", {}, "Smallest edits for other schedulers"), ...edits] : [];
 }
 
-function editOf(workload, view, acts) {
-  const [then, style] = ANSWERS[view.edit.then];
-  const changes = view.edit.changes.map((one, index) => {
-    const { op } = view.edit.patch[index];
+/** Returns one edit, with the answer of the scheduler after it, if it is known, and what can be done. */
+function editOf(title, { changes, patch }, then, button) {
+  const items = changes.map((one, index) => {
+    const { op } = patch[index];
     const was = op === "add" ? "" : ` (it is ${JSON.stringify(one.from)})`;
     const words = op === "remove" ? `remove ${one.path}` : `${op === "add" ? "add" : "set"} ${one.path}: ${JSON.stringify(one.to)}`;
     return element("li", {}, words + was);
   });
-  const label = `Apply the edit for ${view.scheduler}`;
-  return element(
-    "div",
-    { class: "edit" },
-    element("p", {}, `For ${view.scheduler}; then: `, element("strong", { class: style }, then)),
-    element("ul", { class: "changes" }, changes),
-    element("button", { type: "button", class: "apply", "aria-label": visible(label), click: () => acts.apply(workload, view.edit) }, "Apply"),
-  );
+  const answer = then ? ["; then: ", element("strong", { class: ANSWERS[then][1] }, ANSWERS[then][0])] : [];
+  return element("div", { class: "edit" }, element("p", {}, title, ...answer), element("ul", { class: "changes" }, items), button);
+}
+
+function actButton(label, click) {
+  return element("button", { type: "button", class: "apply", click }, label);
+}
+
+function sameObject(one, other) {
+  return ["kind", "namespace", "name"].every((part) => one[part] === other[part]);
 }
 
 const TREE_ANSWERS = {
