@@ -82,7 +82,7 @@ class Document:
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
         """Return the replacements in the file that make these changes of the object at `at`; none if none can."""
-        return text_edits(self._lines.text, self._root().start, at, changes)
+        return text_edits(self._lines, self._root().start, at, changes)
 
     @property
     def comments(self) -> tuple[Directive, ...]:

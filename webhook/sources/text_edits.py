@@ -42,10 +42,11 @@ class _Entry(NamedTuple):
     holder: yaml.Node
 
 
-def text_edits(text: str, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
-    """Return the replacements that make `changes` of the object at `at` in the document of `text` that begins at
+def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
+    """Return the replacements that make `changes` of the object at `at` in the document of a file that begins at
     `start`. Return none if there are none that change nothing else, or if the document is too large.
     """
+    text = lines.text
     own = document_at(text, start)
     offset = _line_start(text, start)
     if len(own) > _MAX_CHARACTERS:
@@ -58,7 +59,6 @@ def text_edits(text: str, start: int, at: FieldPath, changes: Changes) -> tuple[
             return ()
     except (yaml.YAMLError, Problem, ValueError, LookupError):
         return ()
-    lines = Lines(text)
     # A document of one line does not show how lines end.
     line_end = "\r\n" if "\r\n" in (own if "\n" in own else text) else "\n"
     return tuple(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.growth.step_counts import Cost
 from webhook.model.changes import Change
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.offline.fix import applied_to
@@ -159,3 +160,13 @@ def test_positions_count_lines_and_columns_of_the_file() -> None:
         FieldPath(), (change("replace", (*ANNOTATIONS, "one"), "none"),)
     )
     assert (edit.line, edit.column, edit.end_line, edit.end_column, edit.inserted) == (7, 10, 7, 13, '"none"')
+
+
+def test_the_edits_of_all_documents_of_a_file_take_time_in_proportion_to_it() -> None:
+    def steps(number: int) -> int:
+        documents = read_text("a: 1\n---\n" * number, "a.yaml")
+        changed = (change("replace", ("a",), 2),)
+        cost = Cost(lambda: [document.edits(ROOT, changed) for document in documents], memory=False)
+        return max(cost.runs.values())
+
+    assert steps(80) <= 4 * steps(20)
