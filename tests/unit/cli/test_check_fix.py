@@ -112,6 +112,14 @@ def test_an_object_with_an_accepted_error_is_left_as_it_is(rollcall: Run, file: 
     assert file.read_text() == wrong
 
 
+def test_only_what_can_be_written_counts_as_fixable(rollcall: Run, file: Path) -> None:
+    before = COMMENTED.replace("'train'", "&group 'train'").replace("spec:", "  labels: {a: *group}\nspec:", 1)
+    file.write_text(before)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert ran.out.endswith(f"(--scheduler): 1 error; rollcall explain {file}\n")
+    assert (ran.code, file.read_text()) == (1, before)
+
+
 def test_permissions_stay_and_a_link_stays_a_link(rollcall: Run, file: Path) -> None:
     file.chmod(0o640)
     link = file.with_name("link.yaml")
