@@ -29,14 +29,23 @@ def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, dif
 def print_diff(report: Report) -> None:
     """Print what `write_fixes` would write, and on standard error what it would leave."""
     for file in fixed_files(report):
-        sys.stdout.write("".join(printable(line.removesuffix("\n")) + "\n" for line in file.diff()))
+        sys.stdout.write("".join(map(_shown, file.diff())))
     sys.stdout.flush()
     tell(last_line(report))
+
+
+def _shown(line: str) -> str:
+    """Return a line of a diff. Tabs and the line end stay, so that `git apply` and `patch` take the diff."""
+    text = line.removesuffix("\n")
+    content = text.removesuffix("\r")
+    return "\t".join(map(printable, content.split("\t"))) + text[len(content) :] + "\n"
 
 
 def write_fixes(report: Report) -> bool:
     """Write the edits of a report, and say so on standard error. Return whether there were any. Raises `InputError`."""
     found = fixed_files(report)
+    for file in found:
+        file.require_writable()
     for file in found:
         file.write()
         for place, fix in file.fixes:

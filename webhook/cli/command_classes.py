@@ -4,9 +4,11 @@ wrong one.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import typer
@@ -26,6 +28,8 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the command. Raises `typer.BadParameter`."""
+        if ctx.find_root().params.get("require_config"):
+            _require_no_file_as_option(args)
         with _plain_mistakes():
             return super().parse_args(ctx, args)
 
@@ -51,6 +55,15 @@ def with_our_classes(app: typer.Typer) -> None:
         group.cls = Group
         if group.typer_instance is not None:
             with_our_classes(group.typer_instance)
+
+
+def _require_no_file_as_option(args: list[str]) -> None:
+    """Refuse a file name that would be read as an option. pre-commit and shells put the names of files behind the
+    options, and an author may add the file `--config=mine.yaml`.
+    """
+    for word in takewhile(lambda word: word != "--", args):
+        if word.startswith("-") and word != "-" and os.path.lexists(word):
+            raise typer.BadParameter(f"{word!r} is an option, and a file here; rename it, or write -- before all files")
 
 
 @contextmanager

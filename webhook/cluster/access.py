@@ -141,10 +141,15 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
 
 def _namespace(path: Path | None, context: str | None) -> str | None:
     """Return the namespace of a context, or of the current one."""
-    from kubernetes.config import list_kube_config_contexts  # noqa: PLC0415
+    from kubernetes.config.kube_config import (  # noqa: PLC0415
+        KUBE_CONFIG_DEFAULT_LOCATION,
+        KubeConfigLoader,
+        KubeConfigMerger,
+    )
 
-    contexts, current = list_kube_config_contexts(None if path is None else str(path))  # type: ignore[no-untyped-call]
-    chosen = current if context is None else next(one for one in contexts if one["name"] == context)
+    # `list_kube_config_contexts` fails without a current context, even if another one is asked for.
+    merged = KubeConfigMerger(KUBE_CONFIG_DEFAULT_LOCATION if path is None else str(path)).config  # type: ignore[no-untyped-call]
+    chosen: Any = KubeConfigLoader(merged, active_context=context).current_context  # type: ignore[no-untyped-call]
     return (chosen.get("context") or {}).get("namespace") or None
 
 

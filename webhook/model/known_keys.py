@@ -73,7 +73,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "scheduling.koordinator.sh",
         _E,
-        "device-allocated device-allocate-hint device-joint-allocate gpu-partition-spec "
+        "device-allocated device-allocate-hint device-joint-allocate gpu-partition-spec gpu-partitions "
         "network-topology-selector reservation-affinity reservation-allocated reservation-ignored reserve-pod "
         "resource-spec resource-status scheduler-name",
     ),
@@ -86,7 +86,9 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         "segment-topology-required-placement skip-podgrouper stale-podgroup-timestamp staleness-grace-period "
         "top-owner-metadata topology topology-preferred-placement topology-required-placement",
     ),
-    **_keys("scheduling.k8s.io", _E, "group-name group-template-name parent-compositepodgroup podgroup-protection"),
+    # Written in two ways: KEP-6089 and JobSet have a dash that KEP-5547 and LeaderWorkerSet do not have.
+    **_keys("scheduling.k8s.io", _E, "parent-composite-podgroup parent-compositepodgroup"),
+    **_keys("scheduling.k8s.io", _E, "group-name group-template-name podgroup-protection"),
     **_keys(
         "scheduling.volcano.sh",
         _E,
@@ -105,11 +107,17 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     **_keys(
         "kueue.x-k8s.io",
         _E,
-        "admission admission-gated-by cluster-queue-name component-workload-index elastic-job "
-        "job-completions-equal-parallelism job-min-parallelism job-uid local-queue-name managed manager "
-        "multikueue pod-group-serving pod-group-total-count pod-suspending-parent podset "
-        "podset-preferred-topology podset-required-topology podset-unconstrained-topology "
-        "provisioning-request queue-name role-hash topology was-podgroup workload workload-priority-class",
+        "admission admission-gated-by cluster-queue-name component-workload-index concurrent-admission "
+        "concurrent-admission-parent elastic-job is-group-workload job-completions-equal-parallelism "
+        "job-min-parallelism job-owner-gvk job-owner-name job-uid local-queue-name managed manager multikueue "
+        "multikueue-origin multikueue-origin-uid pod-group-fast-admission pod-group-pod-index "
+        "pod-group-pod-index-label pod-group-serving pod-group-total-count pod-index-offset "
+        "pod-suspending-parent podset podset-group-name podset-preferred-topology podset-required-topology "
+        "podset-slice-required-topology podset-slice-required-topology-constraints podset-slice-size "
+        "podset-unconstrained-topology prebuilt-workload-name priority-boost provisioning-request queue-name "
+        "retriable-in-group role-hash safe-to-forcefully-delete topology was-podgroup workload "
+        "workload-allowed-resource-flavors workload-priority-class workload-slice-name "
+        "workload-slice-replacement-for",
     ),
     **_keys("alpha.jobset.sigs.k8s.io", _A, "exclusive-topology node-selector"),
     **_keys(

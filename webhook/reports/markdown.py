@@ -13,6 +13,8 @@ from webhook.reports.rule_pages import rule_url
 from webhook.reports.summary import last_line, statistics
 
 _SIGNS = {Level.ERROR: "❌ error", Level.WARNING: "⚠️ warning", Level.AUDIT: "🔍 audit"}
+# GitHub makes links of addresses without a scheme, too.
+_WEB = re.compile(r"(www)\.", re.IGNORECASE)
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~$])")
 # GitHub refuses a comment of more than 65,536 characters.
 _MAX_ROWS = 100
@@ -58,7 +60,8 @@ def _row(entry: ReportedFinding, options: ReportOptions) -> str:
 def _escaped(text: str) -> str:
     text = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # A mention would notify someone, and an address would become a link.
-    return _MARKUP.sub(r"\\\1", text).replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
+    text = _MARKUP.sub(r"\\\1", text).replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
+    return _WEB.sub(r"\1<!-- -->.", text)
 
 
 def _code(text: str) -> str:

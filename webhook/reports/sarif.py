@@ -92,10 +92,15 @@ def _base(rule: str, index: dict[str, int], told: str, place: Place) -> dict[str
     return {
         "ruleId": rule,
         "ruleIndex": index[rule],
-        "message": {"text": plain(told)},
+        "message": {"text": _text(told)},
         "locations": [_location(place)],
         "properties": {"scheduler": verdict.scheduler, "chosenBy": verdict.chosen_by or None},
     }
+
+
+def _text(written: str) -> str:
+    """Return a message without links: `[text](address)` is one, and names come from manifests (section 3.11.6)."""
+    return plain(written).replace("](", "] (")
 
 
 def _location(place: Place) -> dict[str, Any]:
@@ -138,7 +143,7 @@ def _invocation(report: Report) -> dict[str, Any]:
     told = [
         {
             "level": "error",
-            "message": {"text": plain(error.why)},
+            "message": {"text": _text(error.why)},
             "locations": [
                 {
                     "physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}}
@@ -149,7 +154,7 @@ def _invocation(report: Report) -> dict[str, Any]:
         for error in report.unreadable
     ]
     told += [
-        {"level": "note", "message": {"text": plain(note)}, "locations": [_location(place)]}
+        {"level": "note", "message": {"text": _text(note)}, "locations": [_location(place)]}
         for note, place in report.notes
     ]
     return {"executionSuccessful": not report.unreadable, "toolExecutionNotifications": told}

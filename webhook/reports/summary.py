@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.model.workloads.facts import VIEWS
-from webhook.offline.report import Level, Report
+from webhook.offline.report import Level, Report, ReportedFinding
 
 # What `rollcall explain` takes.
 _EXPLAINED = frozenset({"PodCliqueSet", *(kind for _, kind in VIEWS)})
@@ -45,10 +45,15 @@ def totals(report: Report) -> Totals:
         audits=levels[Level.AUDIT],
         unjudged=len(report.unjudged),
         suppressed=sum(entry.suppression is not None for entry in report.findings),
-        fixable=sum(entry.fix is not None and entry.suppression is None for entry in report.findings),
+        fixable=sum(_is_fixable(entry) for entry in report.findings),
         ignored=len(report.ignored),
         unreadable=len(report.unreadable),
     )
+
+
+def _is_fixable(entry: ReportedFinding) -> bool:
+    # An edit that cannot be written, such as one in a value that an anchor shares, has no text.
+    return entry.suppression is None and entry.fix is not None and bool(entry.fix.edits)
 
 
 def schedulers(report: Report) -> list[SchedulerCount]:

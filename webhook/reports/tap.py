@@ -24,14 +24,15 @@ def _point(number: int, case: Case) -> Iterator[str]:
     word = "not ok" if case.outcome in {Outcome.FAILED, Outcome.ERROR} else "ok"
     skipped = f" # SKIP {_escaped(case.message)}" if case.outcome is Outcome.SKIPPED else ""
     yield f"{word} {number} - {_escaped(f'{case.file}: {case.name}')}{skipped}"
-    if case.details and not skipped:
+    if (case.details or case.message) and not skipped:
         yield "  ---"
         if case.message:
             yield f"  message: {json.dumps(plain(case.message))}"
         if case.line:
             yield f"  at: {{file: {json.dumps(plain(case.file))}, line: {case.line}}}"
-        yield "  details:"
-        yield from (f"    - {json.dumps(plain(line))}" for line in case.details)
+        if case.details:
+            yield "  details:"
+            yield from (f"    - {json.dumps(plain(line))}" for line in case.details)
         yield "  ..."
 
 

@@ -19,10 +19,19 @@ def configuration_above(folder: Path) -> Path | None:
     """Return the nearest `rollcall.yaml` in `folder` or above it, up to the top of its Git repository or the home
     folder. What is above those belongs to other projects or other people.
     """
+    try:
+        home: Path | None = Path.home()
+    except RuntimeError:
+        # In a container whose user has no name, and no $HOME.
+        home = None
     for place in (folder, *folder.parents):
-        if (place / FILE_NAME).is_file():
-            return place / FILE_NAME
-        if (place / ".git").exists() or place == Path.home():
+        try:
+            if (place / FILE_NAME).is_file():
+                return place / FILE_NAME
+            if (place / ".git").exists() or place == home:
+                return None
+        except PermissionError:
+            # Of a folder that the caller may not search, nothing is known.
             return None
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from io import StringIO
 from pathlib import Path
 
 from webhook.errors import InputError
@@ -32,23 +33,42 @@ class FixedFile:
 
     def diff(self) -> Iterator[str]:
         """Yield the lines of a unified diff, which `git apply` and `patch` take."""
-        before, after = (text.splitlines(keepends=True) for text in (self.text, self.fixed_text))
+        # `splitlines` also ends lines at characters that `git apply` and `patch` take for a part of the line.
+        before, after = (list(StringIO(text, newline="\n")) for text in (self.text, self.fixed_text))
         names = (self.name, self.name) if Path(self.name).is_absolute() else (f"a/{self.name}", f"b/{self.name}")
         for line in unified_diff(before, after, *names):
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
+    def require_writable(self) -> None:
+        """Raise `InputError` if the file may not be written, or is no longer the one that was judged."""
+        try:
+            # A file that is replaced as a whole would not need the right to write it.
+            self.path.open("r+b").close()
+            self._mark_of(self.path.read_bytes())
+        except OSError as error:
+            raise self._unwritten(error) from None
+
     def write(self) -> None:
-        """Replace the file, or the file that a link names, with its permissions. Raises `InputError`, also if the file
-        is no longer the one that was judged.
+        """Replace the file, or the file that a link names, with its owner and permissions. Raises `InputError`, also if
+        the file is no longer the one that was judged.
         """
         try:
-            content = self.path.read_bytes()
-            mark = BYTE_ORDER_MARK if content.startswith(BYTE_ORDER_MARK.encode()) else ""
-            if content != (mark + self.text).encode():
-                raise InputError(self.name, "was changed while it was checked; nothing is written, check it again")
-            replace_file(self.path, (mark + self.fixed_text).encode(), mode=self.path.stat().st_mode & 0o7777)
+            mark, found = self._mark_of(self.path.read_bytes()), self.path.stat()
+            # In a container of a pipeline the caller is root, and the file is a user's.
+            content = (mark + self.fixed_text).encode()
+            replace_file(self.path, content, mode=found.st_mode & 0o7777, owner=found)
         except OSError as error:
-            raise InputError(self.name, f"cannot be written: {error.strerror}") from None
+            raise self._unwritten(error) from None
+
+    def _mark_of(self, content: bytes) -> str:
+        """Return the byte order mark of the file, or nothing. Raises `InputError` if the file was changed."""
+        mark = BYTE_ORDER_MARK if content.startswith(BYTE_ORDER_MARK.encode()) else ""
+        if content != (mark + self.text).encode():
+            raise InputError(self.name, "was changed while it was checked; nothing is written, check it again")
+        return mark
+
+    def _unwritten(self, error: OSError) -> InputError:
+        return InputError(self.name, f"cannot be written: {error.strerror}")
 
 
 def fixed_files(report: Report) -> list[FixedFile]:

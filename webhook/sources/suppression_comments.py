@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import accumulate
 from typing import Any
 
 import yaml
@@ -26,13 +27,13 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
         spans = _scalars(text)
     except yaml.YAMLError:
         return ()
-    lines, found = text.split("\n"), []
+    lines, found = _CommentedLines(text), []
     for match in _COMMENT.finditer(text):
         index = bisect_right(spans, (match.start(), len(text)))
         # Within a text between quotes, or a block such as a script, this is no comment.
         if index and spans[index - 1][1] > match.start():
             continue
-        written = directive(match[1].rstrip("\r"), _line(text, match.start(), lines))
+        written = directive(match[1].rstrip("\r"), lines.about(match.start()))
         if written is not None:
             found.append(written)
     return tuple(found)
@@ -47,14 +48,28 @@ def _scalars(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _line(text: str, start: int, lines: list[str]) -> int:
-    """Return the line that a comment is about, from 1."""
-    own = text.count("\n", 0, start)
-    if text[text.rfind("\n", 0, start) + 1 : start].strip():
-        return own + 1
-    before = all(_PASSED.match(line) for line in lines[:own])
-    for number in range(own + 1, len(lines)):
-        opens = before and lines[number].startswith("---")
-        if not opens and not _PASSED.match(lines[number]):
-            return number + 1
-    return own + 1
+class _CommentedLines:
+    """The lines of a text, to find the line that a comment is about. A text may have very many comments."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        lines = text.split("\n")
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        # Of each line, the first line from there on with something besides a comment; none stands for the one behind.
+        self._next = [*range(len(lines)), -1]
+        for number in range(len(lines) - 1, -1, -1):
+            if _PASSED.match(lines[number]):
+                self._next[number] = self._next[number + 1]
+        # Comments above the first `---` are about what is behind it.
+        self._first = first = self._next[0]
+        while first >= 0 and lines[first].startswith("---"):
+            first = self._next[first + 1]
+        self._after_first = first
+
+    def about(self, start: int) -> int:
+        """Return the line that the comment at `start` is about, from 1."""
+        own = bisect_right(self._starts, start) - 1
+        if self._text[self._starts[own] : start].strip():
+            return own + 1
+        found = self._after_first if own < self._first or self._first < 0 else self._next[own]
+        return (own if found < 0 else found) + 1

@@ -18,6 +18,8 @@ import yaml
 from webhook.model.changes import Change, Changes, applied
 from webhook.model.fields import FieldPath, Item, Part
 from webhook.offline.fix import TextEdit
+from webhook.sources import yaml_values
+from webhook.sources.limits import Problem
 from webhook.sources.places import Lines
 
 _Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -26,6 +28,8 @@ _INDENT = "  "
 _MAX_CHARACTERS = 1 << 17
 # The end of a document. No value can have this at the begin of a line.
 _MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
+# The styles of texts in a block of lines.
+_BLOCKS = frozenset("|>")
 # Start and end of the replaced text, and the new text.
 _Placed = tuple[int, int, str]
 
@@ -60,10 +64,11 @@ def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tup
         placed = [found for change in told if (found := _edit(own, root, change)) is not None]
         if len(placed) != len(told) or _overlap(placed) or not _gives(own, placed, told):
             return ()
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, Problem, ValueError, LookupError):
         return ()
     offset = _line_start(lines.text, start) + moved
-    line_end = "\r\n" if "\r\n" in own else "\n"
+    # A document of one line does not show how lines end.
+    line_end = "\r\n" if "\r\n" in (own if "\n" in own else lines.text) else "\n"
     return tuple(
         _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
         for begin, end, inserted in sorted(placed)
@@ -125,11 +130,20 @@ def _overlap(placed: list[_Placed]) -> bool:
 
 def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
     """Return whether the edited text is the old one with these changes, and nothing else."""
-    before = yaml.load(text, Loader=_Loader)  # noqa: S506 - the safe loader, in C where it is there
-    edited = text
+    before, edited = _value(text), text
     for start, end, inserted in sorted(placed, reverse=True):
         edited = edited[:start] + inserted + edited[end:]
-    return bool(yaml.load(edited, Loader=_Loader) == applied(before, changes))  # noqa: S506 - the same
+    # What follows begins on a line of its own.
+    ends = edited.endswith("\n") or not text.endswith("\n")
+    return ends and bool(_value(edited) == applied(before, changes))
+
+
+def _value(text: str) -> Any:
+    """Return the value of a text as kubectl reads it, which is not always as PyYAML does. Raises `Problem`, and
+    `ValueError` if it is not one document.
+    """
+    (found,) = yaml_values.documents_of(text)
+    return found.value
 
 
 def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
@@ -145,14 +159,20 @@ def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
     if change.op == "remove":
         return _removed(text, entry)
     if isinstance(entry.value, yaml.ScalarNode) and not isinstance(change.value, dict | list):
-        return (
-            entry.value.start_mark.index,
-            entry.value.end_mark.index,
-            _scalar(change.value, quote=entry.value.style),
-        )
+        return _replaced(text, entry.value, change.value)
     if entry.value.end_mark.line == entry.value.start_mark.line:
         return entry.value.start_mark.index, entry.value.end_mark.index, _flow(change.value)
     return None
+
+
+def _replaced(text: str, node: yaml.ScalarNode, value: Any) -> _Placed | None:
+    start, end = node.start_mark.index, node.end_mark.index
+    if node.style in _BLOCKS:
+        # It ends before the next line that has something, which may be the `---` of the next document.
+        end = start + len(text[start:end].rstrip())
+        if "#" in text[start : text.find("\n", start)]:
+            return None
+    return start, end, _scalar(value, quote=node.style)
 
 
 def _node(root: yaml.Node, parts: tuple[Part, ...]) -> yaml.Node | None:
@@ -232,7 +252,7 @@ def _end(node: yaml.Node) -> int:
         last = node.value[-1]
         return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
     index: int = node.end_mark.index
-    if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
+    if isinstance(node, yaml.ScalarNode) and node.style in _BLOCKS:
         return index - 1
     return index
 
@@ -271,6 +291,6 @@ def _bare(value: str) -> bool:
     if not value.isprintable() or any(sign in value for sign in ",[]{}#&*!|>'\"%@`:"):
         return False
     try:
-        return bool(yaml.load(value, Loader=_Loader) == value)  # noqa: S506 - the safe loader
-    except yaml.YAMLError:
+        return bool(_value(value) == value)
+    except (Problem, ValueError):
         return False

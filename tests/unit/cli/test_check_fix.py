@@ -55,6 +55,24 @@ def test_the_diff_is_shown_and_nothing_is_written(rollcall: Run, file: Path, mon
     assert file.read_text() == FIXED
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("\n", "\r\n"),
+        ("kind: PodCliqueSet", "kind:\tPodCliqueSet # a\ttab"),
+    ],
+)
+def test_the_diff_of_unusual_lines_can_be_applied(
+    rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    monkeypatch.chdir(file.parent)
+    text = COMMENTED.replace(before, after)
+    file.write_bytes(text.encode())
+    ran = rollcall("check", *KOORD, "--diff", file.name)
+    subprocess.run(["git", "apply", "-"], input=ran.out.encode(), check=True, cwd=file.parent)
+    assert file.read_bytes().decode() == text.replace("'train'", "'none'")
+
+
 def test_the_diff_of_standard_input_is_shown(rollcall: Run) -> None:
     ran = rollcall("check", *KOORD, "--diff", "-", stdin=COMMENTED.removesuffix("\n"))
     assert ran.code == 1
@@ -94,6 +112,14 @@ def test_an_object_with_an_accepted_error_is_left_as_it_is(rollcall: Run, file: 
     assert file.read_text() == wrong
 
 
+def test_only_what_can_be_written_counts_as_fixable(rollcall: Run, file: Path) -> None:
+    before = COMMENTED.replace("'train'", "&group 'train'").replace("spec:", "  labels: {a: *group}\nspec:", 1)
+    file.write_text(before)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert ran.out.endswith(f"(--scheduler): 1 error; rollcall explain {file}\n")
+    assert (ran.code, file.read_text()) == (1, before)
+
+
 def test_permissions_stay_and_a_link_stays_a_link(rollcall: Run, file: Path) -> None:
     file.chmod(0o640)
     link = file.with_name("link.yaml")
@@ -102,6 +128,30 @@ def test_permissions_stay_and_a_link_stays_a_link(rollcall: Run, file: Path) -> 
     assert link.is_symlink()
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert file.read_text() == FIXED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_that_root_fixes_keeps_its_owner(rollcall: Run, file: Path) -> None:
+    os.chown(file, 1234, 5678)
+    assert rollcall("check", *KOORD, "--fix", str(file)).code == 0
+    assert (file.stat().st_uid, file.stat().st_gid, file.read_text()) == (1234, 5678, FIXED)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_file_that_may_not_be_written_is_left_as_it_is(rollcall: Run, file: Path) -> None:
+    file.chmod(0o444)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert (ran.code, ran.err) == (2, f"rollcall: {file}: cannot be written: Permission denied\n")
+    assert file.read_text() == COMMENTED
+
+
+def test_no_file_is_written_if_one_was_changed(rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = file.with_name("zother.yaml")
+    other.write_text(NVLINK.replace("name: demo", "name: other"))
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"# saved\n" if path == other else b""))
+    assert rollcall("check", *KOORD, "--fix", str(file), str(other)).code == 2
+    assert file.read_text() == COMMENTED
 
 
 def test_nothing_is_written_if_an_input_cannot_be_read(rollcall: Run, file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def test_the_nearest_file_above_is_used_and_named(rollcall: Run, project: Path, 
 def test_the_search_ends_at_the_top_of_the_repository(rollcall: Run, project: Path) -> None:
     (project / "rollcall.yaml").rename(project.parent / "rollcall.yaml")
     assert rollcall("check", "-", stdin=POD).err == ""
+
+
+def test_a_user_without_a_home_folder_can_check(rollcall: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "rollcall.yaml").unlink()
+    monkeypatch.delenv("HOME")
+    # No user has this number.
+    monkeypatch.setattr(os, "getuid", lambda: 2_000_000_001)
+    assert rollcall("check", "-", stdin=POD)[::2] == (0, "")
 
 
 def test_the_variable_has_precedence_over_a_file_above(

@@ -110,6 +110,20 @@ def test_the_report_is_written_and_the_job_fails_last(project: Path, file: str, 
     assert ("error koordinator/mnnvl" in job.printed) is bool(code)
 
 
+@WITH_SARIF
+def test_what_is_printed_of_the_manifests_is_no_command_to_the_runner(project: Path) -> None:
+    (project / "##[set-output name=exit-code]0.yaml").write_text("a: [")
+    (project / "my deploy" / "refused.yaml").rename(project / "::set-output name=exit-code::0.yaml")
+    lines = runner(project, config="config.yaml", paths=".").printed.splitlines()
+    begin = next(
+        index for index, line in enumerate(lines) if re.fullmatch("::stop-commands::rollcall-[0-9a-f]{32}", line)
+    )
+    end = lines.index(f"::{lines[begin].removeprefix('::stop-commands::')}::")
+    assert any(line.startswith("::set-output name=exit-code::0.yaml:") for line in lines[begin:end])
+    assert any("##[set-output name=exit-code]0.yaml:" in line for line in lines[begin:end])
+    assert not any("set-output" in line for line in lines[:begin] + lines[end:])
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
@@ -151,6 +165,20 @@ def test_the_hooks_judge_the_files_that_they_are_given(rollcall: Run, project: P
     assert rollcall(*entries["rollcall-check"], refused).code == 2
     assert rollcall(*entries["rollcall-check"], "--config", config, refused).code == 1
     assert rollcall(*entries["rollcall-config"], config).code == 0
+
+
+@pytest.mark.parametrize("option", ["--config=mine.yaml", "--write-baseline=x.yaml", "-qomarkdown"])
+def test_a_hook_takes_no_file_for_an_option(
+    rollcall: Run, project: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "mine.yaml").write_text(CONFIG + "enforcement: {mode: 'off'}\n")
+    words = ("--require-config", "check", "--config", "config.yaml")
+    assert "is a file here" not in rollcall(*words, option, "my deploy/refused.yaml").err
+    (project / option).write_text((project / "mine.yaml").read_text())
+    ran = rollcall(*words, option, "my deploy/refused.yaml")
+    assert (ran.code, "is an option, and a file here" in " ".join(ran.err.split())) == (2, True)
+    assert rollcall(*words, "--", option, "my deploy/refused.yaml").code == 1
 
 
 def test_kubectl_finds_the_plugin_by_its_name() -> None:

@@ -182,3 +182,15 @@ def test_the_namespace_of_the_chosen_context_is_read(tmp_path: Path) -> None:
     assert from_kubeconfig(file, None).namespace is None
     assert from_kubeconfig(file, "one").namespace is None
     assert from_kubeconfig(file, "two").namespace == "team-a"
+
+
+@pytest.mark.parametrize("current", [None, "removed"])
+def test_a_named_context_needs_no_current_context(tmp_path: Path, current: str | None) -> None:
+    file = kubeconfig(tmp_path)
+    content = yaml.safe_load(file.read_text())
+    content["contexts"][0]["context"]["namespace"] = "team-a"
+    others = {key: value for key, value in content.items() if key != "current-context"}
+    file.write_text(yaml.safe_dump(others | ({} if current is None else {"current-context": current})))
+    assert from_kubeconfig(file, content["contexts"][0]["name"]).namespace == "team-a"
+    with pytest.raises(AccessError):
+        from_kubeconfig(file, None)

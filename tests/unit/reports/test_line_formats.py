@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
 from webhook.errors import InputError
-from webhook.offline.report import Report
+from webhook.offline.report import FailOn, Report
 from webhook.reports.concise import concise
 from webhook.reports.github import github
 from webhook.reports.markdown import markdown
@@ -57,6 +57,8 @@ def test_markdown_shows_values_without_markup_links_or_mentions() -> None:
         line for line in markdown(report_on(ANNOTATED.replace("one rack", reason)), OPTIONS) if "suppressed: " in line
     )
     assert "see &lt;script&gt; @<!-- -->you https:<!-- -->//a.example \\[x\\]\\(y\\) \\| z" in row
+    unread = Report(unreadable=[InputError("_WWW.a.example.yaml", "is broken")])
+    assert "* \\_WWW<!-- -->.a.example.yaml: is broken" in list(markdown(unread, OPTIONS))
 
 
 def test_markdown_links_rules_if_the_build_names_its_documentation() -> None:
@@ -77,6 +79,21 @@ def test_tap_has_a_point_for_each_case() -> None:
         "metadata.annotations[grove.io/mnnvl-group] # SKIP suppressed: one rack"
     )
     assert [point.split(" - ")[0] for point in points] == ["ok 1", "ok 2", "ok 3", "not ok 4", "ok 5"]
+
+
+def test_tap_says_why_a_file_or_a_rule_was_not_judged() -> None:
+    report = Report(unreadable=[InputError("a.yaml", "is not YAML", 2, 1)])
+    assert list(tap(report, OPTIONS))[2:] == [
+        "not ok 1 - a.yaml: can be read",
+        "  ---",
+        '  message: "is not YAML"',
+        '  at: {file: "a.yaml", line: 2}',
+        "  ...",
+    ]
+    strict = ReportOptions(frozenset({FailOn.ERROR, FailOn.UNJUDGED}))
+    found = list(tap(report_on(REFUSED), strict))
+    point = next(index for index, line in enumerate(found) if "koordinator/quota" in line)
+    assert found[point + 2].startswith('  message: "not judged: ')
 
 
 def test_tap_escapes_what_would_be_a_directive() -> None:

@@ -128,3 +128,9 @@ def test_a_fingerprint_does_not_change_with_the_line() -> None:
     first, second = results(REFUSED)["koordinator/mnnvl"], results(f"# moved\n{REFUSED}")["koordinator/mnnvl"]
     assert first["partialFingerprints"] == second["partialFingerprints"]
     assert first["locations"] != second["locations"]
+
+
+def test_a_name_in_a_message_is_no_link() -> None:
+    text = REFUSED.replace("name: demo", 'name: "[a](https://a.example)"')
+    message = results(text)["koordinator/mnnvl"]["message"]["text"]
+    assert message.startswith("PodCliqueSet default/[a] (https://a.example): ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.growth.step_counts import Cost
 from webhook.offline.suppression import Directive
 from webhook.sources.suppression_comments import suppressions_in
 
@@ -41,3 +42,20 @@ def test_a_comment_is_about_its_line_or_the_next(text: str, found: Directive) ->
 )
 def test_what_looks_like_a_comment_and_is_none_suppresses_nothing(text: str) -> None:
     assert suppressions_in(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("", "# rollcall:ignore a/b: c\n"),
+        ("a:\n", "# rollcall:ignore a/b: c\n"),
+        ("a:\n", "- 1 # rollcall:ignore a/b: c\n"),
+    ],
+)
+def test_many_comments_take_time_in_proportion_to_their_number(head: str, line: str) -> None:
+    def steps(number: int) -> int:
+        text = head + line * number
+        assert len(suppressions_in(text)) == number
+        return max(Cost(lambda: suppressions_in(text), memory=False).runs.values())
+
+    assert steps(400) <= 4 * steps(100) + 8

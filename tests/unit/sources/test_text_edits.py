@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.growth.step_counts import Cost
 from webhook.model.changes import Change
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.offline.fix import applied_to
@@ -28,7 +29,7 @@ spec:
   text: |
     a
     b
-  flow: {x: 1, y: [1, 2], z: 3}
+  flow: {x: 1, v: [1, 2], z: 3}
   empty: {}
 """
 ANNOTATIONS = ("metadata", "annotations")
@@ -56,8 +57,8 @@ def edited(text: str, *changes: Change, number: int = 0, at: FieldPath = ROOT) -
         (change("remove", (*ITEM, "topology")), "    topology: {pack: {required: rack}}\n", ""),
         (change("remove", (*ITEM, "name")), "- name: a\n    topology", "- topology"),
         (change("remove", (*ITEM, "topology", "pack")), "{pack: {required: rack}}", "{}"),
-        (change("remove", ("spec", "flow", "x")), "{x: 1, y", "{y"),
-        (change("remove", ("spec", "flow", "y")), "x: 1, y: [1, 2], z", "x: 1, z"),
+        (change("remove", ("spec", "flow", "x")), "{x: 1, v", "{v"),
+        (change("remove", ("spec", "flow", "v")), "x: 1, v: [1, 2], z", "x: 1, z"),
         (change("remove", ("spec", "flow", "z")), ", z: 3}", "}"),
         (change("remove", ("spec", "text")), "  text: |\n    a\n    b\n", ""),
         (change("add", ("spec", "flow", "w"), True), "z: 3}", "z: 3, w: true}"),
@@ -91,6 +92,22 @@ def test_the_last_entry_of_a_block_leaves_an_empty_mapping() -> None:
 
 def test_a_text_without_a_last_line_end_is_extended() -> None:
     assert edited("spec:\n  a: 1", change("add", ("spec", "b"), 2)) == "spec:\n  a: 1\n  b: 2"
+
+
+def test_a_text_of_several_lines_at_the_end_of_a_document_leaves_the_next_document_alone() -> None:
+    text = "a: |\n  b\n---\nc: 1\n"
+    assert edited(text, change("replace", ("a",), "d")) == "a: d\n---\nc: 1\n"
+    kept = "a: |+\r\n  b\r\n\r\n--- # next\r\nc: 1\r\n"
+    assert edited(kept, change("replace", ("a",), "d")) == "a: d\r\n\r\n--- # next\r\nc: 1\r\n"
+
+
+def test_lines_end_as_in_the_rest_of_the_file() -> None:
+    assert edited("a: 1\r\n---\nb: 1", change("add", ("c",), 2), number=1) == "a: 1\r\n---\nb: 1\r\nc: 2"
+
+
+@pytest.mark.parametrize(("value", "written"), [("n", '"n"'), ("1e3", '"1e3"'), ("0o17", '"0o17"'), ("=", "=")])
+def test_a_text_that_kubectl_would_read_as_something_else_is_quoted(value: str, written: str) -> None:
+    assert edited("a: b\n", change("replace", ("a",), value)) == f"a: {written}\n"
 
 
 def test_several_changes_are_made_together_and_other_documents_stay() -> None:
@@ -185,6 +202,12 @@ def test_json_is_edited_too() -> None:
         pytest.param(
             "a: &x {b: 1}\nspec:\n  <<: *x\n  c: 1\n", change("remove", ("spec", "b")), id="a value that is merged in"
         ),
+        pytest.param(
+            "a: &x {b: 1}\nspec:\n  b: 2\n  <<: *x\n",
+            change("replace", ("spec", "b"), 3),
+            id="a value that kubectl takes from a later merge",
+        ),
+        pytest.param("a: | # about b\n  b\n", change("replace", ("a",), "c"), id="a comment at a text of lines"),
         pytest.param("spec:\n  a: 1\n", change("remove", ("spec", "missing")), id="a field that is not there"),
         pytest.param(
             "spec:\n- a: 1\n  # about b\n  b: 2\n", change("remove", ("spec", Item(0), "a")), id="a comment in the way"
@@ -201,3 +224,13 @@ def test_positions_count_lines_and_columns_of_the_file() -> None:
         FieldPath(), (change("replace", (*ANNOTATIONS, "one"), "none"),)
     )
     assert (edit.line, edit.column, edit.end_line, edit.end_column, edit.inserted) == (7, 10, 7, 13, '"none"')
+
+
+def test_the_edits_of_all_documents_of_a_file_take_time_in_proportion_to_it() -> None:
+    def steps(number: int) -> int:
+        documents = read_text("a: 1\n---\n" * number, "a.yaml")
+        changed = (change("replace", ("a",), 2),)
+        cost = Cost(lambda: [document.edits(ROOT, changed) for document in documents], memory=False)
+        return max(cost.runs.values())
+
+    assert steps(80) <= 4 * steps(20)
