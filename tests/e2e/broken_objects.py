@@ -149,6 +149,7 @@ OF_1_35: dict[str, Broken] = {
         "must be no more than 63",
         workload=LONG,
         gang=LONG_GANG,
+        rule="grove/name-length",
         config=APART,
     ),
     "topology": Broken(

@@ -41,12 +41,15 @@ ROLLCALL_NAMESPACE = "rollcall-system"
 # The service accounts that a server may be; tests give the second less than a server needs. The reconciler's is the one
 # that an installation has, because what it writes is not judged.
 ROLLCALL, LIMITED, RECONCILER = "rollcall", "limited", "rollcall-reconciler"
+# A person with few rights.
+READER = "reader"
 _TOKENS = f"""\
 {ADMIN},admin,1,system:masters
 {OPERATOR},system:serviceaccount:grove-system:grove-operator,2,system:masters
 {ROLLCALL},system:serviceaccount:{ROLLCALL_NAMESPACE}:{ROLLCALL},3,system:serviceaccounts
 {LIMITED},system:serviceaccount:{ROLLCALL_NAMESPACE}:{LIMITED},4,system:serviceaccounts
 {RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
+{READER},{READER},6
 """
 # Only the reconciler's requests are audited: an account with exactly the needed rights must never be refused.
 _AUDIT = f"""\

@@ -350,4 +350,4 @@ def test_without_a_cluster_the_doctor_evaluates_nothing(installation: Installati
     kubeconfig.write_text(yaml.safe_dump(config))
     ran = installation.command("--kubeconfig", str(kubeconfig))
     assert (ran.returncode, ran.stdout) == (3, "")
-    assert ran.stderr.startswith("rollcall: the cluster cannot be read: ConnectError")
+    assert ran.stderr.startswith("rollcall: cannot connect to the cluster: ConnectError: ")

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.control_plane import ADMIN, LIMITED, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.e2e.control_plane import ADMIN, READER, ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove
 from tests.e2e.rollcall_server import RollcallServer, ran, rollcall
 from tests.e2e.workloads import two_cliques
 
 QUOTA = "scheduling.grove.io/koordinator-quota"
 SECRET = "hunter2"
-USER = f"system:serviceaccount:{ROLLCALL_NAMESPACE}:{LIMITED}"
 
 
 @pytest.fixture
@@ -28,13 +27,13 @@ def few_rights(plane: ControlPlane) -> Iterator[Path]:
     api = "rbac.authorization.k8s.io/v1"
     rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]
     named = {"name": "namespaces-only"}
-    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": READER}
     plane.apply(
         {"apiVersion": api, "kind": "ClusterRole", "metadata": named, "rules": rules},
         {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": named, "roleRef": role, "subjects": [user]},
         check=True,
     )
-    yield plane.write_kubeconfig(LIMITED)
+    yield plane.write_kubeconfig(READER)
     for kind in ("clusterrolebinding", "clusterrole"):
         plane.kubectl("delete", kind, "namespaces-only", check=True)
 
