@@ -26,7 +26,7 @@ Actions = Mapping[str, Mapping[str, str]]
 
 def rules(
     command: typer.Context,
-    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule, in full.", show_default=False)] = None,
+    rule: Annotated[str | None, typer.Argument(metavar="ID", help="One rule, in full.", show_default=False)] = None,
     *,
     config: Annotated[
         Path | None,

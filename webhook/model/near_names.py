@@ -35,10 +35,12 @@ class NearMisses:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the `known` words that are close to `name`, as the end of a sentence; empty if none is close. For the
-    files and arguments of a user of the commands: the number of words is not limited.
+    """Return the `known` words that are close to `name` or begin with it, as the end of a sentence; empty if there is
+    none. For the files and arguments of a user of the commands, and for few words: their number is not limited.
     """
-    close = get_close_matches(name[:_LONGEST], known, _OFFERED)
+    known, name = list(known), name[:_LONGEST]
+    close = get_close_matches(name, known, _OFFERED) or [one for one in known if name and one.startswith(name)]
+    close = close[:_OFFERED]
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
