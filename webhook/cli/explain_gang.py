@@ -51,8 +51,10 @@ def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
     """
     found = [_NAMED.fullmatch(one) for one in arguments]
     for one, matched in zip(arguments, found, strict=True):
-        if matched is None and _LIKE_NAMED.fullmatch(one) and not Path(one).parent.exists():
-            raise typer.BadParameter(f"{one}: there is no such file, and a KIND/NAME is one of {', '.join(_KINDS)}")
+        if matched is None and _LIKE_NAMED.fullmatch(one) and not Path(one.rpartition("/")[0]).exists():
+            raise typer.BadParameter(
+                f"{one}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_KINDS)}"
+            )
     if not any(found) or any(Path(one).exists() for one in arguments):
         return None
     if not all(found):

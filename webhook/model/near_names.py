@@ -35,12 +35,14 @@ class NearMisses:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the `known` words that are close to `name` or begin with it, as the end of a sentence; empty if there is
-    none. For the files and arguments of a user of the commands, and for few words: their number is not limited.
+    """Return the `known` words that are close to `name`, or the only one that begins with it, as the end of a sentence;
+    empty if there is none. For the files and arguments of a user of the commands, and for few words: their number is not limited.
     """
     known, name = list(known), name[:_LONGEST]
-    close = get_close_matches(name, known, _OFFERED) or [one for one in known if name and one.startswith(name)]
-    close = close[:_OFFERED]
+    close = get_close_matches(name, known, _OFFERED)
+    longer = [one for one in known if name and one.startswith(name)]
+    if not close and len(longer) == 1:
+        close = longer
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -103,6 +103,10 @@ profile default-scheduler
   gate: false
   enforcement: deny
 namespace team-a: scheduler unset, enforcement warn
+scheduler
+  optOut: false
+grove
+  generation: auto
 registration
   failurePolicy: Ignore
   timeoutSeconds: 3
