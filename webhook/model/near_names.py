@@ -36,7 +36,8 @@ class NearMisses:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Return the `known` words that are close to `name`, or the only one that begins with it, as the end of a sentence;
-    empty if there is none. For the files and arguments of a user of the commands, and for few words: their number is not limited.
+    empty if there is none. The number of words is not limited: it is for what a user of the commands wrote, and for
+    few words.
     """
     known, name = list(known), name[:_LONGEST]
     close = get_close_matches(name, known, _OFFERED)
