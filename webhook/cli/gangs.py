@@ -118,7 +118,7 @@ def ungate(
             "-n",
             metavar="NAME",
             help="The namespace of the gangs.",
-            show_default="the context's",
+            show_default="the context's; with --all every one",
             callback=namespace_name,
         ),
     ] = None,

@@ -318,8 +318,8 @@ def test_a_terminal_with_a_limited_encoding_still_gets_the_verdict(tmp_path: Pat
             200,
             [
                 "rule               default  judges        why",
-                "koordinator/mnnvl  deny     PodCliqueSet  Koordinator ignores ComputeDomains when it places pods, so an"
-                " NVLink group may be split over racks, and its processes hang or use a slower network.",
+                "koordinator/mnnvl  deny     PodCliqueSet  Koordinator ignores ComputeDomains when it places pods, so "
+                "an NVLink group may be split over racks, and its processes hang or use a slower network.",
             ],
         ),
     ],
