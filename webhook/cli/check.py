@@ -103,6 +103,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     """
     from webhook.cli.check_output import WITH_FIXES, print_report
     from webhook.reports.options import ReportOptions
+    from webhook.reports.rule_pages import rules_by_id
     from webhook.sources.fixes import add_fixes
 
     if fix or diff:
@@ -117,7 +118,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     inputs = without(paths, exclude)
 
     def judged() -> tuple[Report, ClusterFacts]:
-        report = Report(selection, suppress=not no_suppress, baseline=accepted)
+        report = Report(selection, suppress=not no_suppress, baseline=accepted, rules=rules_by_id())
         return report, judge_inputs(inputs, report, known, settings)
 
     report, together = judged()

@@ -10,11 +10,13 @@ from typing import Annotated
 
 import typer
 
-from webhook.cli.output import as_json_text
+from webhook.cli.output import as_json_text, tell
 from webhook.errors import InputError
+from webhook.model.near_names import meant
 from webhook.offline.baseline import Baseline, baseline_as_json, baseline_from
 from webhook.offline.report import FailOn, Report, Selection
 from webhook.reports.rule_pages import rules_by_id
+from webhook.reports.summary import counted
 from webhook.sources.manifests import files_of
 from webhook.sources.whole_files import replace_file
 
@@ -66,7 +68,10 @@ BaselineFile = Annotated[
 WriteBaseline = Annotated[
     Path | None,
     typer.Option(
-        "--write-baseline", metavar="FILE", help="Write all findings to a baseline, and pass.", show_default=False
+        "--write-baseline",
+        metavar="FILE",
+        help="Write all findings to a baseline, and pass unless a rule fails closed.",
+        show_default=False,
     ),
 ]
 NoSuppress = Annotated[
@@ -98,7 +103,8 @@ def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
     found = tuple(rule.strip() for part in written or () for rule in part.split(",") if rule.strip())
     for rule in found:
         if not any(fnmatchcase(known, f"{rule}*" if rule.endswith("/") else rule) for known in rules_by_id()):
-            raise typer.BadParameter(f"{option} {rule}: no rule has that id; `rollcall rules` lists them")
+            likely = meant(rule, rules_by_id())
+            raise typer.BadParameter(f"{option} {rule}: no rule has that id; `rollcall rules` lists them{likely}")
     return found
 
 
@@ -138,6 +144,10 @@ def baseline_of(path: Path | None) -> Baseline | None:
         return baseline_from(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise InputError(str(path), f"is not JSON: {error.msg}", error.lineno, error.colno) from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is not UTF-8, so it is no baseline; write one with --write-baseline") from None
     except ValueError as error:
         raise InputError(str(path), str(error)) from None
 
@@ -145,7 +155,11 @@ def baseline_of(path: Path | None) -> Baseline | None:
 def write_baseline(path: Path, report: Report) -> None:
     """Write all findings of a report that no comment suppresses. Raises `InputError`."""
     found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
+    written = baseline_as_json(found)
     try:
-        replace_file(path, f"{as_json_text(baseline_as_json(found))}\n".encode())
+        replace_file(path, f"{as_json_text(written)}\n".encode())
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
+    left = sum(finding.fails_closed for _, finding in found)
+    closed = f"; rules that fail closed found {left} more, which no baseline accepts" if left else ""
+    tell(f"wrote {path}: {counted(len(written['findings']), 'finding')}{closed}")

@@ -53,7 +53,7 @@ def _first_line(command: Any) -> str:
 
 def _section(name: str, command: Any) -> Iterator[str]:
     arguments = [one for one in command.params if isinstance(one, TyperArgument)]
-    usage = " ".join(one.metavar or one.name.upper() for one in arguments)
+    usage = " ".join(_argument(one) for one in arguments)
     yield f"## {name}"
     yield ""
     yield f"`{name} [OPTIONS] {usage}`".replace(" `", "`")
@@ -62,10 +62,16 @@ def _section(name: str, command: Any) -> Iterator[str]:
     for one in arguments:
         if one.help:
             yield ""
-            yield f"`{one.metavar or one.name.upper()}`: {one.help}"
+            yield f"`{_argument(one)}`: {one.help}"
     if any(isinstance(one, TyperOption) for one in command.params):
         yield ""
         yield from _options(command.params)
+
+
+def _argument(one: TyperArgument) -> str:
+    """Return the name of an argument, with dots if there may be several, and in brackets if it may be left out."""
+    word = (one.metavar or one.name.upper()) + ("..." if one.nargs == -1 else "")
+    return word if one.required else f"[{word}]"
 
 
 def _options(parameters: list[Any]) -> Iterator[str]:

@@ -61,15 +61,23 @@ def init(
             )
     schema = out.parent / SCHEMA_FILE
     contents = {out: first_configuration(scheduler, SCHEMA_FILE), schema: as_json_text(published_schema()) + "\n"}
-    for file in contents:
-        if file.exists() and not force:
-            raise InputError(str(file), "exists; --force replaces it")
+    for file, content in contents.items():
+        if not force and _differs(file, content):
+            raise InputError(str(file), "exists; --force replaces it, --out names another file")
     for file, content in contents.items():
         try:
             file.write_text(content, encoding="utf-8")
         except OSError as error:
-            raise InputError(str(file), error.strerror or type(error).__name__) from None
+            raise InputError(str(file), f"cannot be written: {error.strerror or type(error).__name__}") from None
         typer.echo(f"wrote {file}")
+
+
+def _differs(file: Path, content: str) -> bool:
+    """Return whether the file exists with another content. One that cannot be read is reported when it is written."""
+    try:
+        return file.is_file() and file.read_bytes() != content.encode()
+    except OSError:
+        return False
 
 
 @config_app.command()
@@ -117,8 +125,10 @@ def show(
         if unknown:
             raise FactsUnavailable(f"the installed configuration is not known: {unknown}")
         _print(settings)
-    else:
-        _print(configured(judging_configuration(command, config)))
+        return
+    if kubeconfig is not None or context is not None:
+        raise typer.BadParameter("--kubeconfig and --context need --installed")
+    _print(configured(judging_configuration(command, config)))
 
 
 @config_app.command()

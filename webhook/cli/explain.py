@@ -23,6 +23,7 @@ from webhook.cli.options import (
     Scheduler,
     SchemaFiles,
     console,
+    namespace_name,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
@@ -89,7 +90,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE|DIR|-|KIND/NAME...",
+            metavar="FILE|DIR|-|KIND/NAME",
             help="Manifests, `-` is standard input; or a podgang, pcs, job, jobset, lws or pod of a cluster.",
             show_default=False,
         ),
@@ -112,7 +113,12 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="the context's"
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="The namespace of KIND/NAME.",
+            show_default="the context's",
+            callback=namespace_name,
         ),
     ] = None,
     kubeconfig: Kubeconfig = None,

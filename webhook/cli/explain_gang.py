@@ -34,6 +34,8 @@ _KINDS = {
 _NAMED = re.compile(
     r"(?P<kind>podgang|podcliqueset|pod|jobset|job|leaderworkerset|(?:pcs|po|lws)(?=/))s?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)"
 )
+# What is written like one, with a kind that leads to no gang.
+_LIKE_NAMED = re.compile(r"[A-Za-z.]+/[a-z0-9.-]*(?<!\.yaml)(?<!\.yml)(?<!\.json)")
 # Why an object may have no gang.
 _WITHOUT_ANY = ", or Rollcall makes no gang of it"
 _WITHOUT = {
@@ -44,8 +46,15 @@ _WITHOUT = {
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
-    """Return the arguments as names of objects that have gangs; None if they are files."""
+    """Return the arguments as names of objects that have gangs; None if they are files. Raises
+    `typer.BadParameter`.
+    """
     found = [_NAMED.fullmatch(one) for one in arguments]
+    for one, matched in zip(arguments, found, strict=True):
+        if matched is None and _LIKE_NAMED.fullmatch(one) and not Path(one.rpartition("/")[0]).exists():
+            raise typer.BadParameter(
+                f"{one}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_KINDS)}"
+            )
     if not any(found) or any(Path(one).exists() for one in arguments):
         return None
     if not all(found):

@@ -9,7 +9,7 @@ import typer
 
 from webhook.cli.connection import connected, known_settings_there, settings_there
 from webhook.cli.gang_text import GangTable
-from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console
+from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console, namespace_name
 from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 
 if TYPE_CHECKING:
@@ -22,7 +22,12 @@ _DEFAULT_NAMESPACE = "that of the kubeconfig's context; all, if it names none"
 Namespace = Annotated[
     str | None,
     typer.Option(
-        "--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default=_DEFAULT_NAMESPACE
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Only gangs of this namespace.",
+        show_default=_DEFAULT_NAMESPACE,
+        callback=namespace_name,
     ),
 ]
 EveryNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The gangs of all namespaces.")]
@@ -104,12 +109,17 @@ async def _show(
 
 @gangs_app.command()
 def ungate(
-    names: Annotated[list[str] | None, typer.Argument(metavar="GANG...", show_default=False)] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="GANG", show_default=False)] = None,
     *,
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="the context's"
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="The namespace of the gangs.",
+            show_default="the context's; with --all every one",
+            callback=namespace_name,
         ),
     ] = None,
     every: Annotated[

@@ -32,7 +32,7 @@ _WORDS = dict(CELLS[one] for one in (Honoured.NO, Honoured.IN_PART, Honoured.UNK
 _OTHERS = "other rules"
 _LEGEND = {
     "in part": "admitted, with something missing, unknown or warned about",
-    "?": "facts are missing; --facts supplies them",
+    "?": "facts are missing; --facts or --live supplies them",
     "-": "not known whether the scheduler acts on it",
 }
 _HEAD = ("scheduler", "as written", "not yes")

@@ -27,7 +27,7 @@ from webhook.sources.manifests import files_of
 STANDARD_INPUT = "-"
 
 Inputs = Annotated[
-    list[str], typer.Argument(metavar="FILE|DIR|-...", help="Manifests; `-` is standard input.", show_default=False)
+    list[str], typer.Argument(metavar="FILE|DIR|-", help="Manifests; `-` is standard input.", show_default=False)
 ]
 Scheduler = Annotated[
     str | None,
@@ -72,15 +72,16 @@ Grove = Annotated[
 ]
 
 
-def _namespace(written: str) -> str:
-    if not re.fullmatch(NAMESPACE_PATTERN, written):
+def namespace_name(written: str | None) -> str | None:
+    """Return the name of a namespace as written. Raises `typer.BadParameter` if no namespace can have it."""
+    if written is not None and not re.fullmatch(NAMESPACE_PATTERN, written):
         raise typer.BadParameter(f"{written!r} is not the name of a namespace")
     return written
 
 
 OwnNamespace = Annotated[
     str,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=_namespace),
+    typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name),
 ]
 
 Kubeconfig = Annotated[

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from webhook.backends.registry import installed_backends
 from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
@@ -22,11 +25,14 @@ from webhook.validators.registry import Rule
 
 # The actions of each rule by scheduler, by the rule's id.
 Actions = Mapping[str, Mapping[str, str]]
+# On a narrower terminal the last column of the table would have a word a line.
+_TABLE_WIDTH = 120
+_INDENT = 4
 
 
 def rules(
     command: typer.Context,
-    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule, in full.", show_default=False)] = None,
+    rule: Annotated[str | None, typer.Argument(metavar="ID", help="One rule, in full.", show_default=False)] = None,
     *,
     config: Annotated[
         Path | None,
@@ -65,7 +71,7 @@ def rules(
     elif rule is not None:
         _show(found[0], actions)
     else:
-        _list(found, actions)
+        print_rules(found, actions, console())
 
 
 def _own(scheduler: str) -> Sequence[Rule]:
@@ -87,13 +93,18 @@ def _action(declared: Rule, actions: Actions | None) -> str:
     return "/".join(sorted(set(actions[declared.id].values())))
 
 
-def _list(found: list[Rule], actions: Actions | None) -> None:
-    out = console()
+def print_rules(found: list[Rule], actions: Actions | None, out: Console) -> None:
+    """Print a line for each rule; on a terminal as a table, or as two lines each if that is too narrow for a table."""
     rows = [(declared.id, _action(declared, actions), _judges(declared), summary(declared)) for declared in found]
     if not out.is_terminal:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         for row in rows:
             print(*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3], sep="  ")
+        return
+    if out.width < _TABLE_WIDTH:
+        for name, action, judges, why in rows:
+            out.print(f"[bold]{name}[/] {action}, {judges}")
+            out.print(Padding(Text(why), (0, 0, 0, _INDENT)))
         return
     table = Table(box=None, pad_edge=False)
     for column in ("rule", "default" if actions is None else "action", "judges"):

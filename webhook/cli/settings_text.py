@@ -21,7 +21,12 @@ def settings_lines(settings: Settings) -> Iterator[str]:
         yield from _changed_rules(profile)
     for name, namespace in settings.namespaces.items():
         scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
-        yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}"
+        opt_out = {None: "", True: ", optOut true", False: ", optOut false"}[namespace.opt_out]
+        yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}{opt_out}"
+    yield "scheduler"
+    yield f"  optOut: {_word(settings.opt_out)}"
+    yield "grove"
+    yield f"  generation: {settings.grove or 'auto'}"
 
     registration = settings.registration
     excluded = ", ".join(registration.excluded_namespaces) or "none"

@@ -10,6 +10,7 @@ through its `proxy-url`, else through the proxy of the environment.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -26,6 +27,9 @@ from webhook.telemetry.logs import complaints_of
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # The maximum age of credentials from a kubeconfig.
 RELOAD_SECONDS = 60.0
+# What the library says of a name that another part of the kubeconfig does not have, and of an empty file.
+_MISSING = re.compile(r"Expected object with name (?P<name>\S+) in \S*/(?P<kind>context|cluster|user)s list")
+_EMPTY = re.compile(r"Invalid kube-config\. .* file is empty")
 
 
 class Access(NamedTuple):
@@ -207,6 +211,12 @@ def _certified_name(host: str) -> str | None:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    if missing := _MISSING.search(str(error)):
+        return f"has no {missing['kind']} {missing['name']}; `kubectl config get-{missing['kind']}s` lists them"
+    if _EMPTY.match(str(error)):
+        return "is empty"
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror}"

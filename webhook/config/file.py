@@ -61,6 +61,10 @@ def settings_from(document: object, source: str) -> Settings:
     """
     if not isinstance(document, dict):
         raise ConfigurationError(source, [Problem("", document, f"is not a {KIND}")])
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if kind not in {None, KIND} and version != API_VERSION:
+        # Another object: its fields have no place in a configuration, so only its kind is reported.
+        raise ConfigurationError(source, [Problem("kind", kind, "is not a configuration of Rollcall", (KIND,))])
     problems: list[Problem] = []
     configuration = read_section(RollcallConfiguration, document, "", problems)
     if configuration is None:
@@ -81,7 +85,8 @@ def settings_from(document: object, source: str) -> Settings:
         path = path_of((name,), "namespaces")
         section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
         if section.scheduler is not None and section.scheduler not in profiles:
-            problems.append(Problem(f"{path}.scheduler", section.scheduler, "is not one of the profiles", known))
+            why = f"is not one of the profiles{meant(section.scheduler, known)}"
+            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, known))
         namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
     registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()

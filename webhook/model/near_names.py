@@ -35,10 +35,15 @@ class NearMisses:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the `known` words that are close to `name`, as the end of a sentence; empty if none is close. For the
-    files and arguments of a user of the commands: the number of words is not limited.
+    """Return the `known` words that are close to `name`, or the only one that begins with it, as the end of a sentence;
+    empty if there is none. The number of words is not limited: it is for what a user of the commands wrote, and for
+    few words.
     """
-    close = get_close_matches(name[:_LONGEST], known, _OFFERED)
+    known, name = list(known), name[:_LONGEST]
+    close = get_close_matches(name, known, _OFFERED)
+    longer = [one for one in known if name and one.startswith(name)]
+    if not close and len(longer) == 1:
+        close = longer
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

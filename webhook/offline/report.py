@@ -6,7 +6,7 @@ the check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from webhook.errors import InputError
 from webhook.model.changes import value_at
 from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath
-from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.near_names import meant
 from webhook.model.reading import Manifest
 from webhook.offline.baseline import Baseline
 from webhook.offline.fix import Fix
@@ -174,6 +175,8 @@ class Report:
     selection: Selection = Selection()
     suppress: bool = False
     baseline: Baseline | None = None
+    # The ids that a suppression may name. A suppression of another rule has no effect, and a note says so.
+    rules: Collection[str] = ()
     findings: list[ReportedFinding] = field(default_factory=list)
     unjudged: list[tuple[Unjudged, Place]] = field(default_factory=list)
     notes: list[tuple[str, Place]] = field(default_factory=list)
@@ -186,6 +189,8 @@ class Report:
     unreadable: list[InputError] = field(default_factory=list)
     # False if so many objects are refused that edits were not searched for all of them.
     all_searched: bool = True
+    # The files whose comments were compared with `rules`.
+    _compared: set[str] = field(default_factory=set)
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
         """Add the findings of one document. A document without judged objects counts as ignored."""
@@ -195,6 +200,8 @@ class Report:
             if judgement.judged:
                 self.judged.append(whole)
             verdict = judgement.verdict
+            if self.suppress and self.rules:
+                self._note_unknown_rules(whole)
             if verdict.findings:
                 self._add_findings(whole, verdict.findings)
             self.unjudged += [
@@ -215,6 +222,16 @@ class Report:
             if self.selection.takes(found.rule, fails_closed=found.fails_closed):
                 place = Place(document, judgement, found.at)
                 self.findings.append(ReportedFinding(found, place, self._suppression(found, place, written)))
+
+    def _note_unknown_rules(self, whole: Place) -> None:
+        document = whole.document
+        comments = () if document.source in self._compared else document.comments
+        self._compared.add(document.source)
+        for one in (*comments, *_annotated(document, whole.judgement)):
+            for name in one.rules:
+                if name not in self.rules:
+                    told = f"{COMMENT} {shown(name)}: no rule has that id, so it suppresses nothing"
+                    self.notes.append((f"{told}{meant(name, self.rules)}", whole))
 
     def _suppression(self, found: Finding, place: Place, written: Sequence[Directive]) -> Suppression | None:
         for one in written:
@@ -248,6 +265,10 @@ class Report:
 
 def _directives(document: Source, judgement: Judgement) -> Iterator[Directive]:
     yield from document.comments
+    yield from _annotated(document, judgement)
+
+
+def _annotated(document: Source, judgement: Judgement) -> Iterator[Directive]:
     there, value = value_at(document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / ANNOTATION).parts)))
     if there:
         yield from annotated(value)

@@ -52,10 +52,12 @@ class Directive:
 
 
 def directive(written: str, line: int = 0) -> Directive | None:
-    """Return what a comment or a line of the annotation says behind its key; None if it names no rule."""
+    """Return what a comment or a line of the annotation says behind its key; None if it says nothing. What is not
+    RULE: REASON is taken as the name of a rule, which does not exist.
+    """
     found = _WRITTEN.match(written)
     if found is None:
-        return None
+        return Directive((written.strip(),), "", line) if written.strip() else None
     return Directive(tuple(rule.strip() for rule in found[1].split(",")), found[2] or "", line)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from webhook.model.record import OPTED_OUT
 from webhook.model.workloads.facts import VIEWS
 from webhook.offline.report import Level, Report, ReportedFinding
 
@@ -93,11 +94,13 @@ def _judged(report: Report) -> str:
     names = sorted({one.scheduler for one in found})
     if not names:
         return judged
+    if len(names) > 1 and OPTED_OUT in names:
+        names.remove(OPTED_OUT)
     if len(names) > 1:
         return f"{judged} for {', '.join(names[:-1])} and {names[-1]}"
     sources = {one.chosen_by for one in found} - {""}
     by = f" ({sources.pop()})" if len(sources) == 1 else ""
-    return f"{judged} for {names[0]}{by}"
+    return f"{judged} {'as no gang' if names == [OPTED_OUT] else f'for {names[0]}'}{by}"
 
 
 def _found(report: Report) -> Iterator[str]:

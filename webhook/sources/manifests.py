@@ -140,17 +140,32 @@ def _bounded(file: BinaryIO, name: str) -> bytes:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the manifests below a folder, sorted, without hidden files. Raises `InputError` if there is none."""
-    found = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix in SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    """Return the manifests below a folder, sorted, without hidden files. Raises `InputError` if there is none, or if a
+    folder cannot be read: what is in it would count as accepted.
+    """
+
+    def fail(error: OSError) -> None:
+        raise _unreadable(Path(error.filename), error) from None
+
+    found = []
+    for parent, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        named = (Path(parent, name) for name in files if not name.startswith("."))
+        found += [path for path in named if path.suffix in SUFFIXES and _is_file(path)]
+    found.sort()
     if not found:
         raise InputError(_name(folder), f"the folder has no manifests ({', '.join(SUFFIXES)})")
     return found
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a name in a folder is a file, or cannot be followed, which is reported when it is read. A pipe is
+    none: reading it could wait for ever.
+    """
+    try:
+        return path.is_file() or not path.exists()
+    except OSError:
+        return True
 
 
 def read_text(
@@ -210,7 +225,9 @@ def _decoded(text: bytes | str, source: str) -> str:
     except UnicodeDecodeError as error:
         if text.startswith(_UTF_16):
             raise InputError(source, "is UTF-16; save it as UTF-8") from None
-        raise InputError(source, f"is not UTF-8 (at byte {error.start})") from None
+        before = text[: error.start].decode()
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise InputError(source, "is not UTF-8; save it as UTF-8", line, column) from None
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:

@@ -11,12 +11,24 @@ from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
 from webhook.model.grove import WRITERS
 from webhook.model.known_objects import PodGangFacts
+from webhook.model.near_names import meant
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import gangs_of_set
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
-from webhook.validators.selection import Named, template_names
+from webhook.validators.selection import Choice, Named, template_names
+
+
+def no_profile(choice: Choice) -> Finding:
+    """Return the finding about a scheduler that no profile has."""
+    near = meant(choice.scheduler, choice.available)
+    return Finding(
+        at=choice.path,
+        found=choice.scheduler,
+        why="no enabled profile has that name",
+        remedy=f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration{near}",
+    )
 
 
 def _labelled(scheduler: str) -> dict[str, str]:
@@ -38,12 +50,7 @@ def scheduler_unknown(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """
     choice = context.choice
     if choice.scheduler not in choice.available:
-        yield Finding(
-            at=choice.path,
-            found=choice.scheduler,
-            why="no enabled profile has that name",
-            remedy=f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration",
-        )
+        yield no_profile(choice)
 
 
 @rule(

@@ -10,6 +10,7 @@ from webhook.model.findings import Finding
 from webhook.model.reading import text
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.choice import no_profile
 from webhook.validators.opted_in_examples import job, job_set, pod_template
 from webhook.validators.registry import Context, Example, OptedInChange, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -38,12 +39,7 @@ def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) ->
             "configuration",
         )
     elif choice.scheduler not in choice.available:
-        yield Finding(
-            at=choice.path,
-            found=choice.scheduler,
-            why="no enabled profile has that name",
-            remedy=f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration",
-        )
+        yield no_profile(choice)
 
 
 @rule(

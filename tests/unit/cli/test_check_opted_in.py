@@ -27,6 +27,21 @@ def test_workloads_that_are_not_opted_in_get_one_note_and_no_failure(rollcall: R
     assert ran == (0, f"<stdin>:1:1: {NOT_OPTED_IN} (and 2 others)\n3 objects judged: 0 errors\n", "")
 
 
+def test_a_job_that_opted_out_is_judged_as_no_gang(rollcall: Run, tmp_path: Path) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler: {optOut: true, profiles: [{name: koord-scheduler}]}\n"
+    )
+    label = "metadata.labels[rollcall.dev/scheduler]"
+    out = JOB.replace("name: demo", "name: out, labels: {rollcall.dev/scheduler: none}", 1)
+    told = rollcall("check", "--config", str(config), "-", stdin=out).out.splitlines()[-1]
+    assert told == f"1 Job judged as no gang ({label}): 0 errors"
+    chosen = JOB.replace("name: demo", "name: in, labels: {rollcall.dev/scheduler: koord-scheduler}", 1)
+    told = rollcall("check", "--config", str(config), "-", stdin=f"{out}---\n{chosen}").out.splitlines()[-1]
+    assert told == f"2 Jobs judged for koord-scheduler ({label}): 0 errors"
+
+
 def test_a_job_with_a_generated_name_is_judged(rollcall: Run) -> None:
     job = JOB.replace("name: demo", "generateName: demo-", 1)
     ran = rollcall("check", *KOORD, "--strict", "-", stdin=job)

@@ -46,7 +46,8 @@ def test_a_rule_that_does_not_exist_is_a_usage_error(rollcall: Run) -> None:
     for option in ("--select", "--ignore"):
         ran = rollcall("check", option, "koordinator/mnvl", "-", stdin=FINE)
         assert ran.code == 2
-        assert f"{option} koordinator/mnvl: no rule has that id" in " ".join(ran.err.split())
+        said = f"{option} koordinator/mnvl: no rule has that id; `rollcall rules` lists them; did you mean {MNNVL} or "
+        assert said in " ".join(ran.err.replace("│", "").split())
 
 
 def test_a_rule_that_fails_closed_cannot_be_ignored(rollcall: Run) -> None:
@@ -100,12 +101,28 @@ def test_a_finding_with_a_reason_is_accepted_and_stays_in_the_report(rollcall: R
             f"# rollcall:ignore grove/shape: I know better\n{MALFORMED}",
             "grove/shape fails closed, so rollcall:ignore does not suppress it",
         ),
+        (
+            f"# rollcall:ignore koordinator/mnvl: {REASON}\n{NVLINK}",
+            'rollcall:ignore "koordinator/mnvl": no rule has that id, so it suppresses nothing; did you mean '
+            "koordinator/mnnvl or koordinator/quota or koordinator/qos-class?",
+        ),
+        (
+            annotated(NVLINK, f"koordinator/*: {REASON}"),
+            'rollcall:ignore "koordinator/*": no rule has that id, so it suppresses nothing',
+        ),
+        (
+            f"# rollcall:ignore {MNNVL} because I say so\n{NVLINK}",
+            f'rollcall:ignore "{MNNVL} because I say so": no rule has that id, so it suppresses nothing; did you mean '
+            f"{MNNVL}?",
+        ),
     ],
 )
 def test_a_suppression_without_effect_is_noted(rollcall: Run, text: str, note: str) -> None:
     ran = rollcall("check", *KOORD, "-", stdin=text)
     assert ran.code == 1
-    assert f"note: {note}\n" in ran.out
+    assert f"note: {note}" in ran.out
+    # Once for a file, however many objects it has.
+    assert rollcall("check", *KOORD, "-", stdin=f"{text}\n---\n{FINE}").out.count(note) == 1
 
 
 def test_a_comment_is_about_no_other_line_and_no_other_rule(rollcall: Run) -> None:
@@ -121,7 +138,7 @@ def test_a_baseline_accepts_what_was_there_and_nothing_new(rollcall: Run, tmp_pa
     file, known = tmp_path / "set.yaml", tmp_path / "known.json"
     file.write_text(NVLINK)
     written = rollcall("check", *KOORD, "--write-baseline", str(known), str(file))
-    assert written.code == 0
+    assert (written.code, written.err) == (0, f"rollcall: wrote {known}: 1 finding\n")
     file.rename(tmp_path / "moved.yaml")
     (tmp_path / "moved.yaml").write_text(f"# moved\n{NVLINK}")
     ran = rollcall("check", *KOORD, "--baseline", str(known), str(tmp_path))
@@ -133,9 +150,26 @@ def test_a_baseline_accepts_what_was_there_and_nothing_new(rollcall: Run, tmp_pa
     assert "1 error, 1 fixable, 1 suppressed" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"version": 1,\n x', ":2:2: is not JSON: Expecting property name enclosed in double quotes"),
+        (b"", ":1:1: is not JSON: Expecting value"),
+        (b"\xff", ": is not UTF-8, so it is no baseline; write one with --write-baseline"),
+        (b"[]", ": is not a baseline of version 1; write one with --write-baseline"),
+    ],
+)
+def test_a_broken_baseline_is_one_line(rollcall: Run, tmp_path: Path, content: bytes, why: str) -> None:
+    known = tmp_path / "known.json"
+    known.write_bytes(content)
+    assert rollcall("check", "--baseline", str(known), "-", stdin=FINE) == (2, "", f"rollcall: {known}{why}\n")
+
+
 def test_a_baseline_does_not_accept_a_rule_that_fails_closed(rollcall: Run, tmp_path: Path) -> None:
     known = tmp_path / "known.json"
-    assert rollcall("check", *KOORD, "--write-baseline", str(known), "-", stdin=MALFORMED).code == 1
+    written = rollcall("check", *KOORD, "--write-baseline", str(known), "-", stdin=MALFORMED)
+    said = f"rollcall: wrote {known}: 0 findings; rules that fail closed found 1 more, which no baseline accepts\n"
+    assert (written.code, written.err) == (1, said)
     assert json.loads(known.read_text()) == {"version": 1, "findings": []}
 
 

@@ -170,5 +170,9 @@ def test_a_finding_names_the_field_that_chose_the_scheduler(rollcall: Run) -> No
         "rollcall/scheduler-unknown",
         "spec.template.cliques[0].spec.podSpec.schedulerName",
     )
+    assert "did you mean" not in found["remedy"]
+    near = named.replace("slurm", "koordscheduler")
+    (found,) = json.loads(rollcall("check", "-o", "json", "-", stdin=near).out)["findings"]
+    assert "; did you mean koord-scheduler or " in found["remedy"]
     explained = json.loads(rollcall("explain", "-o", "json", "-", stdin=TRAIN_JOB).out)["workloads"][0]
     assert explained["chosenBy"] is None

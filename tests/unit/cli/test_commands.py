@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -9,9 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.unit.cli.conftest import Run
 from webhook import __version__
+from webhook.cli.rule_reference import every_rule
+from webhook.cli.rules import print_rules
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -103,6 +107,10 @@ profile default-scheduler
   gate: false
   enforcement: deny
 namespace team-a: scheduler unset, enforcement warn
+scheduler
+  optOut: false
+grove
+  generation: auto
 registration
   failurePolicy: Ignore
   timeoutSeconds: 3
@@ -293,3 +301,30 @@ def test_a_terminal_with_a_limited_encoding_still_gets_the_verdict(tmp_path: Pat
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (1, b"")
     assert b"caf\\ufffd.yaml" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (
+            80,
+            [
+                "koordinator/mnnvl deny, PodCliqueSet",
+                "    Koordinator ignores ComputeDomains when it places pods, so an NVLink group",
+                "    may be split over racks, and its processes hang or use a slower network.",
+            ],
+        ),
+        (
+            200,
+            [
+                "rule               default  judges        why",
+                "koordinator/mnnvl  deny     PodCliqueSet  Koordinator ignores ComputeDomains when it places pods, so "
+                "an NVLink group may be split over racks, and its processes hang or use a slower network.",
+            ],
+        ),
+    ],
+)
+def test_the_list_of_rules_fits_narrow_and_wide_terminals(width: int, lines: list[str]) -> None:
+    out = Console(width=width, force_terminal=True, record=True, file=io.StringIO())
+    print_rules([one for one in every_rule() if one.id == "koordinator/mnnvl"], None, out)
+    assert [line.rstrip() for line in out.export_text().splitlines()] == lines

@@ -73,12 +73,50 @@ def test_the_configuration_of_each_scheduler_is_valid_and_found(rollcall: Run, f
 def test_an_existing_file_is_replaced_only_by_force(rollcall: Run, folder: Path) -> None:
     (folder / "rollcall.yaml").write_text("mine\n")
     ran = rollcall("config", "init", "--scheduler", "volcano")
-    assert ran == (2, "", "rollcall: rollcall.yaml: exists; --force replaces it\n")
+    assert ran == (2, "", "rollcall: rollcall.yaml: exists; --force replaces it, --out names another file\n")
     assert not (folder / ".rollcall.schema.json").exists()
     assert rollcall("config", "init", "--scheduler", "volcano", "--force").code == 0
     assert "volcano" in (folder / "rollcall.yaml").read_text()
     ran = rollcall("config", "init", "--scheduler", "volcano", "--out", "missing/rollcall.yaml")
-    assert ran == (2, "", "rollcall: missing/rollcall.yaml: No such file or directory\n")
+    assert ran == (2, "", "rollcall: missing/rollcall.yaml: cannot be written: No such file or directory\n")
+
+
+def test_a_second_configuration_in_a_folder_shares_its_schema(rollcall: Run, folder: Path) -> None:
+    assert rollcall("config", "init", "--scheduler", "volcano").code == 0
+    assert rollcall("config", "init", "--scheduler", "kai-scheduler", "--out", "kai.yaml").code == 0
+    (folder / ".rollcall.schema.json").write_text("{}\n")
+    ran = rollcall("config", "init", "--scheduler", "volcano", "--out", "third.yaml")
+    assert ran == (2, "", "rollcall: .rollcall.schema.json: exists; --force replaces it, --out names another file\n")
+
+
+def test_a_folder_cannot_be_written_as_a_configuration(rollcall: Run, folder: Path) -> None:
+    (folder / "conf").mkdir()
+    ran = rollcall("config", "init", "--scheduler", "volcano", "--out", "conf")
+    assert ran == (2, "", "rollcall: conf: cannot be written: Is a directory\n")
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_kubeconfig_is_for_the_installed_configuration(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    ran = rollcall("config", "show", "--context", "prod")
+    assert ran.code == 2
+    assert "--kubeconfig and --context need --installed" in ran.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_beginning_of_a_scheduler_is_enough_to_name_it(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "); did you mean kai-scheduler?" in rollcall("config", "init", "--scheduler", "kai").err
+
+
+def test_a_configuration_shows_who_may_opt_out(rollcall: Run, folder: Path) -> None:
+    (folder / "rollcall.yaml").write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nscheduler: {optOut: true}\n"
+        "namespaces: {team-a: {optOut: false}}\ngrove: {generation: legacy}\n"
+    )
+    shown = rollcall("config", "show").out
+    assert "namespace team-a: scheduler unset, enforcement unset, optOut false\nscheduler\n  optOut: true\n" in shown
+    assert "grove\n  generation: legacy\n" in shown
 
 
 @pytest.mark.usefixtures("folder")

@@ -78,6 +78,19 @@ def test_the_namespace_of_the_context_is_used(
     assert ran == (2, "", "rollcall: there is no Pod team-b/one, or it belongs to no gang\n")
 
 
+def test_names_that_no_cluster_has_are_usage_errors(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    for command in (["gangs"], ["gangs", "ungate", "--all"], ["explain", "pcs/demo"], ["doctor"]):
+        ran = rollcall(*command, "-n", "Team_A")
+        assert ran.code == 2
+        assert "'Team_A' is not the name of a namespace" in ran.err
+    for name in ("trainjob/demo", "PodCliqueSet/demo", "pod/"):
+        ran = rollcall("explain", name)
+        assert ran.code == 2
+        assert f"{name}: there is no such file, and the KIND of KIND/NAME must be one of podgang, " in ran.err
+    assert rollcall("explain", "deploy/set.yaml") == (2, "", "rollcall: deploy/set.yaml: no such file\n")
+
+
 def test_a_cluster_that_does_not_answer_is_one_line(
     rollcall: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,7 @@ def test_a_mistake_in_a_kubeconfig_is_reported(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(AccessError, match=f"cannot connect to a cluster: {absent}: "):
         from_kubeconfig(absent, None)
     path = kubeconfig(tmp_path, {})
-    with pytest.raises(AccessError, match="two"):
+    with pytest.raises(AccessError, match="has no context two; `kubectl config get-contexts` lists them"):
         from_kubeconfig(path, "two")
     path.write_text("7\n")
     with pytest.raises(AccessError, match=f"cannot connect to a cluster: {path}: "):
@@ -131,6 +131,10 @@ def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, monkeypat
         assert why() == f"{tmp_path}/config: is not a kubeconfig", content
     (tmp_path / "config").write_text("a: [\n")
     assert why() == f"{tmp_path}/config: is not YAML"
+    (tmp_path / "config").write_bytes(b"\xff")
+    assert why() == f"{tmp_path}/config: is not UTF-8"
+    (tmp_path / "config").write_text("")
+    assert why() == f"{tmp_path}/config: is empty"
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert why(None) == "~/.kube/config: no such file"

@@ -19,10 +19,9 @@ KEYS = (
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "not a mapping": ([1], ["the document: [1]: is not a RollcallConfiguration"]),
     "another kind": (
-        {"apiVersion": "v1", "kind": "ConfigMap"},
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {}},
         [
-            'apiVersion: "v1": is not allowed (allowed: rollcall.dev/v1alpha1)',
-            'kind: "ConfigMap": is not allowed (allowed: RollcallConfiguration)',
+            'kind: "ConfigMap": is not a configuration of Rollcall (allowed: RollcallConfiguration)',
         ],
     ),
     "an empty document": (

@@ -5,6 +5,7 @@ input.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "half a surrogate": ('{"a": "\\ud800"}', "f.yaml:1:1: has half of a surrogate pair"),
     "half a surrogate in text": ("a: \ud800", "f.yaml:1:4: has half of a surrogate pair"),
     "UTF-16": ("a: 1".encode("utf-16"), "f.yaml: is UTF-16; save it as UTF-8"),
-    "not UTF-8": (b"a: \xff", "f.yaml: is not UTF-8 (at byte 3)"),
+    "not UTF-8": (b"a: \xff", "f.yaml:1:4: is not UTF-8; save it as UTF-8"),
     "a control character": ("a: \x01", "f.yaml:1:4: is not YAML: it has the control character U+0001"),
     "deep lists": ("a: " + "[" * 150 + "]" * 150, "f.yaml:1:103: is nested deeper than 100 levels"),
     "very deep lists": ("a: " + "[" * 5000, "f.yaml:1:103: is nested deeper than 100 levels"),
@@ -273,6 +274,27 @@ def test_files_are_found_in_folders_and_keep_their_names(tmp_path: Path) -> None
         read_file(tmp_path / "deep")
     with pytest.raises(InputError, match="cannot be read: File name too long"):
         list(files_of([tmp_path / ("x" * 5000)]))
+
+
+def test_a_link_that_leads_nowhere_is_reported_and_a_pipe_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("{}")
+    (tmp_path / "b.yaml").symlink_to("nowhere.yaml")
+    (tmp_path / "c.yaml").symlink_to("c.yaml")
+    (tmp_path / "up").symlink_to("..", target_is_directory=True)
+    os.mkfifo(tmp_path / "d.yaml")
+    assert [path.name for path in files_of([tmp_path])] == ["a.yaml", "b.yaml", "c.yaml"]
+    with pytest.raises(InputError, match=r"b\.yaml: no such file"):
+        read_file(tmp_path / "b.yaml")
+    with pytest.raises(InputError, match=r"c\.yaml: cannot be read: "):
+        read_file(tmp_path / "c.yaml")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("{}")
+    (tmp_path / "closed").mkdir(mode=0)
+    with pytest.raises(InputError, match="closed: cannot be read: Permission denied"):
+        list(files_of([tmp_path]))
 
 
 def test_an_endless_input_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
