@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from webhook.cli.connection import connected
 from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
 from webhook.cli.output import NOT_EVALUATED, tell
 from webhook.cli.yaml_text import as_compact_yaml_text
@@ -34,19 +35,18 @@ def facts(
     A kind that you may not read is not written, so `check` says which rules it cannot judge. With `--config` only the
     kinds of the enabled schedulers are read.
 
-    Exit code 2: the cluster cannot be reached, or the folder cannot be written. 3: some kinds could not be read.
+    Exit code 2: the folder cannot be written. 3: the cluster cannot be reached, or some kinds could not be read.
 
     **Examples**
 
     - `rollcall facts --context prod -o cluster/`
     - `rollcall check --facts cluster/ deploy/`
     """
-    from webhook.cluster.access import find
     from webhook.sources.cluster_objects import projections_of, read_cluster
     from webhook.sources.facts_folder import SUFFIX, write_folder
 
     projections = projections_of(configured(config))
-    read = asyncio.run(read_cluster(find(kubeconfig, context), projections))
+    read = asyncio.run(read_cluster(connected(kubeconfig, context), projections))
     removed = write_folder(folder, {kind.name: as_compact_yaml_text(kind.manifest) for kind in read.kinds})
     for kind in read.kinds:
         more = f", {kind.left_out} left out because they cannot be read" if kind.left_out else ""

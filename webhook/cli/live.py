@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from webhook.cli.connection import connected
 from webhook.cli.options import facts_of
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
@@ -21,14 +22,13 @@ Live = Annotated[
 def known_facts(
     paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
 ) -> ClusterFacts:
-    """Return the facts in files, or those of the cluster. Raises `InputError` and `AccessError`."""
+    """Return the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
     if not live:
         if kubeconfig is not None or context is not None:
             raise typer.BadParameter("--kubeconfig and --context need --live")
         return facts_of(paths)
     if paths:
         raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
-    from webhook.cluster.access import find
     from webhook.sources.cluster_objects import projections_of, read_cluster
 
-    return asyncio.run(read_cluster(find(kubeconfig, context), projections_of(settings))).facts()
+    return asyncio.run(read_cluster(connected(kubeconfig, context), projections_of(settings))).facts()

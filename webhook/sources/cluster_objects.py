@@ -22,7 +22,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import kinds_in
 from webhook.config.settings import Settings
-from webhook.errors import AccessError, NotFound, RequestFailed
+from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove, served_kinds
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
@@ -88,7 +88,7 @@ def projections_of(settings: Settings) -> tuple[Projection, ...]:
 async def read_cluster(
     access: Access, projections: Iterable[Projection], transport: httpx.AsyncBaseTransport | None = None
 ) -> ClusterObjects:
-    """Return what the cluster has. Raises `AccessError` if it cannot be reached, or does not accept the caller."""
+    """Return what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the caller."""
     client = Client(access, transport, connect_seconds=CONNECT_SECONDS)
     try:
         return await _Reader(client, tuple(projections)).read()
@@ -107,9 +107,7 @@ class _Reader:
         try:
             await discovery.ask()
         except RequestFailed as error:
-            if error.code == 0:
-                raise AccessError(f"cannot connect to the cluster: {error}; is it the right context?") from None
-            raise AccessError(f"the cluster cannot be read: {error}") from None
+            raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
         served = discovery.resources
         wanted = self._wanted(served)
         pods = [one for one in wanted if one.resource == PODS]

@@ -18,7 +18,7 @@ from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.backends.kube.facts import GROUP_PODS, Membership
 from webhook.cluster.access import Access
-from webhook.errors import AccessError
+from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
 from webhook.model.general import GENERAL
 from webhook.model.group_pods import GroupPod
@@ -175,13 +175,13 @@ def test_only_the_oldest_of_two_quotas_with_one_name_counts() -> None:
 @pytest.mark.parametrize(
     ("failing", "why"),
     [
-        (httpx.ConnectError("refused"), "cannot connect to the cluster: ConnectError: refused"),
-        (httpx.ConnectTimeout("timed out"), "cannot connect to the cluster: ConnectTimeout: timed out"),
+        (httpx.ConnectError("refused"), "the cluster cannot be read: ConnectError: refused"),
+        (httpx.ConnectTimeout("timed out"), "the cluster cannot be read: ConnectTimeout: timed out"),
         (httpx.Response(401, json={"message": "Unauthorized"}), "the cluster cannot be read: HTTP 401: Unauthorized"),
     ],
 )
 def test_a_cluster_that_cannot_be_read_at_all_is_one_error(failing: Exception | httpx.Response, why: str) -> None:
     world = busy_world()
     world.failing = failing
-    with pytest.raises(AccessError, match=f"^{why}"):
+    with pytest.raises(FactsUnavailable, match=f"^{why}"):
         read(world)
