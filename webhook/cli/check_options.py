@@ -146,6 +146,10 @@ def baseline_of(path: Path | None) -> Baseline | None:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:
         raise InputError(str(path), f"is not JSON: {error.msg}", error.lineno, error.colno) from None
+    except RecursionError:
+        raise InputError(
+            str(path), "is nested too deeply, so it is no baseline; write one with --write-baseline"
+        ) from None
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8, so it is no baseline; write one with --write-baseline") from None
     except ValueError as error:

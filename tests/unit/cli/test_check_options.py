@@ -156,6 +156,7 @@ def test_a_baseline_accepts_what_was_there_and_nothing_new(rollcall: Run, tmp_pa
         (b'{"version": 1,\n x', ":2:2: is not JSON: Expecting property name enclosed in double quotes"),
         (b"", ":1:1: is not JSON: Expecting value"),
         (b"\xff", ": is not UTF-8, so it is no baseline; write one with --write-baseline"),
+        (b"[" * 100_000, ": is nested too deeply, so it is no baseline; write one with --write-baseline"),
         (b"[]", ": is not a baseline of version 1; write one with --write-baseline"),
     ],
 )
