@@ -59,7 +59,7 @@ def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Setti
     """Return the scheduler of the object. Several schedulers have rules about pods, and a pod names its own."""
     if request.kind[::2] == POD:
         named = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
-        if named in settings.profiles:
+        if named is not None and named in settings.profiles:
             return named
     return profiles[0].name
 

@@ -69,16 +69,17 @@ def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
     (webhook/validators/selection.py).
     """
     is_namespace = found.kind[::2] == ("", "Namespace")
+    # Tools that label everything in a file label the workload too, and then nothing is missing.
+    lacking = [key for key in _OF_WORKLOADS if key not in found.labels]
     for parts, keys in found.holders:
         written = Holder.LABEL if parts[-1] == "labels" else Holder.ANNOTATION
         of_namespace = is_namespace and written is Holder.LABEL
-        # Tools that label everything in a file label the workload too, and then nothing is missing.
-        lacking = [key for key in _OF_WORKLOADS if key not in found.labels] if len(parts) > len(_OWN) else ()
+        in_template = len(parts) > len(_OWN)
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, Holder.EITHER)
             # Most keys are in the right place, and this runs in the webhook.
             right = holder is Holder.EITHER or holder is written or (holder is Holder.NAMESPACE and of_namespace)
-            if right and key not in lacking:
+            if right and not (in_template and key in lacking):
                 continue
             where = "on the workload itself" if right else f"as {holder.value}"
             yield Finding(

@@ -285,6 +285,9 @@ CORRECT = {
     + f"---\n{KAI_QUEUES}",
     "a Job": JOB,
     "a Job for Volcano": on("volcano", JOB),
+    "a Job whose pods have its label too": changed(
+        JOB, "        app: train\n", "        rollcall.dev/scheduler: koord-scheduler\n"
+    ),
     "a JobSet": JOB_SET,
     "a LeaderWorkerSet": GROUPS,
     "a TrainJob and its runtime": f"{RUNTIME}---\n{TRAIN_JOB}",

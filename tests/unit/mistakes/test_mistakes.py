@@ -12,6 +12,10 @@ from tests.unit.cli.conftest import Run
 from tests.unit.mistakes import gang_objects, opted_in, podcliqueset, wrong_names
 from tests.unit.mistakes.manifests import CORRECT, SET
 from tests.unit.mistakes.mistake import WITHOUT_OPTIONS, Mistake
+from tests.unit.server.test_capabilities import ask
+from webhook.config.file import default_settings
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.server.state import ServerState
 
 MISTAKES: dict[str, Mistake] = {
     **wrong_names.MISTAKES,
@@ -109,4 +113,17 @@ def test_empty_standard_input_is_not_clean(rollcall: Run, command: str, out: str
     assert ran.err == (
         "rollcall: <stdin>: has no manifest: it is empty or has only comments; the command that wrote it has probably "
         "failed\n"
+    )
+
+
+def test_an_empty_body_is_not_clean() -> None:
+    (served,) = ask(
+        ServerState(default_settings(), NOTHING_KNOWN, None), "POST", "/check", "# kustomize build failed\n"
+    )
+    assert (served.status_code, served.json()) == (
+        400,
+        {
+            "error": "body: has no manifest: it is empty or has only comments; the command that wrote it has probably "
+            "failed"
+        },
     )
