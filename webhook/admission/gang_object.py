@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from webhook.admission.opinion import gang_context, softened
-from webhook.config.settings import Settings
+from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import run_on_object
 from webhook.validators.selection import Choice
@@ -52,7 +52,16 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
         else:
             findings += outcome.findings
         unjudged += outcome.unjudged
-    return with_findings(Verdict(scheduler=profiles[0].name), findings, unjudged)
+    return with_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
+
+
+def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str:
+    """Return the scheduler of the object. Several schedulers have rules about pods, and a pod names its own."""
+    if request.kind[::2] == POD:
+        named = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
+        if named is not None and named in settings.profiles:
+            return named
+    return profiles[0].name
 
 
 def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:

@@ -37,6 +37,8 @@ def escaped(json_text: str) -> str:
 
 def printable(text: str) -> str:
     """Return `text` with each character that is not printable written as an escape of Python."""
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

@@ -7,13 +7,14 @@ A part of the facts is known once there is a document of its kind, or an empty t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from webhook.backends.registry import installed_backends
+from webhook.backends.volcano.keys import OPEN
 from webhook.errors import InputError
 from webhook.model import grove, served_kinds
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -21,6 +22,7 @@ from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.general import GENERAL
 from webhook.model.keys import Api
+from webhook.model.known_objects import VolcanoQueue
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
@@ -99,8 +101,18 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
                 if part in _NOT_JUDGED:
                     raise item.error(FieldPath(), f"{kind}: {error}") from None
                 # The object is judged itself, and that reports more.
+    if queues := found.get("volcano_queues"):
+        found["volcano_queues"] = _opened(queues, known.volcano_queues or {})
     partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
     return with_stock_runtimes(replace(known, **found, partial=partial or known.partial))
+
+
+def _opened(queues: Mapping[str, VolcanoQueue], known: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
+    """Return the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
+    return {
+        name: replace(queue, state=queue.state or (known[name].state if name in known else None) or OPEN)
+        for name, queue in queues.items()
+    }
 
 
 def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:

@@ -77,7 +77,9 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
     If a template contradicts the label, Rollcall would prepare the pods for one scheduler and Grove for another.
     """
     choice = context.choice
-    for named in () if choice.forced else template_names(workload):
+    # Another rule refuses an unknown scheduler, and templates must not be changed to name it.
+    unknown = choice.scheduler not in choice.available
+    for named in () if choice.forced or unknown else template_names(workload):
         if named.scheduler != choice.scheduler:
             yield Finding(
                 at=named.path,

@@ -15,6 +15,8 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 # Read only on the workload itself.
 _OF_WORKLOADS = (SCHEDULER_LABEL, "rollcall.dev/disruption-mode")
+# Labels of the object itself, and those that a TrainJob gives to the JobSet that Trainer makes, are as short.
+_OWN = ("metadata", "labels")
 
 
 @rule(
@@ -61,24 +63,29 @@ def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
 )
 def misplaced_key(found: AnyObject, _: Context[Any]) -> Results:
     """A key has no effect as an annotation if programs read it only as a label, and the other way round. The label of a
-    namespace has no effect on an object in it.
+    namespace has no effect on an object in it, and the label of a workload has no effect in its templates.
 
     Source: the code that reads each key, in the projects that define them. Rollcall reads its choice only as a label
     (webhook/validators/selection.py).
     """
     is_namespace = found.kind[::2] == ("", "Namespace")
+    # Tools that label everything in a file label the workload too, and then nothing is missing.
+    lacking = [key for key in _OF_WORKLOADS if key not in found.labels]
     for parts, keys in found.holders:
         written = Holder.LABEL if parts[-1] == "labels" else Holder.ANNOTATION
         of_namespace = is_namespace and written is Holder.LABEL
+        in_template = len(parts) > len(_OWN)
         for key, value in keys.items():
             holder = KNOWN_KEYS.get(key, Holder.EITHER)
             # Most keys are in the right place, and this runs in the webhook.
-            if holder is Holder.EITHER or holder is written or (holder is Holder.NAMESPACE and of_namespace):
+            right = holder is Holder.EITHER or holder is written or (holder is Holder.NAMESPACE and of_namespace)
+            if right and not (in_template and key in lacking):
                 continue
+            where = "on the workload itself" if right else f"as {holder.value}"
             yield Finding(
                 at=FieldPath((*parts, key)),
                 found=value,
-                why=f"it is read only as {holder.value}, so it has no effect here",
+                why=f"it is read only {where}, so it has no effect here",
                 remedy=_remedy(key, parts, holder, is_namespace=is_namespace),
             )
 

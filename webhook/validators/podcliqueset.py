@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import Any
 
@@ -51,13 +51,17 @@ def min_available(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """
     for member in workload.cliques:
         if not 1 <= member.min_available <= member.replicas:
-            yield _minimum(member.min_available, member.replicas, member.path / "spec" / "minAvailable", "clique")
+            yield _minimum(member.min_available, member.replicas, member.spec, member.path / "spec", "clique")
     for group in workload.scaling_groups:
         if not 1 <= group.min_available <= group.replicas:
-            yield _minimum(group.min_available, group.replicas, group.path / "minAvailable", "scaling group")
+            yield _minimum(group.min_available, group.replicas, group.raw, group.path, "scaling group")
 
 
-def _minimum(minimum: int, replicas: int, path: FieldPath, holder: str) -> Finding:
+def _minimum(minimum: int, replicas: int, spec: Mapping[str, Any], path: FieldPath, holder: str) -> Finding:
+    if spec.get("minAvailable") is None:
+        why = f"a gang needs at least one pod of every {holder}"
+        return Finding(at=path / "replicas", found=replicas, why=why, remedy="set replicas to 1 or more")
+    path /= "minAvailable"
     if minimum < 1:
         why = f"a gang needs at least one pod of every {holder}"
         remedy = "set minAvailable to 1 or more" if replicas > 0 else "set replicas and minAvailable to 1 or more"

@@ -285,7 +285,7 @@ MINIMA: dict[str, tuple[Any, str, str]] = {
     ),
     "a scaling group of no replicas": (
         pod_clique_set(groups=[scaling_group("decode", "worker", replicas=0)]),
-        "spec.template.podCliqueScalingGroups[0].minAvailable",
+        "spec.template.podCliqueScalingGroups[0].replicas",
         "set replicas to 1 or more",
     ),
     "a minimum of none": (

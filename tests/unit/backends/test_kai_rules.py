@@ -114,7 +114,7 @@ REFUSED = {
         "kai/node-pool",
         "metadata.labels[kai.scheduler/node-pool]",
     ),
-    "a queue of another pool": (queued(queue="pooled"), "kai/node-pool", "metadata.labels"),
+    "a queue of another pool": (queued(queue="pooled"), "kai/node-pool", "metadata.labels[kai.scheduler/node-pool]"),
     "a queue below one of another pool": (
         queued(queue="astray", labels={POOL: "h100"}),
         "kai/node-pool",

@@ -106,7 +106,7 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
     """
     key = context.settings.nodePoolLabelKey
     pool = text(found.labels.get(key))
-    path = LABELS / key if pool is not None else LABELS
+    path = LABELS / key
     if (problem := unserved_pool(pool, path, context.facts)) is not None:
         yield problem
         if isinstance(problem, Finding):

@@ -180,7 +180,7 @@ def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
     settings, facts = context.settings, context.facts
     key = settings.nodePoolLabelKey
     pool = text(workload.labels.get(key))
-    path = LABELS / key if pool is not None else METADATA / "labels"
+    path = LABELS / key
     if (problem := unserved_pool(pool, path, facts)) is not None:
         yield problem
         if isinstance(problem, Finding):

@@ -9,7 +9,7 @@ from webhook.backends.kai.rules.queue import QUEUES, judge_node_pools
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_families import QueueObjects
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, METADATA, SPEC
+from webhook.model.fields import LABELS, SPEC
 from webhook.model.findings import Action, Unjudged
 from webhook.model.known_objects import KaiQueue, QueuedGroup, QueuedGroups
 from webhook.model.reading import text
@@ -57,7 +57,7 @@ def queue_pool(found: StoredObject, context: RuleContext) -> Results:
     """
     key, name = context.settings.nodePoolLabelKey, text(found.spec.get("parentQueue"))
     pool = text(found.labels.get(key))
-    path = LABELS / key if pool is not None else METADATA / "labels"
+    path = LABELS / key
     if name is not None and context.facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues", part="kai_queues")
     yield from judge_node_pools(name, pool, path, "this Queue", context)
