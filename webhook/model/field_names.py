@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.near_names import NearMisses
 
 # The fields below one object; None where any field is permitted. A list of objects has the one key `ITEMS`, and a map
@@ -90,7 +89,10 @@ class KindFields:
         linear in the size of the object.
         """
         near = NearMisses()
-        for at, value, names in islice(_unknown(manifest, self.names, ROOT), MOST_UNKNOWN):
+        wrong: list[_Unknown] = []
+        _find_unknown(manifest, self.names, (), wrong)
+        for trail, value, names in wrong:
+            at = _path(trail)
             name = str(at.parts[-1])
             likely = near.likely(name, names)
             yield UnknownField(at, value, likely, None if likely else self._belongs(at))
@@ -114,17 +116,37 @@ def _common(place: tuple[str, ...], here: tuple[str, ...]) -> int:
     return length
 
 
-def _unknown(value: Any, names: Names, path: FieldPath) -> Iterator[tuple[FieldPath, Any, Names]]:
+# The way to a value: the way to its parent, and its key; for an item of a list its index and itself. A path is made of
+# it only where a field is unknown.
+_Trail = tuple[Any, ...]
+_Unknown = tuple[_Trail, Any, Names]
+
+
+def _find_unknown(value: Any, names: Names, trail: _Trail, found: list[_Unknown]) -> None:
+    """Add the unknown fields below a value, up to `MOST_UNKNOWN`."""
     if ITEMS in names:
+        below = names[ITEMS]
         for index, item in enumerate(value if isinstance(value, list) else ()):
-            name = item.get("name") if isinstance(item, dict) else None
-            yield from _unknown(item, names[ITEMS], path / Item(index, name if isinstance(name, str) else None))
+            _find_unknown(item, below, (trail, index, item), found)
     elif isinstance(value, dict):
+        each = EACH in names
         for key, one in value.items():
-            if key not in names and EACH not in names:
-                yield path / key, one, names
-            elif (below := names[EACH if EACH in names else key]) is not None:
-                yield from _unknown(one, below, path / key)
+            if len(found) >= MOST_UNKNOWN:
+                return
+            if not each and key not in names:
+                found.append(((trail, key), one, names))
+            elif (below := names[EACH if each else key]) is not None:
+                _find_unknown(one, below, (trail, key), found)
+
+
+def _path(trail: _Trail) -> FieldPath:
+    parts: list[Part] = []
+    while trail:
+        above, part, *item = trail
+        name = item[0].get("name") if item and isinstance(item[0], dict) else None
+        parts.append(Item(part, name if isinstance(name, str) else None) if item else part)
+        trail = above
+    return FieldPath(tuple(reversed(parts)))
 
 
 def names_in(schema: object) -> Names | None:

@@ -53,6 +53,8 @@ def unknown_kind(found: AnyObject, _: Context[Any]) -> Results:
 def _meant(found: AnyObject) -> tuple[str, str] | None:
     """Return the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = found.kind
+    if (group, kind) in found.judged or (group, kind) in found.known:
+        return None
     groups: dict[str, list[str]] = {}
     for one, name in (*found.judged, *found.known):
         groups.setdefault(name, []).append(one)
