@@ -181,7 +181,7 @@ def test_strict_turns_unjudged_rules_into_a_failure(client: httpx.Client) -> Non
     [
         (b"a: [", "body:1:5: is not YAML"),
         (b"just text", "body:1:1: is not a manifest"),
-        (b"\xff", "body: is not UTF-8"),
+        (b"\xff", "body:1:1: is not UTF-8"),
         (b'{"kind": "AdmissionReview"}', "apiVersion is null"),
     ],
 )
