@@ -39,19 +39,13 @@ def unknown_key(found: AnyObject, _: Context[Any]) -> Results:
             if key in KNOWN_KEYS:
                 continue
             if (likely := misspelt.likely(key)) is not None:
-                yield Finding(
-                    at=FieldPath((*parts, key)),
-                    found=value,
-                    why="no program reads this key, so it has no effect",
-                    remedy=f"did you mean {likely}? write that key",
-                )
+                reader, remedy = "no program reads this", f"did you mean {likely}? write that key"
             elif key.startswith(f"{OWN_DOMAIN}/"):
-                yield Finding(
-                    at=FieldPath((*parts, key)),
-                    found=value,
-                    why="this version of Rollcall reads no such key, so it has no effect",
-                    remedy="remove it, or correct its name",
-                )
+                reader, remedy = "this version of Rollcall reads no such", "remove it, or correct its name"
+            else:
+                continue
+            why = f"{reader} key, so it has no effect"
+            yield Finding(at=FieldPath((*parts, key)), found=value, why=why, remedy=remedy)
 
 
 @rule(
