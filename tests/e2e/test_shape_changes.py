@@ -262,48 +262,44 @@ def test_koordinator_s_members_change_only_without_pods(
     is_bound(gang.played, 4)
 
 
-@pytest.mark.beside
-def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(
+@pytest.fixture
+def kai_gang(
     plane: ControlPlane,
     rollcall: Rollcall,
     reconciler: Reconcilers,
     namespace: str,
     changing: Callable[[Manifest], Changing],
-) -> None:
+) -> Changing:
+    """A gang of two pods, for kai-scheduler."""
     plane.apply(kai_queue(namespace), check=True)
     rollcall(plane, with_kai())
     reconciler(with_kai()).until_leading()
     labels = {KAI_QUEUE: namespace, "rollcall.dev/scheduler": "kai-scheduler"}
-    gang = changing(pod_clique_set("demo", namespace, clique("worker", 2), labels=labels))
+    return changing(pod_clique_set("demo", namespace, clique("worker", 2), labels=labels))
+
+
+@pytest.mark.beside
+def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(kai_gang: Changing) -> None:
 
     def minimums() -> list[int]:
-        found = gang.objects("scheduling.run.ai/v2alpha2/podgroups").values()
+        found = kai_gang.objects("scheduling.run.ai/v2alpha2/podgroups").values()
         return [leaf["minMember"] for _, spec in found for leaf in spec["subGroups"]]
 
     eventually(lambda: minimums() == [2], "the PodGroup is there")
-    gang.require(worker=3)
+    kai_gang.require(worker=3)
     eventually(lambda: minimums() == [3], "the minimum is raised")
-    gang.bind_one()
-    gang.require(worker=4)
-    assert "the minimum of demo-0-worker goes from 3 to 4: kai-scheduler evicts a running gang" in gang.told()
+    kai_gang.bind_one()
+    kai_gang.require(worker=4)
+    assert "the minimum of demo-0-worker goes from 3 to 4: kai-scheduler evicts a running gang" in kai_gang.told()
     assert minimums() == [3]
-    gang.require(worker=1)
+    kai_gang.require(worker=1)
     eventually(lambda: minimums() == [1], "a lower one is written")
 
 
 @pytest.mark.beside
 def test_kai_s_lost_group_has_low_minimums_until_no_pod_is_on_a_node(
-    plane: ControlPlane,
-    rollcall: Rollcall,
-    reconciler: Reconcilers,
-    namespace: str,
-    changing: Callable[[Manifest], Changing],
+    plane: ControlPlane, namespace: str, kai_gang: Changing
 ) -> None:
-    plane.apply(kai_queue(namespace), check=True)
-    rollcall(plane, with_kai())
-    reconciler(with_kai()).until_leading()
-    labels = {KAI_QUEUE: namespace, "rollcall.dev/scheduler": "kai-scheduler"}
-    gang = changing(pod_clique_set("demo", namespace, clique("worker", 2), labels=labels))
     path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{namespace}/podgroups"
 
     def group() -> tuple[list[int], bool]:
@@ -312,8 +308,8 @@ def test_kai_s_lost_group_has_low_minimums_until_no_pod_is_on_a_node(
         return minimums, any("rollcall.dev/restored" in one["metadata"]["annotations"] for one in found)
 
     eventually(lambda: group() == ([2], False), "the PodGroup is there")
-    gang.bind_one()
+    kai_gang.bind_one()
     plane.http.delete(path).raise_for_status()
     eventually(lambda: group() == ([1], True), "it is restored for the pod that runs")
-    gang.remove_pods()
+    kai_gang.remove_pods()
     eventually(lambda: group() == ([2], False), "it is that of a whole gang again")

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from webhook.errors import InputError
 from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, GroupForest
 from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk
-from webhook.model.reading import Malformed, Manifest
+from webhook.model.reading import Malformed
 from webhook.offline.judgement import requests_in
 from webhook.offline.report import Source
-
-
-class Placed(Source, Protocol):
-    """A document with its manifest."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ class FoundTree:
         return found | {"tree": self.tree.as_json(), "file": file, "line": line, "column": column}
 
 
-def trees_in(documents: Iterable[Placed]) -> list[FoundTree]:
+def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
     """Return the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
     world = GroupForest()
     for document in documents:

@@ -1,7 +1,7 @@
 """What a forced scheduler overrides in an object, in a sentence, without I/O.
 
 `--scheduler NAME` asks what would happen under that scheduler, whatever the object says. The sentence says what the
-object would choose, so that nobody takes the answer for the object's own.
+object would choose, so that the answer is not mistaken for the object's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is read of a cluster once: with which rights, and without what nobody may see."""
+"""What is read of a cluster once: with which rights, and without what is secret."""
 
 from __future__ import annotations
 
