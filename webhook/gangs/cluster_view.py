@@ -32,7 +32,6 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.gang_object import is_restored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
@@ -173,7 +172,7 @@ class ClusterView:
 
     def was_restored(self, key: GangKey) -> bool:
         """Whether an object of a gang has lower minimums until no pod of the gang is on a node."""
-        return any(is_restored(live) for store in self.stores.by_kind.values() for live in store.concerning(key))
+        return any(store.has_restored(key) for store in self.stores.by_kind.values())
 
     def health(self, key: GangKey, anchors: Anchors | None = None) -> GangHealth | None:
         """The health of a gang; None if it does not exist or Rollcall does not make it. `anchors` judges its anchors.

@@ -21,6 +21,7 @@ from webhook.model.bounds import (
     unpacked,
     weight,
 )
+from webhook.model.gang_object import is_restored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import GangObjects, LivingGang, living_gang
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
@@ -61,6 +62,8 @@ class Store:
         # Objects by what they are a part of: one workload may have thousands of gangs.
         self._of: Grouping[ObjectKey, Any] = Grouping()
         self._concerned: Grouping[ObjectKey, Any] = Grouping()
+        # Those of them that were lost and restored. Asked for each event of a pod, so no object is unpacked then.
+        self._restored: Grouping[ObjectKey, Any] = Grouping()
         # The gangs that the objects say they are for, by their members.
         self.gangs = GangObjects()
         self._changed = changed
@@ -94,6 +97,10 @@ class Store:
     def concerning(self, whose: Any) -> list[Manifest]:
         """The objects that concern `whose`, without those being deleted."""
         return self._living(self._concerned.members(whose))
+
+    def has_restored(self, whose: Any) -> bool:
+        """Whether an object that concerns `whose` was lost and restored."""
+        return bool(self._restored.members(whose))
 
     def whose(self, key: ObjectKey) -> Any:
         """What an object concerns now; None if it does not exist or concerns nothing."""
@@ -135,6 +142,7 @@ class Store:
         before, found = self._concerned.group(key), self.objects.get(key)
         whose = None if found is None else self._whose(found)
         self._concerned.move(key, whose)
+        self._restored.move(key, whose if is_restored(found) else None)
         self._of.move(key, None if found is None else self._part_of(found))
         where = (self.resource.api, *key)
         if found is not None and (gang := living_gang(found)) is not None:
