@@ -25,7 +25,7 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
 from tests.e2e.lws_webhook import LwsWebhook
-from tests.e2e.neighbours.fixtures import controllers, kubelet, neighbours
+from tests.e2e.neighbours.fixtures import controllers, for_the_test, kubelet, neighbours
 from tests.e2e.neighbours.running import Neighbours
 from tests.e2e.neighbours.systems import crd_files_of
 from tests.e2e.nodes import add_nodes, remove_nodes
@@ -53,7 +53,7 @@ def gated(config: Manifest = KOORDINATOR) -> Manifest:
 
 
 # Fixtures of files of their own.
-__all__ = ["controllers", "kubelet", "neighbours"]
+__all__ = ["controllers", "for_the_test", "kubelet", "neighbours"]
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}
 _numbers = count(1)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.background import Background
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.neighbours.running import Neighbour, Neighbours
+from tests.e2e.workload_objects import created, deleted
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +52,17 @@ def controllers(
 def kubelet(plane: ControlPlane, namespace: str, background: Background) -> Kubelet:
     """What kubelets would do with the pods of the test's namespace, for the length of the test."""
     return Kubelet(plane, namespace, background)
+
+
+@pytest.fixture
+def for_the_test(plane: ControlPlane) -> Iterator[Callable[[Manifest], Manifest]]:
+    """Store an object that belongs to no namespace; it goes with the test."""
+    stored: list[Manifest] = []
+
+    def store(manifest: Manifest) -> Manifest:
+        stored.append(created(plane, manifest))
+        return stored[-1]
+
+    yield store
+    for one in reversed(stored):
+        deleted(plane, one, "Background")
