@@ -31,8 +31,9 @@ def controllers(
 ) -> Iterator[Callable[..., dict[str, Neighbour]]]:
     """Have controllers run: `controllers(plane, "jobset", "kueue", kueue={"waitForPodsReady": ...})`.
 
-    Each is started once a control plane, Kueue again where it is to have other settings. Their webhooks are registered
-    until the end of the module. A test is skipped where a program is missing.
+    Each is started once a control plane, and again where it is to have other settings, which are fields of its
+    configuration. Their webhooks are registered until the end of the module. A test is skipped where a program is
+    missing.
     """
     planes: dict[str, Neighbours] = {}
 
