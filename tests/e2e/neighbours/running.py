@@ -94,7 +94,8 @@ class Neighbours:
     def run(self, *names: str, prefix: str = "", **settings: Settings) -> dict[str, Neighbour]:
         """Have these controllers run with their webhooks registered; one that does already is left as it is.
 
-        `settings` are fields of their configuration files, by name: `kueue={"waitForPodsReady": ...}`. Raises FileNotFoundError where there is no program of one.
+        `settings` are fields of their configuration files, by name: `kueue={"waitForPodsReady": ...}`. Raises
+        FileNotFoundError where there is no program of one.
         """
         for name in names:
             if SYSTEMS[name].executable is None:
@@ -110,6 +111,11 @@ class Neighbours:
         """Unregister all webhooks. The processes stay, with nothing to do."""
         for one in self._running.values():
             one.unregister()
+
+    def close(self) -> None:
+        """End all of them, before their control plane."""
+        for one in self._running.values():
+            one.program.stop(kill=True)
 
     def release(self, namespace: str) -> None:
         """Let go what a controller holds back of a namespace that is being deleted."""
