@@ -53,18 +53,16 @@ def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
             yield Finding(
                 at=one.held.path,
                 found=one.held.queue,
-                why="Kueue admits the pods of this gang one at a time, so two gangs may hold half of a quota each",
-                remedy="remove the label, or give all cliques one pod group of Kueue",
+                why="Kueue admits the pods of this gang one at a time",
+                remedy="remove the label, or use one pod group for all cliques",
             )
             continue
-        by = "has a LocalQueue default" if one.held.queue is not None else "is managed by Kueue"
+        by = "it has a LocalQueue default" if one.held.queue is not None else "Kueue manages it"
         yield Finding(
             at=NAMESPACE,
             found=workload.namespace,
-            why=f"the namespace {by}, so Kueue admits the pods of this gang one at a time, and two gangs may hold half "
-            "of a quota each",
-            remedy="use a namespace that Kueue does not manage (managedJobsNamespaceSelector), or give all cliques one "
-            "pod group of Kueue",
+            why=f"{by}, so Kueue admits the pods of this gang one at a time",
+            remedy="use a namespace that Kueue does not manage, or one pod group for all cliques",
         )
         # The namespace is the cause for every clique.
         return
@@ -95,15 +93,15 @@ def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
             yield Finding(
                 at=one.group_path,
                 found=one.held.group,
-                why=f"{first.group_path} names another pod group, and Kueue admits the two parts of the gang apart",
-                remedy="name the same pod group in all cliques",
+                why="another clique names another pod group, and Kueue admits the two apart",
+                remedy="use one pod group for all cliques",
             )
     if (cause := growth(workload)) is not None:
         yield Finding(
             at=first.group_path,
             found=first.held.group,
-            why=f"{cause}, and a pod group of Kueue is admitted as a whole with a fixed number of pods",
-            remedy="make one PodCliqueSet for each gang, without autoscaling, or remove the queue and the pod group",
+            why=cause,
+            remedy="make one PodCliqueSet for each gang",
         )
 
 
@@ -167,8 +165,6 @@ def clique_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
             yield Finding(
                 at=one.clique.path / "spec" / "minAvailable",
                 found=minimum,
-                why=f"the gang starts with {minimum} of {pods} pods, and Kueue stops it {seconds} s after its "
-                "admission unless all are ready",
-                remedy="set minAvailable to replicas, or turn off waitForPodsReady in Kueue and in Rollcall's "
-                "configuration",
+                why=f"the gang runs with {minimum} of {pods} pods, and Kueue stops it unless all are ready in {seconds} s",
+                remedy="set minAvailable to replicas, or turn off waitForPodsReady",
             )

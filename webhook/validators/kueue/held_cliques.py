@@ -60,15 +60,13 @@ def starts_alone(workload: PodCliqueSet) -> bool:
 
 
 def growth(workload: PodCliqueSet) -> str | None:
-    """Why the pods of a set are not those of a single gang with a fixed number of pods, in words; None if they are."""
+    """Why a set is not a single gang with a fixed number of pods, in words; None if it is."""
     if workload.replicas > 1:
-        return f"the set has {workload.replicas} replicas, each with its own gang"
+        return f"the gangs of all {workload.replicas} replicas share this pod group, whose number of pods is fixed"
     for group in workload.scaling_groups:
-        if group.raw.get("scaleConfig") is not None:
-            return f"{group.path / 'scaleConfig'} adds and removes gangs"
-        if group.replicas > group.min_available:
-            return f"{group.path} has replicas above minAvailable, each with its own gang"
+        if group.replicas > group.min_available or group.raw.get("scaleConfig") is not None:
+            return f"all gangs of the scaling group {group.name} share this pod group, whose number of pods is fixed"
     for clique in workload.cliques:
         if clique.spec.get("autoScalingConfig") is not None:
-            return f"{clique.path / 'spec' / 'autoScalingConfig'} changes the number of pods"
+            return f"autoScalingConfig of {clique.name} changes the number of pods, which is fixed in a pod group"
     return None

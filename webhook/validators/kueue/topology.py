@@ -166,7 +166,7 @@ def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[A
             gangs,
             placed.level,
             f"Kueue chooses the nodes of these pods without regard to {key}",
-            f"add {keys.REQUIRED_TOPOLOGY}: {key}, or use a queue with a flavor without Topology",
+            "add podset-required-topology to the pod templates, or use a queue without Topology",
         )
 
 
