@@ -23,6 +23,7 @@ from webhook.validators import (
     shape,
     startup_order,
 )
+from webhook.validators.kueue import counts, queues, readiness, template_keys
 from webhook.validators.registry import collect
 
 # Run instead of all other rules on an object that cannot be read.
@@ -41,6 +42,10 @@ GENERAL_RULES = collect(
     opted_in_origin,
     opted_in_claims,
     opted_in_agreement,
+    readiness,
+    counts,
+    queues,
+    template_keys,
     key_names,
     field_names,
     kind_names,
