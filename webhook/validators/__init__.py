@@ -11,6 +11,7 @@ from webhook.validators import (
     grove_limits,
     key_names,
     kind_names,
+    kueue,
     opted_in_agreement,
     opted_in_choice,
     opted_in_claims,
@@ -23,7 +24,6 @@ from webhook.validators import (
     shape,
     startup_order,
 )
-from webhook.validators.kueue import counts, queues, readiness, template_keys
 from webhook.validators.registry import collect
 
 # Run instead of all other rules on an object that cannot be read.
@@ -42,10 +42,7 @@ GENERAL_RULES = collect(
     opted_in_origin,
     opted_in_claims,
     opted_in_agreement,
-    readiness,
-    counts,
-    queues,
-    template_keys,
+    *kueue.SUBJECTS,
     key_names,
     field_names,
     kind_names,
