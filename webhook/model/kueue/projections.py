@@ -254,5 +254,7 @@ WORKLOADS = Projection(
         _CONDITIONS,
     ),
 )
-# What rules read. Workloads are read by what explains gangs.
-KUEUE_PROJECTIONS = (LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, TOPOLOGIES, ADMISSION_CHECKS)
+# What rules read, and so what is followed in a cluster. Workloads are read by what explains gangs.
+FOLLOWED = (LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, ADMISSION_CHECKS)
+# What files may contain. No rule reads a Cohort: each ClusterQueue names its own.
+KUEUE_PROJECTIONS = (*FOLLOWED, COHORTS)
