@@ -247,7 +247,10 @@ WORKLOADS = Projection(
         "spec.podSets.count",
         "spec.podSets.minCount",
         "status.admission.clusterQueue",
-        "status.admission.podSetAssignments",
+        "status.admission.podSetAssignments.name",
+        "status.admission.podSetAssignments.count",
+        # Whether there is one. The rest of it names nodes.
+        "status.admission.podSetAssignments.topologyAssignment.levels",
         "status.admissionChecks",
         "status.requeueState",
         "status.schedulingStats.evictions",
