@@ -2,6 +2,7 @@
 
 from webhook.backends.kai.rules import (
     opted_in,
+    opted_in_topology,
     pod_group,
     pod_group_place,
     pod_group_topology,
@@ -12,4 +13,6 @@ from webhook.backends.kai.rules import (
 )
 from webhook.validators.registry import collect
 
-RULES = collect(workload, queue, topology, pod_group, pod_group_place, pod_group_topology, queue_object, opted_in)
+RULES = collect(
+    workload, queue, topology, pod_group, pod_group_place, pod_group_topology, queue_object, opted_in, opted_in_topology
+)
