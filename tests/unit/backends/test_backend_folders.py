@@ -41,6 +41,7 @@ SUBJECTS = {
     "queue_object",
     "opted_in",
     "opted_in_topology",
+    "stages",
     "examples",
 }
 
