@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import Any
 
 from webhook.backends.kube.groups import MOST_BELOW
 from webhook.backends.kube.rules.examples import ON, known, root
@@ -31,7 +32,7 @@ _MOST_PARTS, _MOST_FOLLOWED = 64, 2_000
 _FIELD = "schedulingGroup"
 
 
-def _in_group(name: str, pods: int, **fields: object) -> Manifest:
+def _in_group(name: str, pods: int, **fields: Any) -> Manifest:
     template = pod_template({_FIELD: {"podGroupName": name}})
     return replicated(name, pods, template=template, **fields)
 
