@@ -1,8 +1,8 @@
 """Workloads whose parts start in turn: an initializer of one pod, and a trainer that is a gang, with the real
 controllers of JobSet and Trainer and the real kube-scheduler.
 
-With its own gang for each stage, as Rollcall makes them, every stage starts whole. Under one CompositePodGroup they start
-only if its minimum is 1: kube-scheduler counts the groups that have pods at the same time.
+With its own gang for each stage, as Rollcall makes them, every stage starts whole. Under one CompositePodGroup they
+start only if its minimum is 1: kube-scheduler counts the groups that have pods at the same time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.e2e.pod_life import let_succeed
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND
 from tests.e2e.test_gang_starts import QUIET_SECONDS
-from tests.e2e.test_kube_gangs import configuration
+from tests.e2e.test_kube_gangs import GENERATIONS, configuration
 from tests.e2e.test_opted_in_gangs import CASES, LABEL, Case
 from tests.e2e.test_trees import group
 from tests.e2e.workload_objects import MERGE, created, listed, until_pods
@@ -118,16 +118,15 @@ def test_only_a_parent_that_needs_one_group_lets_every_stage_start(
 def refused(plane: ControlPlane, namespace: str, sets: list[Manifest], folder: Path) -> set[str]:
     """The JobSets that `rollcall check` refuses for the groups of the namespace."""
     config = folder / "rollcall.yaml"
-    config.write_text(yaml.safe_dump(configuration(apiGeneration="v1beta1")))
+    config.write_text(yaml.safe_dump(configuration(apiGeneration=GENERATIONS[plane.version])))
     kinds = "compositepodgroups.scheduling.k8s.io,podgroups.scheduling.k8s.io"
     stored = plane.kubectl("get", kinds, "-n", namespace, "-o", "yaml", check=True).out
-    ran = subprocess.run(
-        [str(COMMAND), "check", "--config", str(config), "-o", "json", "-"],
-        input="---\n".join([stored, *map(yaml.safe_dump, sets)]), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    given = "---\n".join([stored, *map(yaml.safe_dump, sets)])
+    command = [str(COMMAND), "check", "--config", str(config), "-o", "json", "-"]
+    ran = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
     assert ran.stderr == ""
-    judged = json.loads(ran.stdout)["objects"]
-    return {one["name"] for one in judged for found in one["findings"] if found["rule"] == "kube/owner-stages"}
+    found = json.loads(ran.stdout)["findings"]
+    return {one["object"]["name"] for one in found if one["rule"] == "kube/owner-stages"}
 
 
 @pytest.mark.cases(CASES)

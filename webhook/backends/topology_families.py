@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from webhook.model.capabilities import Use
+from webhook.model.capabilities import Capability, Use
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
+
+_ASKED = Capability.TOPOLOGY_WORKLOAD
 
 
 class CarriedTopology(NamedTuple):
@@ -59,5 +61,13 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
                     most = min(found.at_most, applied.default)
                     yield replace(found, at=origin.path, found=origin.value, why=why, at_most=most)
 
-    declare = rule(id, subject=Subject.OPTED_IN, passes=passes, fails=fails, documentation=documentation, **declared)
+    declare = rule(
+        id,
+        subject=Subject.OPTED_IN,
+        capability=_ASKED,
+        passes=passes,
+        fails=fails,
+        documentation=documentation,
+        **declared,
+    )
     return declare(check)

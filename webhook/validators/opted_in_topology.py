@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.model.capabilities import Capability
 from webhook.model.findings import Action, Finding
 from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -28,6 +29,7 @@ _SPEC = {KOORDINATOR_TOPOLOGY: '{"gatherStrategy":[{"layer":"RackLayer","strateg
 @rule(
     "owner/topology-unread",
     subject=Subject.OPTED_IN,
+    capability=Capability.TOPOLOGY_WORKLOAD,
     default=Action.WARN,
     passes=Example(job(annotations=_SPEC)),
     fails=Example(job(annotations=_NEAR)),

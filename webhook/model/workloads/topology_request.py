@@ -7,14 +7,16 @@ apis/extension/coscheduling.go (v1.8.0); volcano, pkg/controllers/podgroup/pg_co
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
 from webhook.model.capabilities import Use
 from webhook.model.fields import ANNOTATIONS, FieldPath
-from webhook.model.reading import mapping, text
+from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
 KAI_TOPOLOGY = "kai.scheduler/topology"
@@ -78,3 +80,40 @@ def every_place(workload: OptedInWorkload) -> Iterator[Annotations]:
     yield of_workload(workload)
     yield from of_jobs(workload)
     yield from map(of_pods, workload.distinct_parts)
+
+
+def requests(workload: OptedInWorkload, made: OptedInWorkload | None) -> list[tuple[str, Use]]:
+    """The reader of every annotation that asks for topology, and its place: on the workload, and for a TrainJob also on
+    the JobSet that is `made`.
+    """
+    found = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
+    if isinstance(made, MadeJobSet):
+        of_made = [use for place in every_place(made) for use in place.asks(*READERS)]
+        found += [(_reader(use), Use(made.in_train_job(use.path), use.value)) for use in of_made]
+    return found
+
+
+def _reader(use: Use) -> str:
+    return READERS[str(use.path.parts[-1])]
+
+
+def domains(place: Annotations) -> tuple[str | None, str | None]:
+    """The domains that one place requires and prefers, as a person reads them: KAI's levels, Koordinator's layers, or
+    Volcano's tier.
+    """
+    found = {use.path.parts[-1]: str(use.value) for use in place.asks(*READERS)}
+    required, preferred = found.get(KAI_REQUIRED), found.get(KAI_PREFERRED)
+    tier = found.get(VOLCANO_TIER)
+    if tier is not None and found.get(VOLCANO_MODE, "hard").lower() != "soft":
+        required = required or f"tier {tier}"
+    layers = _layers(found.get(KOORDINATOR_TOPOLOGY))
+    return required or layers.get("MustGather"), preferred or layers.get("PreferGather")
+
+
+def _layers(written: str | None) -> dict[str, str]:
+    """The last layer of each strategy in a network-topology-spec; none if it is not one."""
+    try:
+        entries = sequence(mapping(json.loads(written or "null")).get("gatherStrategy"))
+        return {text(mapping(one).get("strategy")) or "": text(mapping(one).get("layer")) or "" for one in entries}
+    except (ValueError, RecursionError, Malformed):
+        return {}

@@ -282,3 +282,12 @@ def test_the_pod_group_of_volcano_gets_the_topology_of_the_workload_and_of_its_p
 def test_no_pod_group_of_volcano_gets_a_tier_in_which_a_gang_never_starts(number: str) -> None:
     with pytest.raises(Inexpressible):
         objects(JobSet(job_set(scheduler="volcano", annotations=tier(number))), VOLCANO, TIERS)
+
+
+def test_the_topology_that_trainers_volcano_plugin_writes_is_judged_at_the_runtime() -> None:
+    facts = runtimes(podGroupPolicy={"volcano": {"networkTopology": {"mode": "hard", "highestTierAllowed": 3}}})
+    facts = known(facts=replace(facts, hyper_nodes=TIERS.hyper_nodes))
+    verdict = validate(train_job(scheduler="volcano"), facts=facts, settings=VOLCANO)
+    (found,) = [one for one in verdict.findings if one.rule == "volcano/owner-topology"]
+    assert str(found.at) == "spec.runtimeRef.name"
+    assert found.why.startswith("ClusterTrainingRuntime torch, spec.podGroupPolicy.volcano.networkTopology: the widest")

@@ -16,7 +16,7 @@ from webhook.backends.kai.rules import pod_group_topology
 from webhook.backends.kai.rules.opted_in import TREES
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.topology_families import CarriedTopology, opted_in_topology
-from webhook.model.capabilities import Use
+from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.known_objects import KaiLevels
@@ -155,6 +155,7 @@ def _of_job(**annotations: str) -> Manifest:
 @rule(
     "kai/owner-topology-of-jobs",
     subject=Subject.OPTED_IN,
+    capability=Capability.TOPOLOGY_WORKLOAD,
     default=Action.WARN,
     passes=Example(_of_job(topology="dc", topology_required_placement=_RACK), facts=_LEVELS),
     fails=Example(_of_job(topology_required_placement=_RACK), facts=_LEVELS),

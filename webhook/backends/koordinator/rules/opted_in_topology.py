@@ -12,6 +12,7 @@ from webhook.backends.koordinator.rules import pod_group_topology
 from webhook.backends.koordinator.rules.examples import SPINE_LAYERS, gather_from
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.backends.topology_families import CarriedTopology, opted_in_topology
+from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.workloads.gang import no_gang
@@ -78,6 +79,7 @@ def _pods(layer: str) -> dict[str, object]:
 @rule(
     DIFFERS,
     subject=Subject.OPTED_IN,
+    capability=Capability.TOPOLOGY_WORKLOAD,
     passes=Example(job_set(replicated("leader"), replicated("worker"), annotations=gather_from("SpineLayer"))),
     fails=Example(job_set(replicated("leader"), replicated("worker", template=_pods("SpineLayer")))),
 )
