@@ -70,7 +70,8 @@ def settings_for(
     """Settings of these schedulers, the first of them the default, with that config and that section `kueue`."""
     stated = {} if version is None else {"schedulerVersion": version}
     first = {"name": schedulers[0], "config": dict(config), **stated}
-    return replace(settings_from(configuration_of(first, *schedulers[1:], kueue=dict(kueue or {})), "test"), standalone=True)
+    document = configuration_of(first, *schedulers[1:], kueue=dict(kueue or {}))
+    return replace(settings_from(document, "test"), standalone=True)
 
 
 def _grown(manifest: Manifest, length: int, style: Style) -> Manifest:
