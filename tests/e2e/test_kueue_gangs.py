@@ -30,7 +30,7 @@ from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_opted_in_gangs import CASES as OPTED_IN
 from tests.e2e.test_opted_in_gangs import KOORD, LABEL, Case
-from tests.e2e.workload_objects import MERGE, created, deleted, listed
+from tests.e2e.workload_objects import MERGE, created, deleted, listed, path_of
 
 pytestmark = pytest.mark.soak
 QUEUED = {QUEUE_NAME: "queue"}
@@ -80,7 +80,7 @@ class Ready(NamedTuple):
             time.sleep(0.25)
 
     def whole(self, count: int) -> list[Manifest]:
-        """The pods once all of them are on nodes. A gang that its scheduler forgets is helped: its pods are deleted."""
+        """The pods once all of them are on nodes. A scheduler that has forgotten a gang is reminded of it."""
         deadline = time.monotonic() + FORGOTTEN_SECONDS
 
         def all_bound() -> list[Manifest]:
@@ -95,12 +95,19 @@ class Ready(NamedTuple):
         return eventually(all_bound, f"{count} pods are on nodes", timeout=120, pause=0.5)
 
     def touch(self) -> None:
-        """Change each waiting pod, so that a scheduler that has forgotten it tries it again."""
+        """Change what the scheduler has forgotten: the waiting pods, and the PodGroups of Coscheduling, of whose pods
+        no node event reminds it.
+        """
+        body = {"metadata": {"annotations": {"example.com/touched": str(time.monotonic())}}}
         for pod in self.pods:
             if "nodeName" not in pod["spec"]:
-                body = {"metadata": {"annotations": {"example.com/touched": str(time.monotonic())}}}
-                where = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-                self.plane.http.patch(where, json=body, headers=MERGE)
+                self._change(path_of("v1", "Pod", self.namespace, pod["metadata"]["name"]), body)
+        groups = path_of("scheduling.x-k8s.io/v1alpha1", "PodGroup", self.namespace)
+        for group in self.plane.items(groups):
+            self._change(f"{groups}/{group['metadata']['name']}", body)
+
+    def _change(self, path: str, body: Manifest) -> None:
+        self.plane.http.patch(path, json=body, headers=MERGE)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ by label, and no other pods of the cluster are sent to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -246,6 +246,14 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
     if workload.native_path is not None:
         why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"
         return unsupported(why, "remove it, or choose another scheduler")
+    return SUPPORTED
+
+
+def topology_support(readers: Iterable[str], profile: Profile) -> Support:
+    """Return whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
+    for reader in readers:
+        if reader not in profile.backend.reads_claims_of:
+            return unsupported(f"only {reader} reads the annotation", "remove it, or choose that scheduler")
     return SUPPORTED
 
 

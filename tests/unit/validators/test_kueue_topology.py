@@ -10,7 +10,7 @@ import pytest
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
-from webhook.model.known_objects import KaiLevels, TopologyBinding
+from webhook.model.known_objects import KaiLevels, TopologyBinding, TopologyLayer
 from webhook.model.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor
 from webhook.model.reading import Manifest
 from webhook.validators.opted_in_examples import (
@@ -155,6 +155,36 @@ CASES: dict[str, tuple[Manifest, list[str]]] = {
 def test_a_gang_that_is_placed_twice_is_reported(case: str) -> None:
     manifest, expected = CASES[case]
     assert found(manifest) == expected
+
+
+SPEC = {
+    "gang.scheduling.koordinator.sh/network-topology-spec": '{"gatherStrategy":[{"layer":"RackLayer","strategy":'
+    '"MustGather"}]}'
+}
+TIER = {"volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": "1"}
+LAYERS = (TopologyLayer("RackLayer", None, (RACK,)), TopologyLayer("NodeTopologyLayer", "RackLayer", ()))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "annotations", "why"),
+    [
+        ("koord-scheduler", SPEC, f"Kueue chooses nodes in one {BLOCK}, perhaps in several {RACK}"),
+        ("volcano", TIER, f"Kueue chooses the {BLOCK} before, so volcano can only agree or wait"),
+    ],
+)
+def test_the_topology_that_rollcall_writes_into_a_pod_group(
+    scheduler: str, annotations: dict[str, str], why: str
+) -> None:
+    asked = job(scheduler=scheduler, labels=QUEUE, annotations=annotations, template=asking(required_topology=BLOCK))
+    facts = replace(FACTS, network_topologies={"default": LAYERS})
+    verdict = validate(asked, settings=settings_of(scheduler), facts=facts)
+    assert [one.why for one in verdict.findings if one.rule == "kueue/two-topologies"] == [why]
+
+
+def test_the_jobs_of_one_part_may_require_their_own_rack() -> None:
+    near = {"annotations": KAI}
+    parts = [replicated(name, template=asking(required_topology=RACK), metadata=near) for name in ("a", "b")]
+    assert found(kai(job_set(*parts, labels=QUEUE))) == ["two-topologies", "two-topologies"]
 
 
 def test_a_scheduler_that_does_not_read_the_annotations_places_no_gang_twice() -> None:

@@ -19,7 +19,7 @@ from webhook.model.reading import text
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.required_level import RequiredLevel, levels_for_kai, levels_of_own_gang, levels_of_set
+from webhook.model.workloads.required_level import RequiredLevel, levels_for, levels_of_own_gang, levels_of_set
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.kueue.held_cliques import held_cliques, may_be_held
@@ -152,7 +152,7 @@ def _placeable(part: str, pod_set: PodSet, *, alone: bool = False) -> Placeable:
 
 
 def _levels(workload: OptedInWorkload, context: Context[Any]) -> Iterator[RequiredLevel]:
-    if "KAI" in context.reads_claims_of:
-        yield from levels_for_kai(workload, context.facts)
+    for system in sorted(context.reads_claims_of):
+        yield from levels_for(system, workload, context.facts)
     if "the Workload API" in context.reads_claims_of:
         yield from levels_of_own_gang(workload)

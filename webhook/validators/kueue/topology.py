@@ -107,7 +107,7 @@ def topology_apart(workload: PodCliqueSet | OptedInWorkload, context: Context[An
             yield _finding(
                 gangs,
                 placed.level,
-                f"Kueue places {what}, and the gang requires one {placed.level.key}",
+                f"Kueue places {what}, and the gang requires one {placed.level.name}",
                 "drop one of the two topologies, or use one podset-group-name",
             )
 
@@ -133,7 +133,7 @@ def two_topologies(workload: PodCliqueSet | OptedInWorkload, context: Context[An
         scheduler = context.choice.scheduler
         why = f"Kueue chooses the {request.value} before, so {scheduler} can only agree or wait"
         if _is_broader(request.value, level.key, context.facts):
-            why = f"Kueue chooses nodes in one {request.value}, perhaps in several {level.key}"
+            why = f"Kueue chooses nodes in one {request.value}, perhaps in several {level.name}"
         yield _finding(gangs, level, why, "keep one of the two topologies")
 
 
@@ -155,24 +155,24 @@ def topology_unsaid(workload: PodCliqueSet | OptedInWorkload, context: Context[A
     gangs = gangs_of(workload, context)
     if gangs is None:
         return
-    if gangs.levels and (missing := lacking(context.facts)) is not None:
+    asked = any(one.request is not None for one in gangs.pods)
+    if gangs.levels and not asked and (missing := lacking(context.facts)) is not None:
         yield Unjudged(gangs.place(gangs.levels[0])[0], f"the {Needed(missing)}", part=missing)
     for placed in _placed(workload, gangs, context):
         request = placed.pods[0].request
         if placed.asked and (placed.apart is not None or (request and request.key == keys.REQUIRED_TOPOLOGY)):
             continue
-        key = placed.level.key
         yield _finding(
             gangs,
             placed.level,
-            f"Kueue chooses the nodes of these pods without regard to {key}",
+            f"Kueue chooses the nodes of these pods without regard to {placed.level.name}",
             "add podset-required-topology to the pod templates, or use a queue without Topology",
         )
 
 
-def _is_broader(level: str, than: str, facts: ClusterFacts) -> bool:
+def _is_broader(level: str, than: str | None, facts: ClusterFacts) -> bool:
     """Whether a domain of `level` is known to have several domains of the level `than`."""
     for levels in (facts.kueue_topologies or {}).values():
-        if level in levels and than in levels:
+        if than is not None and level in levels and than in levels:
             return levels.index(level) < levels.index(than)
     return False

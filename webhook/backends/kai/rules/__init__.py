@@ -3,6 +3,7 @@
 from webhook.backends.kai.rules import (
     kueue,
     opted_in,
+    opted_in_topology,
     pod_group,
     pod_group_place,
     pod_group_topology,
@@ -14,5 +15,14 @@ from webhook.backends.kai.rules import (
 from webhook.validators.registry import collect
 
 RULES = collect(
-    workload, queue, topology, pod_group, pod_group_place, pod_group_topology, queue_object, opted_in, kueue
+    workload,
+    queue,
+    topology,
+    pod_group,
+    pod_group_place,
+    pod_group_topology,
+    queue_object,
+    opted_in,
+    opted_in_topology,
+    kueue,
 )
