@@ -9,17 +9,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.jobset_controller import JobSetController, defaulted
-from tests.e2e.lws_controller import LeaderWorkerSetController
-from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.opted_in_workloads import job_set, leader_worker_set, replicated_job, train_job, training_runtime
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_opted_in_gangs import CASES, LABEL, Case
-from tests.e2e.trainer_controller import TrainJobController
-from tests.e2e.workload_objects import MERGE, created, deleted, listed, read
+from tests.e2e.workload_objects import MERGE, created, listed, read, until_pods
 
 pytestmark = pytest.mark.soak
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
@@ -87,11 +83,11 @@ def ready(
     rollcall: Rollcall,
     reconciler: Reconcilers,
     scheduler: Scheduler,
-    workload_kinds: Callable[..., None],
+    controllers: Controllers,
     namespace: str,
     case: Case,
 ) -> Ready:
-    workload_kinds(plane, "jobset", "lws")
+    controllers(plane, "jobset", "lws")
     scheduler(plane, case.scheduler)
     rollcall(plane, case.config)
     reconciler(case.config).until_leading()
@@ -102,11 +98,10 @@ def ready(
 def test_a_job_set_starts_whole_or_not_at_all(ready: Ready, nodes: Nodes) -> None:
     # Room for two of the three pods.
     nodes(1, cpu=2)
-    driver, workers = replicated_job("driver"), replicated_job("worker", 2)
-    created(ready.plane, defaulted(job_set("run", ready.namespace, driver, workers)))
-    job_sets = JobSetController(ready.plane, ready.namespace)
-    job_sets.sync("run")
-    job_sets.pods("run", 3)
+    # A pod that is replaced counts as a failure.
+    driver, workers = replicated_job("driver", backoff_limit=100), replicated_job("worker", 2, backoff_limit=100)
+    created(ready.plane, job_set("run", ready.namespace, driver, workers))
+    until_pods(ready.plane, ready.namespace, "jobset.sigs.k8s.io/jobset-name=run", 3)
     eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in ready.pods), "the gate comes off")
     ready.stays(lambda: sum(ready.bound().values()) == 0, "no pod starts")
     nodes(1, cpu=2)
@@ -114,14 +109,11 @@ def test_a_job_set_starts_whole_or_not_at_all(ready: Ready, nodes: Nodes) -> Non
 
 
 @pytest.mark.cases(CASES)
-def test_each_group_of_a_leader_worker_set_starts_whole_or_not_at_all(
-    ready: Ready, nodes: Nodes, lws_webhook: LwsWebhook
-) -> None:
+def test_each_group_of_a_leader_worker_set_starts_whole_or_not_at_all(ready: Ready, nodes: Nodes) -> None:
     # Room for one group of two and half of the other.
     nodes(1, cpu=3)
     created(ready.plane, leader_worker_set("serve", ready.namespace, groups=2, size=2))
-    groups = LeaderWorkerSetController(ready.plane, ready.namespace)
-    groups.start("serve")
+    until_pods(ready.plane, ready.namespace, "leaderworkerset.sigs.k8s.io/name=serve", 4)
     eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in ready.pods), "the gates come off")
     eventually(lambda: 2 in ready.bound(GROUP).values(), "one group starts", timeout=60)
     ready.stays(lambda: sorted(ready.bound(GROUP).values()) == [0, 2], "the other group waits whole")
@@ -133,21 +125,20 @@ def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
-    workload_kinds: Callable[..., None],
+    controllers: Controllers,
     namespace: str,
     nodes: Nodes,
+    for_the_test: Callable[[Manifest], Manifest],
 ) -> None:
     """Trainer makes the PodGroup and marks the pods, and leaves them to default-scheduler, which knows of no group."""
-    workload_kinds(plane, "trainer", "jobset")
+    controllers(plane, "jobset", "trainer")
     rollcall(plane, COSCHEDULING)
     scheduler(plane, "scheduler-plugins")
     ready = _opted_in(plane, namespace, "scheduler-plugins-scheduler")
     nodes(1, cpu=2)
-    runtime = created(plane, training_runtime(f"{namespace}-torch", pod_groups={"coscheduling": {}}))
+    for_the_test(training_runtime(f"{namespace}-torch", pod_groups={"coscheduling": {}}))
     created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=3))
-    train_jobs = TrainJobController(plane, namespace)
-    train_jobs.sync("tune")
-    pods = train_jobs.pods("tune", 3)
+    pods = until_pods(plane, namespace, "jobset.sigs.k8s.io/jobset-name=tune", 3)
     assert [pod["spec"]["schedulerName"] for pod in pods] == ["scheduler-plugins-scheduler"] * 3
     group = read(plane, "scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, "tune")
     assert [one["kind"] for one in group["metadata"]["ownerReferences"]] == ["TrainJob"]
@@ -160,4 +151,3 @@ def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
         plane.kubectl(*arguments, f"example.com/touched={time.monotonic()}", check=True)
 
     ready.all_bound(3, touch)
-    deleted(plane, runtime, "Background")
