@@ -34,7 +34,15 @@ EVERY = configuration_of(
     "volcano",
     "kai-scheduler",
     {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    "scheduler-plugins-scheduler",
 )
+
+VOLCANO_QUEUE = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "Queue",
+    "metadata": {"name": "default"},
+    "spec": {},
+}
 
 
 @pytest.fixture
@@ -187,14 +195,8 @@ def test_the_pod_group_of_a_plugin_is_left_unchanged_and_its_pods_get_the_schedu
 ) -> None:
     """Trainer's Volcano plugin makes the PodGroup, and leaves the pods to kube-scheduler."""
     opt_in("volcano")
-    queue = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "default"},
-        "spec": {},
-    }
     # Its controller does that.
-    patched(plane, for_the_test(queue), {"status": {"state": "Open"}}, "/status")
+    patched(plane, for_the_test(VOLCANO_QUEUE), {"status": {"state": "Open"}}, "/status")
     for_the_test(training_runtime(f"{namespace}-torch", pod_groups={"volcano": {}}))
     created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2))
     group = ("scheduling.volcano.sh/v1beta1", "PodGroup", namespace, "tune")
@@ -253,6 +255,59 @@ def test_a_train_job_is_refused_for_a_fault_of_its_runtime(
     ran = plane.apply(train_job("tune", namespace, f"{namespace}-torch", nodes=4))
     assert ran.code != 0
     assert "spec.runtimeRef.name: owner/exclusive-topology: " in ran.err, ran.err
+
+
+ADMITTED, UNREAD = "", "owner/claim-unread"
+# By the plugins of the runtime and the scheduler of the TrainJob: the rule that refuses it or warns about it, if any.
+POLICIES: dict[tuple[str, ...], dict[str, str]] = {
+    ("coscheduling",): {
+        "koord-scheduler": UNREAD,
+        "default-scheduler": "owner/claim-unsure",
+        "volcano": UNREAD,
+        "scheduler-plugins-scheduler": ADMITTED,
+    },
+    ("volcano",): {
+        "koord-scheduler": UNREAD,
+        "default-scheduler": UNREAD,
+        "volcano": ADMITTED,
+        "scheduler-plugins-scheduler": UNREAD,
+    },
+    # Trainer's own webhook takes it.
+    ("coscheduling", "volcano"): {"scheduler-plugins-scheduler": "owner/two-plugins", "volcano": "owner/two-plugins"},
+}
+
+
+@pytest.mark.usefixtures("served")
+def test_the_pod_group_policy_of_a_runtime_is_judged_for_the_scheduler_of_the_train_job(
+    plane: ControlPlane, namespace: str, opt_in: Callable[[str], None], for_the_test: Callable[[Manifest], Manifest]
+) -> None:
+    for_the_test(VOLCANO_QUEUE)
+    patched(plane, VOLCANO_QUEUE, {"status": {"state": "Open"}}, "/status")
+    # The label of the TrainJob comes first.
+    opt_in("koord-scheduler")
+    for plugins, outcomes in POLICIES.items():
+        runtime = "-".join(plugins)
+        created(plane, training_runtime(runtime, namespace=namespace, pod_groups={plugin: {} for plugin in plugins}))
+        for scheduler, rule in outcomes.items():
+            labels = {LABEL: scheduler}
+            made = train_job("tune", namespace, runtime, kind="TrainingRuntime", nodes=2, labels=labels)
+            ran = plane.apply(made, options=["--dry-run=server"])
+            assert (ran.code == 0) == (rule in (ADMITTED, "owner/claim-unsure")), f"{plugins}, {scheduler}: {ran.err}"
+            assert rule in ran.err, f"{plugins}, {scheduler}: {ran.err}"
+
+
+@pytest.mark.usefixtures("served")
+def test_a_train_job_whose_label_would_reach_none_of_its_pods_is_refused(plane: ControlPlane, namespace: str) -> None:
+    created(plane, training_runtime("torch", namespace=namespace))
+    alone: Manifest = {"kind": "TrainingRuntime", "nodes": 2, "labels": {LABEL: "koord-scheduler"}}
+    ran = plane.apply(train_job("tune", namespace, "torch", **alone))
+    assert ran.code != 0
+    assert "metadata.labels[rollcall.dev/scheduler]: owner/train-job-alone: " in ran.err, ran.err
+    template = {"metadata": {"labels": {LABEL: "koord-scheduler"}}}
+    patch = {"manager": "example.com/tests", "trainingRuntimeSpec": {"template": template}}
+    created(plane, train_job("tune", namespace, "torch", runtimePatches=[patch], **alone))
+    pods = until_pods(plane, namespace, f"{JOBSET}=tune", 2)
+    assert [mine(pod) for pod in pods] == [stamped("koord-scheduler", "tune", "tune-node")] * 2
 
 
 @pytest.mark.usefixtures("served")
