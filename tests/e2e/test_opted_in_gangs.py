@@ -226,6 +226,19 @@ def test_a_suspended_job_has_no_objects_and_can_be_resumed_with_another_size(job
     jobs.is_bound(2)
 
 
+@pytest.mark.cases(CASES)
+def test_a_running_job_grows_and_shrinks(jobs: Jobs, nodes: Nodes) -> None:
+    """An elastic Job changes both numbers at once; its last pods are the first to go."""
+    nodes(1, cpu=3)
+    jobs.plane.apply(job(jobs.namespace, 2), check=True)
+    jobs.is_bound(2)
+    jobs.change(parallelism=3, completions=3)
+    jobs.is_bound(3)
+    jobs.change(parallelism=1, completions=1)
+    eventually(lambda: len(jobs.pods) == 1, "the Job controller deleted two pods")
+    jobs.is_bound(1)
+
+
 def test_without_the_right_to_finalize_jobs_nothing_is_written_and_the_job_gets_an_event(
     plane: ControlPlane,
     rollcall: Rollcall,

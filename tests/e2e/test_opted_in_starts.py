@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, PLUGINS, Chosen, OptedIn, opted_in
@@ -21,9 +22,10 @@ from tests.e2e.opted_in_workloads import (
 )
 from tests.e2e.pod_life import let_fail, let_restart, let_succeed
 from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import created, read, until_pods
+from tests.e2e.workload_objects import created, found, patched, read, until_pods
 
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 Start = Callable[[ControlPlane, Chosen], OptedIn]
 
@@ -128,6 +130,45 @@ def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
     cluster.all_wait()
     nodes(1, cpu=2)
     cluster.all_bound(3)
+
+
+@pytest.mark.soak
+def test_volcano_gets_the_pod_group_and_the_pods_of_a_train_job(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    controllers: Controllers,
+    namespace: str,
+    for_the_test: Callable[[Manifest], Manifest],
+) -> None:
+    """As its CRD takes them; Volcano itself is no Go module that runs here."""
+    controllers(plane, "jobset", "trainer")
+    queue = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "default"}, "spec": {}}
+    patched(plane, for_the_test(queue), {"status": {"state": "Open"}}, "/status")
+    config = configuration_of("volcano")
+    rollcall(plane, config)
+    reconciler(config).until_leading()
+    cluster = opted_in(plane, namespace, "volcano")
+    created(plane, training_runtime("torch", namespace=namespace))
+    created(plane, train_job("tune", namespace, "torch", kind="TrainingRuntime", nodes=3))
+    for pod in of_job_set(cluster, "tune", 3):
+        assert pod["spec"]["schedulerName"] == "volcano"
+        keys = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+        assert [pod["metadata"]["annotations"][key] for key in keys] == ["tune", "tune"]
+    made = eventually(lambda: found(plane, VOLCANO, "PodGroup", namespace, "tune"), "the PodGroup is there")
+    assert made["spec"] == {
+        "minMember": 3,
+        "queue": "default",
+        "subGroupPolicy": [
+            {
+                "name": "tune-node",
+                "labelSelector": {"matchLabels": {"rollcall.dev/gang-member": "tune-node"}},
+                "matchLabelKeys": ["rollcall.dev/gang-member"],
+                "minSubGroups": 1,
+                "subGroupSize": 3,
+            }
+        ],
+    }
 
 
 def in_order_and_restarted(cluster: OptedIn, nodes: Nodes) -> None:
