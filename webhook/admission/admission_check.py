@@ -17,16 +17,22 @@ from typing import Any, NamedTuple
 
 from webhook.admission.decision import WORKLOADS
 from webhook.admission.gang_object import validate_object
+from webhook.admission.size import require_few_parts
 from webhook.config.settings import Settings
+from webhook.errors import TooManyParts
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Needed
 from webhook.model.kubernetes_kinds import POD
+from webhook.model.kueue import keys
+from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.kueue.holding import runs_elsewhere
 from webhook.model.plain_text import cut, plain
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.place import place_of
 from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.workload import OptedInWorkload
 
 # Kueue allows 32 KiB, repeats the message in conditions and events, and cuts events after 1 KiB.
 MAX_MESSAGE_BYTES = 512
@@ -51,9 +57,14 @@ class Answer(NamedTuple):
     message: str
 
     @property
+    def is_fault(self) -> bool:
+        """Whether the object has a fault that only a change of the object can cure."""
+        return self.outcome in {Outcome.REJECTED, Outcome.WOULD_REJECT}
+
+    @property
     def state(self) -> str:
         """The state as Kueue writes it."""
-        return "Rejected" if self.outcome is Outcome.REJECTED else "Ready"
+        return keys.CHECK_REJECTED if self.outcome is Outcome.REJECTED else keys.CHECK_READY
 
 
 class _Judged(NamedTuple):
@@ -85,6 +96,8 @@ def answer(kind: tuple[str, str], owner: Manifest, namespace: str, facts: Cluste
         return not_judged(f"the namespace {namespace} is not read yet")
     try:
         judged = _judged(kind, owner, namespace, facts, settings)
+    except TooManyParts as error:
+        return not_judged(str(error))
     except Malformed as error:
         # The API server accepted the object, so Rollcall reads it by another schema.
         return not_judged(f"{kind[1]} cannot be read: {error}")
@@ -92,7 +105,7 @@ def answer(kind: tuple[str, str], owner: Manifest, namespace: str, facts: Cluste
         return not_judged(judged)
     if judged.lasting:
         said = _said(judged.lasting)
-        if settings.kueue.rejects:
+        if settings.admission_check is CheckMode.ON:
             return Answer(Outcome.REJECTED, cut(said, MAX_MESSAGE_BYTES))
         return Answer(Outcome.WOULD_REJECT, cut(f"would be rejected: {said}", MAX_MESSAGE_BYTES))
     if judged.denials:
@@ -110,7 +123,10 @@ def _judged(
     workloads = WORKLOADS.get(kind)
     if workloads is None:
         return f"Rollcall has no rules about {kind[1]}"
+    require_few_parts(Request("", "CREATE", Kind(kind[0], "", kind[1]), namespace, "", owner))
     workload = workloads.view(owner, namespace)
+    if isinstance(workload, OptedInWorkload) and runs_elsewhere(workload):
+        return "MultiKueue runs its pods in another cluster"
     # As a stored workload: only what it recorded counts.
     choice = workloads.choice_of(workload, workload, facts, settings)
     if choice is None:
@@ -122,7 +138,7 @@ def _judged(
     denials = [one for one in found if one.action is Action.DENY]
     if not denials:
         return _Judged(profile.name, (), ())
-    alone = workloads.judged_by(profile, Action.DENY, workload, None, choice, NOTHING_KNOWN).findings
+    alone = workloads.judged_by(profile, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
     # A finding at the choice is about the scheduler as it is configured and installed.
     of_object = [one for one in denials if one.at != choice.path]
     return _Judged(profile.name, denials, _in_both(of_object, alone))
