@@ -8,6 +8,7 @@ from typing import Any
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
+from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection
 
 
@@ -18,7 +19,7 @@ class ServedWatch:
         self,
         client: Client,
         projection: Projection,
-        changed: Callable[[Any], None],
+        changed: Callable[[ObjectKey], None],
         selector: Mapping[str, str] | None = None,
         filled: Callable[[], None] = lambda: None,
     ) -> None:
@@ -33,7 +34,7 @@ class ServedWatch:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def entries(self) -> Mapping[Any, Any]:
+    def entries(self) -> Mapping[ObjectKey, Any]:
         """The known value of each object."""
         return {} if self.watch is None else self.watch.index.entries
 

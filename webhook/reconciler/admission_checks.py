@@ -8,19 +8,18 @@ resets it when it evicts the Workload. No state is kept that a restart or anothe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.admission.admission_check import Outcome
 from webhook.cluster import requests
 from webhook.cluster.client import Client
-from webhook.cluster.served_watch import ServedWatch
-from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
+from webhook.errors import NotLeading
 from webhook.gangs.hold_reasons import CheckReason
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Api, ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.kueue.admission_check import (
     CONTROLLER,
     activation,
@@ -28,7 +27,9 @@ from webhook.model.kueue.admission_check import (
     reserved_at,
     waiting_checks,
 )
+from webhook.model.kueue.objects import AdmissionCheck, KueueWorkload
 from webhook.model.kueue.projections import ADMISSION_CHECKS, WORKLOADS
+from webhook.model.projections import Projection
 from webhook.model.reading import mapping
 from webhook.reconciler.events import CheckedWorkload, Events
 from webhook.reconciler.metrics import Metrics
@@ -83,47 +84,47 @@ class AdmissionChecks:
         self._owners = WorkloadOwners(settings, client, facts)
         self._ready = ready
         self._only = only
-        self._workloads = ServedWatch(client, WORKLOADS, self._workload_changed)
-        self._checks = ServedWatch(client, ADMISSION_CHECKS, self._check_changed)
+        self._facts = facts
         # The names of the AdmissionChecks that Rollcall answers.
         self._ours: set[str] = set()
         self._waiting: dict[ObjectKey, _Waiting] = {}
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
-        self.workers = Workers(self.queue, self.reconcile, said=_said, leads=leads, failed=metrics.retry)
+        self.workers = Workers(self.queue, self.reconcile, said=_said, failed=metrics.retry)
         metrics.checks.pending.set_function(lambda: len(self._waiting))
         metrics.checks.oldest.set_function(self._oldest)
 
-    def follow(self, served: frozenset[Api]) -> None:
-        """Watch Kueue's kinds while the cluster serves them."""
-        for watch in (self._checks, self._workloads):
-            watch.follow(served=watch.resource.api in served)
-
-    @staticmethod
-    def kinds() -> Iterator[Api]:
-        """The kinds that are followed if served."""
-        yield ADMISSION_CHECKS.resource.api
-        yield WORKLOADS.resource.api
-
-    def watches(self) -> Iterator[Watch]:
-        """All watches."""
-        yield from (one.watch for one in (self._checks, self._workloads) if one.watch is not None)
-
-    async def close(self) -> None:
-        """Stop all watches."""
-        await self._checks.close()
-        await self._workloads.close()
+    def changed(self, projection: Projection, key: Any) -> None:
+        """Look at an AdmissionCheck or a Workload that has changed."""
+        if projection is WORKLOADS:
+            self._workload_changed(key)
+        elif projection is ADMISSION_CHECKS:
+            self._check_changed(key)
 
     def look_at_all(self) -> None:
         """Queue every AdmissionCheck of Rollcall, and every Workload that waits."""
+        self._ours = {name for name, check in self._checks.items() if check.controller == CONTROLLER}
         for name in self._ours:
             self.queue.add((CLUSTER, name))
-        for key in self._workloads.entries:
+        workloads = self._workloads
+        for key in self._waiting.keys() - workloads.keys():
+            del self._waiting[key]
+        for key in workloads:
             self._workload_changed(key)
+
+    @property
+    def _workloads(self) -> Mapping[ObjectKey, KueueWorkload]:
+        return self._facts().kueue_workloads or {}
+
+    @property
+    def _checks(self) -> Mapping[str, AdmissionCheck]:
+        return self._facts().admission_checks or {}
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Activate an AdmissionCheck, or answer a Workload. Return the seconds after which to check again. Raises
         `RequestFailed`, `NotLeading`.
         """
+        if not self._leads():
+            raise NotLeading
         if key[0] == CLUSTER:
             await self._activate(key[1])
             return None
@@ -132,21 +133,16 @@ class AdmissionChecks:
     # Changes
 
     def _check_changed(self, name: str) -> None:
-        check = self._checks.entries.get(name)
-        if check is not None and check.controller == CONTROLLER:
-            known = name in self._ours
-            self._ours.add(name)
-            self.queue.add((CLUSTER, name))
-            if not known:
-                self.look_at_all()
-        elif name in self._ours:
-            self._ours.discard(name)
+        check = self._checks.get(name)
+        if (check is not None and check.controller == CONTROLLER) is not (name in self._ours):
             self.look_at_all()
+        elif name in self._ours:
+            self.queue.add((CLUSTER, name))
 
     def _workload_changed(self, key: ObjectKey) -> None:
         if self._only is not None and key[0] != self._only:
             return
-        workload = self._workloads.entries.get(key)
+        workload = self._workloads.get(key)
         if workload is None or not waiting_checks(workload, self._ours):
             self._waiting.pop(key, None)
             return
@@ -166,7 +162,7 @@ class AdmissionChecks:
     # Writes
 
     async def _activate(self, name: str) -> None:
-        check = self._checks.entries.get(name)
+        check = self._checks.get(name)
         if self._only is not None or check is None or check.controller != CONTROLLER or check.active:
             return
         request = requests.apply(

@@ -19,14 +19,14 @@ from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
-from webhook.errors import FactsUnavailable
+from webhook.errors import FactsUnavailable, NotLeading
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.key import GangKey
 from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
+from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Projection
 from webhook.reconciler.admission_checks import WORKERS as CHECK_WORKERS
 from webhook.reconciler.admission_checks import AdmissionChecks
 from webhook.reconciler.certificates import CertificateController
@@ -74,6 +74,7 @@ class Reconciler:
         `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
+        self.admission_checks: AdmissionChecks | None = None
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
@@ -84,6 +85,7 @@ class Reconciler:
             pods_changed=self._pods_changed,
             facts_changed=self._held_changed,
             object_changed=self._object_changed,
+            fact_changed=self._fact_changed,
             all_changed=self._all_changed,
             give_back=give_back,
             transport=transport,
@@ -131,7 +133,6 @@ class Reconciler:
                 metrics=self.metrics,
                 leads=self.leads,
             )
-        self.admission_checks: AdmissionChecks | None = None
         if settings.admission_check is not CheckMode.OFF:
             self.admission_checks = AdmissionChecks(
                 settings,
@@ -148,17 +149,11 @@ class Reconciler:
             self.queue,
             self._reconcile,
             said=_said,
-            leads=self.leads,
             failed=self.metrics.retry,
             done=self._counted,
         )
         self.metrics.interrupted.set_function(self._interrupted)
-        kinds = (
-            *self.following.kinds(),
-            *self._topologies.kinds(),
-            *CertificateController.kinds(),
-            *AdmissionChecks.kinds(),
-        )
+        kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
 
     def _watches(self) -> Iterator[Watch]:
@@ -167,8 +162,6 @@ class Reconciler:
         yield from self._topologies.watches()
         if self.certificates is not None:
             yield from self.certificates.watches()
-        if self.admission_checks is not None:
-            yield from self.admission_checks.watches()
 
     def _interrupted(self) -> int:
         """The number of kinds whose watch is interrupted now."""
@@ -217,8 +210,6 @@ class Reconciler:
             await _ended(workers)
             await _ended(following)
             await self._topologies.close()
-            if self.admission_checks is not None:
-                await self.admission_checks.close()
             await self.following.close()
 
     async def once(self) -> None:
@@ -276,6 +267,10 @@ class Reconciler:
         if self._only is None or key[0] == self._only:
             self.circles.mark(api, key)
 
+    def _fact_changed(self, projection: Projection, key: Any) -> None:
+        if self.admission_checks is not None:
+            self.admission_checks.changed(projection, key)
+
     def _held_changed(self) -> None:
         self.health.mark_held()
 
@@ -285,7 +280,6 @@ class Reconciler:
             self._topologies.follow(self.following.live.facts.apis or frozenset())
         self._topologies.look_at_all()
         if self.admission_checks is not None:
-            self.admission_checks.follow(self.following.live.facts.apis or frozenset())
             self.admission_checks.look_at_all()
 
     def _counted(self) -> None:
@@ -293,6 +287,8 @@ class Reconciler:
         self.metrics.failing.set(self.queue.failing)
 
     async def _reconcile(self, key: GangKey | ObjectKey) -> float | None:
+        if not self.leads():
+            raise NotLeading
         if isinstance(key, GangKey):
             return await self._gangs.reconcile(key)
         return await self._topologies.reconcile(key[1])

@@ -29,14 +29,12 @@ class Workers(Generic[K]):
         reconcile: Callable[[K], Awaitable[float | None]],
         *,
         said: Callable[[K], dict[str, str]],
-        leads: Callable[[], bool],
         failed: Callable[[Exception], None],
         done: Callable[[], None] = lambda: None,
     ) -> None:
         self._queue = queue
         self._reconcile = reconcile
         self._said = said
-        self._leads = leads
         self._failed = failed
         self._done = done
         # How many work on a key now.
@@ -57,15 +55,13 @@ class Workers(Generic[K]):
                 self._done()
 
     async def _work_on(self, key: K) -> None:
-        if not self._leads():
-            # A new leader checks everything.
-            return
         try:
             about = {f"rollcall.{what}": value for what, value in self._said(key).items()}
             with spans.span("reconcile", spans.Side.INTERNAL, about):
                 # A shutdown does not interrupt a write: half of a gang's objects could start half of the gang.
                 again = await _unbroken(self._reconcile(key))
         except NotLeading:
+            # A new leader checks everything.
             return
         except (RequestFailed, FactsUnavailable) as error:
             wait = getattr(error, "wait", None) or 0.0
