@@ -2,8 +2,8 @@
 
 Kueue asks when it has reserved quota, before any pod runs. It deactivates a workload that is rejected, and nobody
 activates it again. So only a fault that a change of the object alone can cure is a reason to reject: a rule must deny
-the object as it is enforced in its namespace, and find the same fault without knowing anything of the cluster. A
-missing queue, topology or runtime may exist a minute later, and does not reject.
+the object as it is enforced in its namespace, and find the same fault without knowing anything of the cluster, nor an
+old version of the scheduler. A missing queue, topology or runtime may exist a minute later, and does not reject.
 
 Source: kubernetes-sigs/kueue v0.19, apis/kueue/v1beta2/workload_types.go (CheckState) and
 pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from webhook.admission.decision import WORKLOADS
 from webhook.admission.gang_object import validate_object
 from webhook.admission.size import require_few_parts
-from webhook.config.settings import Settings
+from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.errors import TooManyParts
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -138,7 +138,8 @@ def _judged(
     denials = [one for one in found if one.action is Action.DENY]
     if not denials:
         return _Judged(profile.name, (), ())
-    alone = workloads.judged_by(profile, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
+    newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
+    alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
     # A finding at the choice is about the scheduler as it is configured and installed.
     of_object = [one for one in denials if one.at != choice.path]
     return _Judged(profile.name, denials, _in_both(of_object, alone))
