@@ -55,8 +55,8 @@ class ClusterView:
 
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
     pods changed. It calls `object_changed` with each gang object, also those of other owners, and `fact_changed` with
-    each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release gangs, and
-    `all_changed` when everything must be checked.
+    each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release
+    gangs, and `all_changed` when everything must be checked.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
