@@ -16,19 +16,17 @@ from webhook.config.settings import Settings
 from webhook.errors import NotFound, RequestFailed
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
-from webhook.model.kubernetes_kinds import POD, PODS
-from webhook.model.kueue.admission_check import owners_of
+from webhook.model.kubernetes_kinds import POD
+from webhook.model.kueue.admission_check import OWNER_KINDS, owners_of
 from webhook.model.naming import is_subdomain
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.workloads.facts import ADMITTED_KINDS, PROJECTIONS
+from webhook.model.workloads.facts import PROJECTIONS
 from webhook.model.workloads.podgang import OwnerReference
 from webhook.telemetry.logs import log, outline
 
 # Pods of one pod group that are judged. They are usually alike, and each is read.
 MOST_PODS = 8
-# The kinds that a Workload may be made for, and those that may decide about its pods.
-OWNER_KINDS = (*ADMITTED_KINDS, POD_CLIQUE_SETS.resource, PODS)
 # The resource of each kind that may own a Workload, by group and kind, and of each part of the facts.
 _KINDS: dict[tuple[str, str], Resource] = {(one.api.group, one.api.kind): one for one in OWNER_KINDS}
 _BY_PART = {one.part: one.resource for one in (POD_CLIQUE_SETS, *PROJECTIONS)}

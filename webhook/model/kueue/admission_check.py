@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from enum import StrEnum
 
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue import keys
 from webhook.model.kueue.objects import KueueWorkload
+from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.workloads.facts import ADMITTED_KINDS
 from webhook.model.workloads.podgang import OwnerReference
 
 # `spec.controllerName` of the AdmissionChecks that Rollcall answers.
 CONTROLLER = "rollcall.dev/gang"
+# The kinds of objects that a Workload may be made for, and of those that decide about its pods.
+OWNER_KINDS = (*ADMITTED_KINDS, POD_CLIQUE_SETS.resource, PODS)
 # Conditions that end or undo a reservation: what is written after one of them is lost, or stops a running workload.
 _OVER = (keys.ADMITTED, keys.EVICTED, keys.FINISHED, keys.DEACTIVATION_TARGET)
 
