@@ -30,6 +30,7 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield "grove"
     yield f"  generation: {settings.grove or 'auto'}"
     yield from _kueue_lines(settings.kueue)
+    yield f"  admissionCheck: {settings.admission_check}"
 
     registration = settings.registration
     excluded = ", ".join(registration.excluded_namespaces) or "none"

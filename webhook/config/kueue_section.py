@@ -11,10 +11,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from webhook.config.sections import DURATION_PATTERN, Section, read_section
-from webhook.errors import Problem
+from webhook.config.sections import DURATION_PATTERN, Section, on_or_off
 from webhook.model.kueue.settings import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
 
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN)]
@@ -121,7 +120,9 @@ class RetentionSection(_Inner):
 
 class KueueSection(Section):
     """How Kueue is installed, by the keys of its own Configuration. It is no object of the API, so it cannot be read.
-    The defaults are those that Kueue is installed with. Rules use them where the cluster has Kueue.
+    The defaults are those that Kueue is installed with. Rules use them where the cluster has Kueue. `admissionCheck` is
+    whether the reconciler answers AdmissionChecks with the controllerName rollcall.dev/gang: not (`off`), always with
+    Ready and an event (`audit`), or with Rejected for what can never start (`on`).
     """
 
     waitForPodsReady: PodsReadySection = PodsReadySection()
@@ -130,11 +131,12 @@ class KueueSection(Section):
     integrations: IntegrationsSection = IntegrationsSection()
     featureGates: FeatureGatesSection = FeatureGatesSection()
     objectRetentionPolicies: RetentionSection = RetentionSection()
+    # The one key that Kueue does not have.
+    admissionCheck: Annotated[Literal["off", "audit", "on"], BeforeValidator(on_or_off)] = "off"
 
 
-def kueue_settings(raw: object, problems: list[Problem]) -> KueueSettings:
-    """Return the settings in the section; its mistakes go to `problems`."""
-    section = read_section(KueueSection, raw, "kueue", problems) or KueueSection()
+def kueue_settings(section: KueueSection) -> KueueSettings:
+    """Return how Kueue is installed according to the section."""
     ready, requeuing = section.waitForPodsReady, section.waitForPodsReady.requeuingStrategy
     # Kueue reads a timeout of 0 as its default, and a recovery of 0 as off.
     timeout = seconds_of(ready.timeout) or INSTALLED.pods_ready_seconds

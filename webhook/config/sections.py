@@ -42,7 +42,8 @@ def _off(value: object) -> object:
     return "off" if value is False else value
 
 
-def _on_or_off(value: object) -> object:
+def on_or_off(value: object) -> object:
+    """Return `on` and `off` for the values that YAML 1.1 reads them as."""
     return "on" if value is True else _off(value)
 
 
@@ -120,7 +121,7 @@ class ServingSection(Section):
     connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
     drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
     # Whether POST /check and /capabilities are answered; unset: only without a cluster.
-    check: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] | None = None
+    check: Annotated[Literal["on", "off"], BeforeValidator(on_or_off)] | None = None
 
 
 class CertificatesSection(Section):

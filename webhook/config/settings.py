@@ -18,6 +18,7 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
+from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -267,6 +268,8 @@ class Settings:
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
     # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
+    # Whether the reconciler answers Kueue's AdmissionChecks.
+    admission_check: CheckMode = CheckMode.OFF
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 

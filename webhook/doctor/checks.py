@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from webhook.doctor import (
     accounts,
+    admission_check,
     certificates,
     clocks,
     gangs,
@@ -29,6 +30,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     net,
     serving,
     reconciling,
+    admission_check,
     accounts,
     clocks,
     kinds,

@@ -54,8 +54,9 @@ class ClusterView:
     """The watches on one cluster, and what they have read.
 
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
-    pods changed. It calls `object_changed` with each gang object, also those of other owners. It calls `facts_changed`
-    when something changed that may hold or release gangs, and `all_changed` when everything must be checked.
+    pods changed. It calls `object_changed` with each gang object, also those of other owners, and `fact_changed` with
+    each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release
+    gangs, and `all_changed` when everything must be checked.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -67,6 +68,7 @@ class ClusterView:
         pods_changed: Callable[[GangKey], None],
         facts_changed: Callable[[], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
+        fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -77,6 +79,7 @@ class ClusterView:
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
+        self._fact_changed = fact_changed
         self._all_changed = all_changed
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
@@ -270,6 +273,7 @@ class ClusterView:
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:
+        self._fact_changed(projection, key)
         if projection is POD_CLIQUE_SETS:
             for concerned in self._of_workload.members(key):
                 self._gang_changed(concerned)

@@ -1,5 +1,5 @@
 """The reasons why a gang does not start, with their texts. Also the reasons for problems of topology objects, of groups
-of pods, and of certificates.
+of pods, and of certificates, and for answers to Kueue.
 """
 
 from __future__ import annotations
@@ -80,6 +80,14 @@ class CertificateReason(StrEnum):
     REPLACED = "CertificateReplaced"
     # The API server refuses the write.
     REFUSED = "CertificateNotWritten"
+
+
+class CheckReason(StrEnum):
+    """What was decided about a Workload of Kueue that waits for an AdmissionCheck: the reason of an event."""
+
+    REJECTED = "GangRejected"
+    # The configuration asks for an audit only, so it was let pass.
+    WOULD_REJECT = "GangWouldBeRejected"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

@@ -20,6 +20,8 @@ from webhook.installation.names import (
     VALIDATING,
 )
 from webhook.model import grove
+from webhook.model.kueue.admission_check import OWNER_KINDS, CheckMode
+from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import GANG_KINDS
@@ -60,6 +62,8 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
+    if settings.admission_check is not CheckMode.OFF:
+        rules += _answering_checks()
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
     if settings.makes_opted_in_gangs:
@@ -134,6 +138,16 @@ def _writing_topologies(settings: Settings) -> list[Manifest]:
     return [
         *({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": list(_WRITING)} for kind in kinds),
         finalizing,
+    ]
+
+
+def _answering_checks() -> list[Manifest]:
+    """The rules to read a Workload and its objects when Kueue asks, and to answer."""
+    read = (WORKLOAD_KIND, *OWNER_KINDS)
+    written = (WORKLOAD_KIND, ADMISSION_CHECK_KIND)
+    return [
+        *({"apiGroups": [one.api.group], "resources": [one.plural], "verbs": ["get"]} for one in read),
+        *({"apiGroups": [one.api.group], "resources": [f"{one.plural}/status"], "verbs": ["patch"]} for one in written),
     ]
 
 

@@ -125,7 +125,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"fairSharing": {}},
         [
             "kueue.fairSharing: {}: is an unknown key (allowed: waitForPodsReady, manageJobsWithoutQueueName, "
-            "managedJobsNamespaceSelector, integrations, featureGates, objectRetentionPolicies)"
+            "managedJobsNamespaceSelector, integrations, featureGates, objectRetentionPolicies, "
+            "admissionCheck)"
         ],
     ),
     "a negative limit": (
@@ -168,3 +169,17 @@ def test_a_mistake_is_reported_with_its_path(name: str) -> None:
 
 def test_a_block_of_the_wrong_type_is_refused() -> None:
     assert problems({"waitForPodsReady": True}) == ["kueue.waitForPodsReady: true: must be a mapping"]
+
+
+@pytest.mark.parametrize(
+    ("written", "mode"), [(None, "off"), ("off", "off"), (False, "off"), ("audit", "audit"), ("on", "on"), (True, "on")]
+)
+def test_the_admission_check_is_off_unless_it_is_switched_on(written: object, mode: str) -> None:
+    section = {} if written is None else {"admissionCheck": written}
+    assert settings_from({**HEAD, "kueue": section}, "test.yaml").admission_check == mode
+
+
+def test_another_word_for_the_admission_check_is_refused() -> None:
+    assert problems({"admissionCheck": "yes"}) == [
+        'kueue.admissionCheck: "yes": is not one of the allowed values (allowed: off, audit, on)'
+    ]

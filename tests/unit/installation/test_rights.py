@@ -200,6 +200,29 @@ def test_a_reconciler_can_delete_pods_only_if_configured() -> None:
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": [*FOLLOWING, "get", "delete"]} in role["rules"]
 
 
+@pytest.mark.parametrize("mode", ["audit", "on"])
+def test_a_reconciler_can_answer_kueue_only_if_configured(mode: str) -> None:
+    def granted(**sections: Any) -> dict[str, list[str]]:
+        settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "lpx-scheduler"}]}, **sections}, "test")
+        rules = reconciler_access_rules(settings, "system", "writer")[0]["rules"]
+        return {f"{rule['apiGroups'][0]}/{rule['resources'][0]}": rule["verbs"] for rule in rules}
+
+    without, found = granted(kueue={"admissionCheck": "off"}), granted(kueue={"admissionCheck": mode})
+    assert without == granted()
+    assert {kind: verbs for kind, verbs in found.items() if verbs != without.get(kind)} == {
+        **OF_KUEUE,
+        "kueue.x-k8s.io/workloads": [*FOLLOWING, "get"],
+        "kueue.x-k8s.io/workloads/status": ["patch"],
+        "kueue.x-k8s.io/admissionchecks/status": ["patch"],
+        "batch/jobs": ["get"],
+        "jobset.x-k8s.io/jobsets": ["get"],
+        "leaderworkerset.x-k8s.io/leaderworkersets": ["get"],
+        "trainer.kubeflow.org/trainjobs": ["get"],
+        "grove.io/podcliquesets": [*FOLLOWING, "get"],
+        "/pods": [*FOLLOWING, "get"],
+    }
+
+
 @pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
 def test_a_reconciler_can_write_for_the_enabled_schedulers_and_hold_its_lease(
     profile: dict[str, Any], besides: dict[str, list[str]]
