@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -18,7 +19,9 @@ from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.anchors import Anchors, Wait, anchors_of, wait_of
 from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
-from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
+from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
+from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
+from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.gangs.leaving_objects import leaving
 from webhook.gangs.plan import Plan, SkipReason, is_groves, plan, recorded
 from webhook.gangs.pod import GangPod
@@ -29,7 +32,8 @@ from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
+from webhook.model.keys import ObjectKey, Record
+from webhook.model.kueue import keys
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import OptedInGang, no_gang
@@ -45,8 +49,12 @@ class State(StrEnum):
     IN_PART = "inPart"
     HELD = "held"
     LEAVING = "leaving"
-    # Opted-in workloads only: suspended, finished, or to start after another part of the same workload.
+    # Kueue has not admitted it.
+    QUEUED = "queued"
+    # Opted-in workloads only: suspended, run in another cluster, finished, or to start after another part of the same
+    # workload.
     SUSPENDED = "suspended"
+    ELSEWHERE = "elsewhere"
     ENDED = "ended"
     LATER = "later"
 
@@ -60,7 +68,7 @@ class Observed(NamedTuple):
 
     `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
     workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
-    judged.
+    judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time.
     """
 
     podgang: PodGang
@@ -72,6 +80,8 @@ class Observed(NamedTuple):
     facts: ClusterFacts
     settings: Settings
     anchors: Anchors | None = None
+    places: QueuePlaces = QueuePlaces()
+    now: datetime = datetime.max.replace(tzinfo=UTC)
 
 
 class MemberHealth(NamedTuple):
@@ -111,11 +121,21 @@ class GangHealth:
     writer: Writer = Writer.NONE
     # The PodGang that it waits for.
     anchor: str | None = None
+    # Its Workload of Kueue, which may not exist yet, and its place in Kueue's queues.
+    kueue_workload: ObjectKey | None = None
+    queued: QueuedAs | None = None
 
     @property
     def word(self) -> str:
-        """The first reason, or the state if there is none."""
-        return self.obstacles[0].reason.value if self.obstacles else self.state.value
+        """The first reason; the state if there is none, or if it only waits for its turn."""
+        return self.obstacles[0].reason.value if self.in_trouble else self.state.value
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether it has a hold reason, and does not only wait for its turn in Kueue's queue."""
+        if self.state is State.QUEUED:
+            return any(one.reason not in ITS_TURN for one in self.obstacles)
+        return bool(self.obstacles)
 
     @property
     def bound(self) -> int:
@@ -146,6 +166,7 @@ class GangHealth:
             "createdAt": self.created,
             **({"ownedByPodGang": True} if self.unmoved else {}),
             "members": [member._asdict() for member in self.members],
+            **({"kueue": self.queued.as_json()} if self.queued is not None else {}),
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
                 {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
@@ -163,6 +184,12 @@ def judge(seen: Observed) -> GangHealth:
     state = _state(podgang, counted)
     obstacles: list[HoldReason] = []
     wait: Wait | None = None
+    kueue = KueueHold()
+    if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
+        sight = KueueSight(seen.facts, seen.settings.kueue, seen.places, seen.now)
+        kueue = kueue_hold(podgang, seen.roster.members, _scheduler_of(seen.roster.members, profile), sight)
+    if state is State.SUSPENDED and kueue.why is not None:
+        state, obstacles = State.QUEUED, kueue.reasons
     if state in {State.HELD, State.IN_PART}:
         wait = _wait(seen, counted)
         obstacles += _of_objects(seen)
@@ -171,11 +198,14 @@ def judge(seen: Observed) -> GangHealth:
             if profile is not None:
                 obstacles += rule_reasons(podgang, seen.workload, profile, seen.facts, seen.settings)
             obstacles += too_few(podgang, counted, seen.roster.unnamed)
-        obstacles += gated(counted, None if wait is None else wait.reason)
+        obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
         if not obstacles:
             scheduler = _scheduler_of(seen.roster.members, profile)
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
+        if state is State.HELD and _is_queued(obstacles, counted):
+            state = State.QUEUED
+        obstacles += [] if kueue.loop is None else [kueue.loop]
         if state is State.IN_PART:
             obstacles.append(_in_part(counted))
         if seen.workload is not None:
@@ -189,14 +219,22 @@ def judge(seen: Observed) -> GangHealth:
         state,
         str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
         tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
-        ordered(obstacles),
+        tuple(kueue.counting_down(ordered(obstacles))),
         (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
         _is_unmoved(podgang, seen.own),
         writer_of(podgang, seen.facts, seen.settings),
         None if wait is None else wait.anchor,
+        None if kueue.gang is None else kueue.gang.key,
+        kueue.queued,
     )
+
+
+def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:
+    """Whether Kueue alone keeps every pod of a gang from its scheduler."""
+    pods = [pod for tally in counted for pod in tally.pods]
+    return all(one.is_kueues for one in obstacles) and all(keys.ADMISSION_GATE in pod.gates for pod in pods)
 
 
 def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
@@ -230,6 +268,8 @@ def _of_its_workload(gang: OptedInGang, counted: Sequence[Tally]) -> State | Non
     workload = gang.workload
     if workload.finished:
         return State.ENDED
+    if workload.managed_elsewhere is not None:
+        return State.ELSEWHERE
     if workload.suspended:
         return State.SUSPENDED
     waits = (part.after for part in workload.parts if gang.name == f"{workload.name}-{part.name}")
