@@ -130,8 +130,8 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
         return f"Kueue removes it when it admits the pod's Workload: {look}"
     if gate == keys.TOPOLOGY_GATE:
         return (
-            "Kueue has admitted the pod, and removes it when it has chosen the pod's node; if it stays, read the log of "
-            "Kueue's controller (topology ungater)"
+            "Kueue has admitted the pod, and removes it when it has chosen the pod's node; if it stays, read the log "
+            "of Kueue's controller (topology ungater)"
         )
     if gate != grove.GATE:
         return "the system that added it must remove it"

@@ -9,8 +9,9 @@ from tests.unit.worlds import koordinator
 from webhook.config.settings import Settings
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.differences import to_apply
-from webhook.gangs.health import GangHealth, Observed, judge
+from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, plan
 from webhook.gangs.pod import GangPod, read_gang_pod
 from webhook.gangs.roster import Roster

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from webhook.gangs.pod import GangPod
+from webhook.gangs.pod_parts import KUEUE_NAMES
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue import keys
@@ -21,9 +22,6 @@ from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads
 from webhook.model.reading import text
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import PodGang
-
-# By these keys a pod or an owner names its Workload, the first first. Kueue reads the annotation before the label.
-_NAMING = (keys.WORKLOAD, keys.PREBUILT_WORKLOAD, keys.POD_GROUP_NAME)
 
 
 class GangWorkload(NamedTuple):
@@ -71,7 +69,8 @@ def _of_pods(pods: Iterable[GangPod], known: KueueWorkloads) -> GangWorkload | N
 
 
 def _of_pod(pod: GangPod, known: KueueWorkloads) -> Iterator[GangWorkload]:
-    for key in _NAMING:
+    for key in KUEUE_NAMES:
+        # Kueue reads the annotation before the label.
         if (named := text(pod.annotations.get(key)) or text(pod.labels.get(key))) is not None:
             yield _named((pod.namespace, named), known)
             return

@@ -20,6 +20,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue import keys
 from webhook.model.kueue.holding import held
+from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import PodGang
@@ -51,7 +52,7 @@ class QueuedAs(NamedTuple):
             "workload": self.workload,
             "localQueue": self.local_queue,
             "clusterQueue": self.cluster_queue,
-            "ahead": None if ahead is None else ahead.count,
+            "ahead": None if ahead is None else ahead.number,
             "next": [] if ahead is None else ["/".join(key) for key in ahead.first],
         }
 
@@ -72,13 +73,6 @@ class KueueHold(NamedTuple):
         """Every reason of Kueue's."""
         return [one for one in (self.why, self.loop) if one is not None]
 
-    def counting_down(self, reasons: Sequence[HoldReason]) -> Sequence[HoldReason]:
-        """`reasons`, the first with the deadline."""
-        if not self.deadline or not reasons:
-            return reasons
-        first, *others = reasons
-        return (first._replace(why=f"{first.why}; {self.deadline}"), *others)
-
 
 def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight: KueueSight) -> KueueHold:
     """What Kueue says of a gang with these pods."""
@@ -86,10 +80,10 @@ def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight:
     found = workload_of(podgang, pods, sight.facts)
     if found is None or found.workload is None:
         return KueueHold(found, _no_workload(podgang, pods, sight))
-    waiting = _waiting(podgang, found, sight)
+    workload = found.workload
+    waiting = _waiting(podgang, found.key, workload, sight)
     ahead = sight.places.ahead_of(found.key, sight.facts.local_queues)
     why = standing(waiting._replace(ahead=_ahead(ahead, waiting, sight)))
-    workload = found.workload
     if why is None and workload.admitted and suspended:
         remedy = "if it lasts, read the log of Kueue's controller: a webhook may refuse that Kueue resumes it"
         why = HoldReason(Reason.KUEUE_NOT_RESUMED, "Kueue has admitted it, and it is still suspended", remedy)
@@ -103,15 +97,13 @@ def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight:
     )
 
 
-def _waiting(podgang: PodGang, found: GangWorkload, sight: KueueSight) -> Waiting:
-    workload, facts = found.workload, sight.facts
-    assert workload is not None
-    namespace = podgang.namespace
+def _waiting(podgang: PodGang, key: ObjectKey, workload: KueueWorkload, sight: KueueSight) -> Waiting:
+    facts, namespace = sight.facts, podgang.namespace
     local = (facts.local_queues or {}).get((namespace, workload.queue or ""))
     name = workload.cluster_queue or (None if local is None else local.cluster_queue)
     above = (facts.cluster_queues or {}).get(name or "")
     shown = partial(quoted, namespace=namespace, namespaces=facts.namespaces)
-    return Waiting(found.key, workload, podgang.workload_kind, local, above, sight.now, shown)
+    return Waiting(key, workload, podgang.workload_kind, local, above, sight.now, shown)
 
 
 def _no_workload(podgang: PodGang, pods: Sequence[GangPod], sight: KueueSight) -> HoldReason | None:
@@ -135,15 +127,15 @@ def _ahead(ahead: Ahead | None, waiting: Waiting, sight: KueueSight) -> str:
     """Who is ahead, for a text in the gang's namespace: others are counted, not named."""
     if ahead is None:
         return ""
-    if not ahead.count:
+    if not ahead.number:
         return "; it is the next in its queue"
     names = [_named(key, sight) for key in ahead.own]
-    is_all = len(names) == ahead.count
+    is_all = len(names) == ahead.number
     who = f" ({'' if is_all else 'among them '}{', '.join(names)})" if names else ""
-    return f"; about {ahead.count} {'workload is' if ahead.count == 1 else 'workloads are'} ahead of it{who}"
+    return f"; about {ahead.number} {'workload is' if ahead.number == 1 else 'workloads are'} ahead of it{who}"
 
 
 def _named(key: ObjectKey, sight: KueueSight) -> str:
-    workload = (sight.facts.kueue_workloads or {}).get(key)
-    owner = None if workload is None else workload.owner
+    known = sight.facts.kueue_workloads
+    owner = None if known is None or key not in known else known[key].owner
     return f"Workload {key[1]}" if owner is None else f"{owner.kind} {owner.name}"

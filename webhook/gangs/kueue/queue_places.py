@@ -40,7 +40,7 @@ class Ahead(NamedTuple):
     namespace.
     """
 
-    count: int
+    number: int
     first: tuple[ObjectKey, ...]
     own: tuple[ObjectKey, ...]
 

@@ -41,7 +41,7 @@ def taken_back(workload: KueueWorkload, settings: KueueSettings, scheduler: str)
     often = "once" if times == 1 else f"{times} times"
     why = f"Kueue took it back {often}, because {scheduler} did not get all of its pods running and ready {within}"
     remedy = (
-        f"find out what {scheduler} lacks for the whole gang, or raise waitForPodsReady.timeout of Kueue above the time "
-        "that the gang needs"
+        f"find out what {scheduler} lacks for the whole gang, or raise waitForPodsReady.timeout of Kueue above "
+        "the time that the gang needs"
     )
     return HoldReason(Reason.KUEUE_TOOK_BACK, why, remedy)
