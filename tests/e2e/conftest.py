@@ -25,6 +25,9 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
 from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.neighbours.fixtures import controllers, for_the_test, kubelet, neighbours
+from tests.e2e.neighbours.running import Neighbours
+from tests.e2e.neighbours.systems import crd_files_of
 from tests.e2e.nodes import add_nodes, remove_nodes
 from tests.e2e.programs import Program, eventually, folder_of
 from tests.e2e.reconciler_process import ReconcilerProcess
@@ -49,6 +52,8 @@ def gated(config: Manifest = KOORDINATOR) -> Manifest:
     return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
 
 
+# Fixtures of files of their own.
+__all__ = ["controllers", "for_the_test", "kubelet", "neighbours"]
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}
 _numbers = count(1)
@@ -142,8 +147,10 @@ def crd_files() -> list[Path]:
 
 def further_crd_files(folder: str) -> list[Path]:
     """Those that are in no control plane unless a test asks: a system's (`jobset`), or those of an older release of one
-    (`kai/v0.15.2`).
+    (`kai/v0.15.2`). Where its controller is built, those that are its own.
     """
+    if own := crd_files_of(folder):
+        return own
     real = os.environ.get("ROLLCALL_CRDS")
     return sorted(((Path(real) if real else STAND_INS) / folder).glob("*.yaml"))
 
@@ -152,21 +159,21 @@ def apply_crds(plane: ControlPlane, files: Iterable[Path] | None = None) -> None
     """Apply them, and wait until they are served."""
     paths = [f"--filename={path}" for path in (crd_files() if files is None else files)]
     # Some are too large for the annotation of a client-side apply.
-    plane.kubectl("apply", "--server-side", *paths, check=True)
-    eventually(lambda: not _unestablished(plane), "every CustomResourceDefinition is established", timeout=60)
+    applied = plane.kubectl("apply", "--server-side", "--output=name", *paths, check=True)
+    names = [line.rpartition("/")[2] for line in applied.out.splitlines()]
+    eventually(lambda: _unserved(plane, names) == [], "every CustomResourceDefinition is served", timeout=60)
 
 
-def _unestablished(plane: ControlPlane) -> list[str]:
-    # `kubectl wait` gives up on one that has no conditions yet.
-    found = plane.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-    return [
-        definition["metadata"]["name"]
-        for definition in found
-        if not any(
-            (condition["type"], condition["status"]) == ("Established", "True")
-            for condition in definition.get("status", {}).get("conditions") or ()
-        )
-    ]
+def _unserved(plane: ControlPlane, names: list[str]) -> list[str]:
+    # The definitions themselves are megabytes, and the API server is slow to list them.
+    return [name for name in names if not _is_served(plane, *name.split(".", 1))]
+
+
+def _is_served(plane: ControlPlane, plural: str, group: str) -> bool:
+    answer = plane.http.get(f"/apis/{group}")
+    versions = answer.json()["versions"] if answer.is_success else []
+    found = [plane.http.get(f"/apis/{version['groupVersion']}") for version in versions]
+    return any(plural == one["name"] for answer in found if answer.is_success for one in answer.json()["resources"])
 
 
 @pytest.fixture(scope="session")
@@ -196,7 +203,7 @@ def plane(version: str, control_plane: Callable[[str], ControlPlane]) -> Control
 
 
 @pytest.fixture
-def namespace(plane: ControlPlane) -> Iterator[str]:
+def namespace(plane: ControlPlane, neighbours: Callable[[ControlPlane], Neighbours]) -> Iterator[str]:
     """A namespace of the test's own."""
     name = f"test-{next(_numbers)}"
     plane.http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
@@ -205,6 +212,7 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
     # namespace is going.
     plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
     plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+    neighbours(plane).release(name)
 
 
 @pytest.fixture(scope="module")
