@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.unit.worlds import koordinator
@@ -93,6 +94,7 @@ def judged(
     facts: ClusterFacts = FACTS,
     settings: Settings | None = None,
     anchors: Anchors | None = None,
+    now: datetime = datetime.max.replace(tzinfo=UTC),  # noqa: B008 - it never changes
 ) -> GangHealth:
     known = in_step() if objects is None else objects
     found = None if workload is None else PodCliqueSet(workload)
@@ -108,6 +110,7 @@ def judged(
             facts,
             chosen,
             anchors,
+            now=now,
         )
     )
 

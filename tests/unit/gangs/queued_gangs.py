@@ -25,7 +25,9 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 QUEUE = LocalQueue("research")
 
 
-def condition(type_: str, reason: str = "", message: str = "", *, status: bool = False, at: str = "11:50:00") -> Manifest:
+def condition(
+    type_: str, reason: str = "", message: str = "", *, status: bool = False, at: str = "11:50:00"
+) -> Manifest:
     return {
         "type": type_,
         "status": str(status),

@@ -50,8 +50,8 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
         [
             held(
                 "Pending",
-                f"{POD_SET}insufficient quota for nvidia.com/gpu in flavor a100, previously considered podsets requests "
-                "(0) + current podset request (16) > maximum capacity (8)",
+                f"{POD_SET}insufficient quota for nvidia.com/gpu in flavor a100, previously considered podsets "
+                "requests (0) + current podset request (16) > maximum capacity (8)",
             )
         ],
         {},
@@ -63,8 +63,8 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
             held(
                 "Pending",
                 f"{POD_SET}insufficient quota for cpu in flavor small, previously considered podsets requests (0) + "
-                "current podset request (16) > maximum capacity (8), insufficient unused quota for cpu in flavor large, "
-                "4 more needed",
+                "current podset request (16) > maximum capacity (8), insufficient unused quota for cpu in flavor "
+                "large, 4 more needed",
             )
         ],
         {},
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
     "its topology has no place": (
         [held("Pending", f'{POD_SET}topology "racks" allows to fit only 3 out of 4 pod(s)')],
         {},
-        "KueueNoTopology: ClusterQueue research has no place for it: main: topology \"racks\" allows to fit only 3 out "
+        'KueueNoTopology: ClusterQueue research has no place for it: main: topology "racks" allows to fit only 3 out '
         "of 4 pod(s); it is the next in its queue; wait for the nodes that it needs; if there are too few in all, ask "
         "for fewer pods or a wider topology",
     ),
@@ -86,8 +86,8 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
     "Kueue has said nothing yet": (
         [],
         {},
-        "KueueWaitsForQuota: it waits in LocalQueue main, and Kueue has not judged it yet; it is the next in its queue; "
-        "wait; if it stays, read the log of Kueue's controller",
+        "KueueWaitsForQuota: it waits in LocalQueue main, and Kueue has not judged it yet; it is the next in its "
+        "queue; wait; if it stays, read the log of Kueue's controller",
     ),
     "Kueue says something else": (
         [held("Pending", "Workload no longer fits after processing another workload")],
@@ -204,15 +204,15 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
             ),
         ],
         {"spec": {"active": False}},
-        "KueueDeactivated: Kueue has deactivated its Workload: The workload is deactivated due to exceeding the maximum "
-        "number of re-queuing retries; fix the cause, then: kubectl patch workloads.kueue.x-k8s.io job-train-1a2b3 -n "
-        "team-a --type merge -p '{\"spec\":{\"active\":true}}'",
+        "KueueDeactivated: Kueue has deactivated its Workload: The workload is deactivated due to exceeding the "
+        "maximum number of re-queuing retries; fix the cause, then: kubectl patch workloads.kueue.x-k8s.io "
+        "job-train-1a2b3 -n team-a --type merge -p '{\"spec\":{\"active\":true}}'",
     ),
     "it cannot be started as Kueue wants": (
         reserved(condition("Finished", "FailedToStart", "conflict for labels: conflict for key=a", status=True)),
         {},
-        "KueueFinished: Kueue has ended its Workload job-train-1a2b3 (FailedToStart): conflict for labels: conflict for "
-        "key=a; fix the cause, and recreate the Job: Kueue does not retry",
+        "KueueFinished: Kueue has ended its Workload job-train-1a2b3 (FailedToStart): conflict for labels: conflict "
+        "for key=a; fix the cause, and recreate the Job: Kueue does not retry",
     ),
     "it is admitted and not resumed": (
         reserved(condition("Admitted", "Admitted", status=True)),
