@@ -35,8 +35,10 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.general import KUEUE_TO_RECONCILER
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
+from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.projections import LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
@@ -236,10 +238,9 @@ class ClusterView:
         if not self._gated:
             yield from _unread(self._pods.watches())
         yield from _unread((("PodCliqueSet", self._workloads.watch),))
-        queued = self.live.watches.get(KUEUE_WORKLOADS)
-        if queued is not None and queued.trouble is None:
-            # Without the right to read them, gangs are judged without Kueue.
-            yield from _unread((("Workload of Kueue", queued),))
+        queued = (self.live.watches.get(projection) for projection in KUEUE_TO_RECONCILER)
+        # Without the right to read them, gangs are judged without Kueue.
+        yield from _unread(("Kueue", watch) for watch in queued if watch is not None and watch.trouble is None)
 
     def kinds(self) -> Iterator[Api]:
         """The kinds that are followed in addition to those of the facts, served or not."""
@@ -300,20 +301,19 @@ class ClusterView:
         elif projection is TRAIN_JOB_FACTS:
             # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
             self.opted_in.look_at(JOB_SETS.api.kind, key)
-        elif projection is KUEUE_WORKLOADS:
-            self._kueue_workload_changed(key)
+        elif projection.part == KUEUE_WORKLOADS.part:
+            self._kueue_workload_changed(key, self.live.watches[projection].index.entries.get(key))
         elif projection.part in _OF_GANGS:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
         elif projection is not POD_GANGS:
-            if projection is LOCAL_QUEUES:
+            if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
             self._held_changed()
 
-    def _kueue_workload_changed(self, key: ObjectKey) -> None:
-        workload = self.live.watches[KUEUE_WORKLOADS].index.entries.get(key)
+    def _kueue_workload_changed(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
         self._queued.places.put(key, workload)
         concerned = set(self._queued.gangs(key))
         for owner in self._queued.owners(key, workload):

@@ -161,10 +161,7 @@ def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
         condition("Evicted", "PodsReadyTimeout", status=True),
     )
     stats = {"evictions": [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 3}]}
-    again: dict[str, Any] = {
-        "requeueState": {"count": 3, "requeueAt": "2026-01-01T12:00:45Z"},
-        "schedulingStats": stats,
-    }
+    requeued = {"count": 3, "requeueAt": "2026-01-01T12:00:45Z"}
     found = health(queued_facts(workload("job-train-1a2b3", *evicted, requeueState=requeued, schedulingStats=stats)))
     assert (found.state, found.word) == (State.QUEUED, "KueueTookBack")
     assert [str(one) for one in found.obstacles] == [

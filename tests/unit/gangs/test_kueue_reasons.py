@@ -86,8 +86,8 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
     "Kueue has said nothing yet": (
         [],
         {},
-        "KueueWaitsForQuota: it waits in LocalQueue main, and Kueue has not judged it yet; it is the next in its "
-        "queue; wait; if it stays, read the log of Kueue's controller",
+        "KueueWaitsForQuota: it waits in LocalQueue main, and Kueue has said nothing about it yet; it is the next in "
+        "its queue; wait for those ahead; if it stays, read the log of Kueue's controller",
     ),
     "Kueue says something else": (
         [held("Pending", "Workload no longer fits after processing another workload")],
@@ -206,7 +206,7 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
         {"spec": {"active": False}},
         "KueueDeactivated: Kueue has deactivated its Workload: The workload is deactivated due to exceeding the "
         "maximum number of re-queuing retries; fix the cause, then: kubectl patch workloads.kueue.x-k8s.io "
-        "job-train-1a2b3 -n team-a --type merge -p '{\"spec\":{\"active\":true}}'",
+        'job-train-1a2b3 -n team-a --type merge -p \'{"spec":{"active":true}}\'',
     ),
     "it cannot be started as Kueue wants": (
         reserved(condition("Finished", "FailedToStart", "conflict for labels: conflict for key=a", status=True)),

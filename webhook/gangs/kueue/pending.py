@@ -85,8 +85,10 @@ def _waits(waiting: Waiting, message: str) -> HoldReason:
         return HoldReason(Reason.KUEUE_WAITS_FOR_QUOTA, f"{waiting.quoted(why)}{waiting.ahead}", remedy)
     if not message or waiting.workload.condition(keys.QUOTA_RESERVED) is None:
         queue = waiting.workload.queue
-        why = f"it waits in LocalQueue {queue}, and Kueue has not judged it yet{waiting.ahead}"
-        return HoldReason(Reason.KUEUE_WAITS_FOR_QUOTA, why, "wait; if it stays, read the log of Kueue's controller")
+        # Kueue passes over a workload that equals one that it has just refused, without a word.
+        why = f"it waits in LocalQueue {queue}, and Kueue has said nothing about it yet{waiting.ahead}"
+        remedy = "wait for those ahead; if it stays, read the log of Kueue's controller"
+        return HoldReason(Reason.KUEUE_WAITS_FOR_QUOTA, why, remedy)
     why = f"{waiting.cluster_queue_name} does not admit it yet: {waiting.quoted(_said(message))}{waiting.ahead}"
     return HoldReason(Reason.KUEUE_WAITS_FOR_QUOTA, why, remedy)
 
