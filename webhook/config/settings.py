@@ -116,7 +116,7 @@ class Profile:
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
-        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
+        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)

@@ -195,11 +195,8 @@ def _pods(spec: Mapping[str, Any], admission: Mapping[str, Any]) -> Iterator[Wor
 
 def _checks(status: Mapping[str, Any]) -> Iterator[CheckState]:
     for one in map(mapping, islice(sequence(status.get("admissionChecks")), _MOST_CHECKS)):
-        yield CheckState(
-            name_text(one.get("name")) or "",
-            name_text(one.get("state")) or "",
-            _message(one.get("message"), _CHECK_MESSAGE),
-        )
+        message = _message(one.get("message"), _CHECK_MESSAGE)
+        yield CheckState(name_text(one.get("name")) or "", name_text(one.get("state")) or "", message)
 
 
 def _evictions(status: Mapping[str, Any]) -> Iterator[Evictions]:
