@@ -144,6 +144,18 @@ async def test_the_event_of_a_gang_that_kueue_took_back_says_why_its_scheduler_h
     )
 
 
+async def test_what_kueue_wrote_into_the_template_of_an_admitted_workload_holds_no_gang() -> None:
+    cluster = world()
+    admitted = {**suspended(), "status": {"ready": 0}}
+    admitted["spec"]["suspend"] = False
+    metadata = admitted["spec"]["template"]["metadata"]
+    metadata["annotations"] = {"kueue.x-k8s.io/workload": "of-train"}
+    metadata["labels"]["kueue.x-k8s.io/podset"] = "main"
+    cluster.put(JOB_PATH, admitted)
+    async with running_written(cluster) as found:
+        await until(lambda: counted(found) == {"GangTooFewPods": 1})
+
+
 async def test_gangs_are_judged_without_kueue_if_its_objects_may_not_be_read() -> None:
     cluster = world()
     cluster.put(JOB_PATH, suspended())
