@@ -13,7 +13,7 @@ from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.backends.volcano.facts import QUEUES as VOLCANO_QUEUES
 from webhook.model.facts import ClusterFacts
-from webhook.model.known_objects import ElasticQuotas, KaiQueue, Quota, QueueTree, VolcanoQueue
+from webhook.model.known_objects import ElasticQuotas, KaiQueue, QueueTree, Quota, VolcanoQueue
 from webhook.model.kueue.objects import ClusterQueue, LocalQueue
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.projections import Projection
