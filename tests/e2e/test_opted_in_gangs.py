@@ -13,13 +13,12 @@ import pytest
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL
 from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.test_reconciler_rights import without
 
 pytestmark = pytest.mark.soak
-LABEL, GATE = "rollcall.dev/scheduler", "rollcall.dev/gang-sync"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -32,22 +31,17 @@ class Case(NamedTuple):
     objects: Mapping[str, str]
 
 
-def with_the_gate(config: Manifest) -> Manifest:
-    profiles = [{**profile, "gate": True} for profile in config["scheduler"]["profiles"]]
-    return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
-
-
 TREE = {
     "scheduling.k8s.io/v1beta1/workloads": "train",
     "scheduling.k8s.io/v1alpha3/compositepodgroups": "train-root",
     "scheduling.k8s.io/v1beta1/podgroups": "train",
 }
-KOORD = Case("koordinator", "koord-scheduler", gated(), {"scheduling.sigs.k8s.io/v1alpha1/podgroups": "train"})
+KOORD = Case(*KOORDINATOR, {"scheduling.sigs.k8s.io/v1alpha1/podgroups": "train"})
 CASES: dict[str, dict[str, Case]] = {
     "1.35": {},
     "1.36": {},
     "1.37": {
-        "kube": Case("kube", "default-scheduler", with_the_gate(configuration()), TREE),
+        "kube": Case(*KUBE, TREE),
         "koordinator": KOORD,
     },
 }
