@@ -20,6 +20,8 @@ _OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, POD_GANG_MAPS, TOPOLOGY_BIN
 GENERAL = (*_OF_GANGS, *OF_OPTED_IN_KINDS)
 # What files may contain, and what commands read.
 EVERY_GENERAL = (*GENERAL, *KUEUE_PROJECTIONS, WORKLOADS)
+# Gangs are also judged by who may not read Kueue's objects, so nothing waits for them.
+KUEUE_TO_RECONCILER = tuple(one._replace(awaited=False) for one in (*FOLLOWED, WORKLOADS))
 
 
 def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
@@ -35,5 +37,5 @@ def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, .
     return (
         *_OF_GANGS,
         *((TRAIN_JOB_FACTS,) if opted_in else ()),
-        *((*FOLLOWED, WORKLOADS) if kueue else ()),
+        *(KUEUE_TO_RECONCILER if kueue else ()),
     )
