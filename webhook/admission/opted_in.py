@@ -30,7 +30,7 @@ from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_opted_in
+from webhook.validators.registry import BoundRule, Context, Outcome, run, run_each, run_on_opted_in
 from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
 
 # As in `webhook.model.claims`.
@@ -134,13 +134,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         old: OptedInWorkload | None,
         choice: Choice,
         facts: ClusterFacts,
-        proceed: Proceed = go_on,
+        settings: Settings,
     ) -> Outcome:
         """Run the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
         made of it.
         """
         rules = profile.rules[ceiling]
-        context = gang_context(profile, facts, choice, {}, proceed=proceed, namespace=workload.namespace)
+        context = gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace)
         found = run_on_opted_in(rules, context, workload, old)
         if not isinstance(workload, TrainJob):
             return _with_pods(rules, profile, workload, context, found)
@@ -250,7 +250,7 @@ def _judge_part(part: OptedInWorkload, choice: Choice, facts: ClusterFacts, sett
     # The scheduler of a part is a matter of its JobSet. Every profile checks which JobSet the part belongs to.
     profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
     rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
-    return run_each(rules, gang_context(profile, facts, choice, {}), part)
+    return run_each(rules, gang_context(profile, facts, choice, {}, settings), part)
 
 
 def _with_pods(

@@ -16,7 +16,7 @@ from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.reading import Malformed, Manifest
-from webhook.validators.registry import Outcome, Proceed, go_on
+from webhook.validators.registry import Outcome
 from webhook.validators.selection import Choice
 
 
@@ -83,7 +83,7 @@ class WorkloadAdmission(ABC, Generic[W]):
     ) -> Outcome:
         """Run the rules of one profile as it enforces them in the namespace of the workload."""
         ceiling = settings.ceiling(profile, facts, workload.namespace)
-        return self.judged_by(profile, ceiling, workload, old, choice, facts, settings.proceed)
+        return self.judged_by(profile, ceiling, workload, old, choice, facts, settings)
 
     def faults_of(self, old: W, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record. Without a record it was never judged, so
@@ -144,7 +144,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         old: W | None,
         choice: Choice,
         facts: ClusterFacts,
-        proceed: Proceed = go_on,
+        settings: Settings,
     ) -> Outcome:
         """Run the general rules and the backend's rules of one profile. `ceiling` is the strictest action that a rule
         may take.

@@ -18,6 +18,7 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
+from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
@@ -262,6 +263,8 @@ class Settings:
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
+    # How Kueue is installed, if it is.
+    kueue: KueueSettings = INSTALLED
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 

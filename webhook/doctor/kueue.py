@@ -15,12 +15,13 @@ from webhook.doctor.examples import deployment, installed, namespace, webhook_of
 from webhook.doctor.neighbours import KUEUE as KUEUE_WEBHOOKS
 from webhook.doctor.neighbours import hooks_of
 from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from webhook.doctor.selectors import NAMESPACE_NAME, is_about, namespace_labels, selects
+from webhook.doctor.selectors import is_about, namespace_labels
 from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import LABELS, NAMESPACE
 from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.model.selectors import NAMESPACE_NAME, selects
 from webhook.model.version import Version
 
 _MUTATING = "MutatingWebhookConfiguration"

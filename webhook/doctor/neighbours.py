@@ -14,13 +14,14 @@ from webhook.backends.kai.keys import NAME as KAI
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed, webhook_of
 from webhook.doctor.parts import MUTATING_WEBHOOKS
-from webhook.doctor.selectors import is_about, selects
+from webhook.doctor.selectors import is_about
 from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import MUTATING
 from webhook.model import grove
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.selectors import selects
 
 _MUTATING = "MutatingWebhookConfiguration"
 

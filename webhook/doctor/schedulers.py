@@ -21,11 +21,11 @@ from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.deployments import images
 from webhook.doctor.examples import configured, deployment, installed
 from webhook.doctor.parts import COLOCATION_PROFILES, DEPLOYMENTS, SCHEDULER_LEASE
-from webhook.doctor.selectors import selects
 from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
 from webhook.model.projections import key_of, name_of
 from webhook.model.reading import Manifest, integer, mapping, text
+from webhook.model.selectors import selects
 from webhook.model.version import Version
 from webhook.validators.selection import DEFAULT_SCHEDULER
 

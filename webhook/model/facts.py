@@ -29,6 +29,14 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
+from webhook.model.kueue.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    KueueWorkloads,
+    LocalQueue,
+    ResourceFlavor,
+)
 from webhook.model.living_gang import GangObjects, map_key
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
@@ -82,6 +90,16 @@ class ClusterFacts:
     cluster_training_runtimes: Mapping[str, Any] | None = None
     # Pods that wait for a node as members of such a group.
     group_pods: GroupPods | None = None
+    # Of Kueue: LocalQueues and Workloads by namespace and name, the others by name. Of a Topology the node label keys,
+    # broadest first.
+    local_queues: Mapping[ObjectKey, LocalQueue] | None = None
+    cluster_queues: Mapping[str, ClusterQueue] | None = None
+    cohorts: Mapping[str, Cohort] | None = None
+    resource_flavors: Mapping[str, ResourceFlavor] | None = None
+    kueue_topologies: Mapping[str, tuple[str, ...]] | None = None
+    admission_checks: Mapping[str, AdmissionCheck] | None = None
+    # Only known to what explains gangs. Admission does not read them.
+    kueue_workloads: KueueWorkloads | None = None
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None

@@ -20,6 +20,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api
 from webhook.model.known_objects import SpecField
+from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
@@ -112,6 +113,8 @@ class Context(Generic[S]):
     makes_gangs: bool = False
     # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
+    # How Kueue is installed, if it is.
+    kueue: KueueSettings = INSTALLED
     proceed: Proceed = go_on
 
 
