@@ -33,8 +33,8 @@ def _grove(tag: str) -> Manifest:
 )
 def gates(snapshot: Snapshot) -> Symptoms:
     """Grove's operator removes only its own gate from a pod. Before v0.1.0-alpha.12-rc1 it removed all gates, also
-    those of Rollcall (`gate`) and of Kueue. Not checked if no profile has `gate` and Kueue is not installed. The release is
-    read from the tag of the image; other tags are not judged.
+    those of Rollcall (`gate`) and of Kueue. Not checked if no profile has `gate` and Kueue is not installed. The
+    release is read from the tag of the image; other tags are not judged.
 
     Source: ai-dynamo/grove, pull request 724; operator/internal/controller/podclique/components/pod/syncflow.go.
     """
