@@ -25,6 +25,9 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
 from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.neighbours.fixtures import controllers, for_the_test, kubelet, neighbours
+from tests.e2e.neighbours.running import Neighbours
+from tests.e2e.neighbours.systems import crd_files_of
 from tests.e2e.nodes import add_nodes, remove_nodes
 from tests.e2e.programs import Program, eventually, folder_of
 from tests.e2e.reconciler_process import ReconcilerProcess
@@ -49,6 +52,8 @@ def gated(config: Manifest = KOORDINATOR) -> Manifest:
     return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
 
 
+# Fixtures of files of their own.
+__all__ = ["controllers", "for_the_test", "kubelet", "neighbours"]
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}
 _numbers = count(1)
@@ -142,8 +147,10 @@ def crd_files() -> list[Path]:
 
 def further_crd_files(folder: str) -> list[Path]:
     """Those that are in no control plane unless a test asks: a system's (`jobset`), or those of an older release of one
-    (`kai/v0.15.2`).
+    (`kai/v0.15.2`). Where its controller is built, those that are its own.
     """
+    if own := crd_files_of(folder):
+        return own
     real = os.environ.get("ROLLCALL_CRDS")
     return sorted(((Path(real) if real else STAND_INS) / folder).glob("*.yaml"))
 
@@ -196,7 +203,7 @@ def plane(version: str, control_plane: Callable[[str], ControlPlane]) -> Control
 
 
 @pytest.fixture
-def namespace(plane: ControlPlane) -> Iterator[str]:
+def namespace(plane: ControlPlane, neighbours: Callable[[ControlPlane], Neighbours]) -> Iterator[str]:
     """A namespace of the test's own."""
     name = f"test-{next(_numbers)}"
     plane.http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
@@ -205,6 +212,7 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
     # namespace is going.
     plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
     plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+    neighbours(plane).release(name)
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
+from tests.e2e.neighbours.running import Neighbour
 from tests.e2e.programs import Program
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from webhook.model.reading import Manifest
 
+Controllers = Callable[..., dict[str, Neighbour]]
 Grove = Callable[[Manifest], Played]
 Nodes = Callable[..., list[str]]
 PlayNext = Callable[[Manifest], NextPlayed]

@@ -179,6 +179,21 @@ def train_job(
     return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", **metadata, "spec": made}
 
 
+def ray_cluster(
+    name: str, namespace: str, workers: int, *, labels: Keys | None = None, annotations: Keys | None = None, **spec: Any
+) -> Manifest:
+    """A RayCluster of a head and one group of workers; other keywords are fields of its spec."""
+    group = {"groupName": "workers", "replicas": workers, "minReplicas": workers, "maxReplicas": workers}
+    made: Manifest = {
+        "rayVersion": "2.46.0",
+        "headGroupSpec": {"rayStartParams": {}, "template": pod_template(container="ray-head")},
+        "workerGroupSpecs": [{**group, "rayStartParams": {}, "template": pod_template(container="ray-worker")}],
+        **spec,
+    }
+    metadata = _metadata(name, namespace, labels, annotations)
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", **metadata, "spec": made}
+
+
 def _metadata(
     name: str | None = None, namespace: str | None = None, labels: Keys | None = None, annotations: Keys | None = None
 ) -> Manifest:
