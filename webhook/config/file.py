@@ -14,6 +14,7 @@ from typing import Any
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.kueue_section import kueue_settings
 from webhook.config.sections import (
     API_VERSION,
     KIND,
@@ -95,6 +96,7 @@ def settings_from(document: object, source: str) -> Settings:
     tracing = read_section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
     tenancy = _tenancy(configuration.tenancy, problems)
     grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
+    kueue = kueue_settings(configuration.kueue, problems)
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -109,6 +111,7 @@ def settings_from(document: object, source: str) -> Settings:
         tenancy,
         grove=None if grove.generation == "auto" else GroveGeneration(grove.generation),
         opt_out=scheduler.optOut,
+        kueue=kueue,
     )
 
 

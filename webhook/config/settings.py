@@ -26,6 +26,8 @@ from webhook.validators.selection import Choice, Chosen, namespace_choice
 
 # A namespace label: the strictest action of a rule there, one of deny, warn, audit, off.
 ENFORCEMENT_LABEL = "rollcall.dev/enforcement"
+# The ids of the rules that read Kueue's objects.
+KUEUE_RULES = "kueue/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Profile:
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
-        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
+        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)
@@ -306,6 +308,20 @@ class Settings:
     def makes_opted_in_gangs(self) -> bool:
         """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
         return any(profile.backend.makes_opted_in_gangs for profile in self.profiles.values())
+
+    @property
+    def makes_gangs(self) -> bool:
+        """Return whether Rollcall makes gang objects for any enabled scheduler."""
+        return any(profile.backend.writable_kinds for profile in self.profiles.values())
+
+    @property
+    def judges_kueue(self) -> bool:
+        """Return whether a rule about Kueue is on, for any enabled scheduler."""
+        return any(
+            bound.rule.id.startswith(KUEUE_RULES)
+            for profile in self.profiles.values()
+            for bound in profile.rules[Action.DENY]
+        )
 
     def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
         """Return the strictest action of a rule of `profile` in `namespace`. A label with an unknown mode counts as

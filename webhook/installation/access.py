@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.installation.names import (
     CA_SECRET,
@@ -19,7 +20,6 @@ from webhook.installation.names import (
     VALIDATING,
 )
 from webhook.model import grove
-from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import GANG_KINDS
@@ -157,12 +157,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """The rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
-    backends = [profile.backend for profile in settings.profiles.values()]
-    general = GENERAL if objects else general_to_reconciler(opted_in=settings.makes_opted_in_gangs)
-    resources = [
-        projection.resource
-        for projection in (*general, *(found for one in backends for found in one.followed(objects=objects)))
-    ]
+    resources = [projection.resource for projection in followed_projections(settings, objects=objects)]
     return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 
 

@@ -58,6 +58,8 @@ class Subject(StrEnum):
     OBJECT = "gang object"
     # Called with an `OptedInWorkload`; for a TrainJob also with the JobSet that is made from it.
     OPTED_IN = "workload of another kind"
+    # Called with a `PodCliqueSet` or an `OptedInWorkload`.
+    ANY_WORKLOAD = "workload of any kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
     # Called with an `AnyObject`, in the webhook and for files.
@@ -69,7 +71,10 @@ class Subject(StrEnum):
 
 
 # Constants, because looking up a member of an enumeration takes as long as calling a rule.
-_POD, _WORKLOAD, _CHANGE = Subject.POD, Subject.WORKLOAD, Subject.CHANGE
+_POD, _CHANGE = Subject.POD, Subject.CHANGE
+# The subjects that are called with a whole PodCliqueSet, and with a whole workload of another kind.
+_OF_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD)
+_OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
 
 
 class Change(NamedTuple):
@@ -129,6 +134,8 @@ class Example:
     old: Manifest | None = None
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = field(default_factory=dict)
+    # The section `kueue` of the configuration.
+    kueue: Mapping[str, Any] = field(default_factory=dict)
     # The scheduler's version, if the profile states one.
     version: str | None = None
     # The user who creates it.
@@ -248,7 +255,7 @@ def run(
             outcome.add(bound, found, facts)
         elif workload is None:
             continue
-        elif subject is _WORKLOAD:
+        elif subject in _OF_SETS:
             outcome.add(bound, declared.check(workload, context), facts)
         elif subject is _CHANGE and old is not None:
             outcome.add(bound, declared.check(Change(old, workload), context), facts)
@@ -263,7 +270,7 @@ def run_on_opted_in(
     for bound in rules:
         context.proceed()
         declared = bound.rule
-        if declared.subject is Subject.OPTED_IN:
+        if declared.subject in _OF_OPTED_IN:
             outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:
             outcome.add(bound, declared.check(OptedInChange(old, workload), context), context.facts)

@@ -15,14 +15,20 @@ from tests.e2e.workload_objects import created, deleted
 
 
 @pytest.fixture(scope="session")
-def neighbours(workload_kinds: Callable[..., None]) -> Callable[[ControlPlane], Neighbours]:
-    """The controllers beside a control plane, none of which runs until `controllers` wants it."""
+def neighbours(
+    # Which ends later.
+    control_plane: Callable[[str], ControlPlane],
+    workload_kinds: Callable[..., None],
+) -> Iterator[Callable[[ControlPlane], Neighbours]]:
+    """The controllers beside a control plane, none of which runs until `controllers` wants it. They end before it."""
     found: dict[str, Neighbours] = {}
 
     def beside(plane: ControlPlane) -> Neighbours:
         return found.setdefault(plane.version, Neighbours(plane, workload_kinds))
 
-    return beside
+    yield beside
+    for one in found.values():
+        one.close()
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +37,9 @@ def controllers(
 ) -> Iterator[Callable[..., dict[str, Neighbour]]]:
     """Have controllers run: `controllers(plane, "jobset", "kueue", kueue={"waitForPodsReady": ...})`.
 
-    Each is started once a control plane, Kueue again where it is to have other settings. Their webhooks are registered
-    until the end of the module. A test is skipped where a program is missing.
+    Each is started once a control plane, and again where it is to have other settings, which are fields of its
+    configuration. Their webhooks are registered until the end of the module. A test is skipped where a program is
+    missing.
     """
     planes: dict[str, Neighbours] = {}
 

@@ -60,7 +60,8 @@ class Neighbour:
     def stop(self) -> None:
         """End it, once nothing calls it."""
         self.unregister()
-        self.program.stop()
+        # Kueue takes longer to end by itself than to start.
+        self.program.stop(kill=True)
 
     def _options(self) -> list[str]:
         if not self.system.configuration:
@@ -72,7 +73,7 @@ class Neighbour:
     def _configuration(self) -> Manifest:
         if self.system.name == "kueue":
             return kueue_configuration(self.ports, self._certificates, self.settings)
-        return configuration(self.system, self.ports, self._certificates.folder)
+        return {**configuration(self.system, self.ports, self._certificates.folder), **self.settings}
 
     def _listens(self) -> bool:
         try:
@@ -90,16 +91,17 @@ class Neighbours:
         self._running: dict[str, Neighbour] = {}
         self._certificates: Certificates | None = None
 
-    def run(self, *names: str, prefix: str = "", kueue: Settings | None = None) -> dict[str, Neighbour]:
+    def run(self, *names: str, prefix: str = "", **settings: Settings) -> dict[str, Neighbour]:
         """Have these controllers run with their webhooks registered; one that does already is left as it is.
 
-        Raises FileNotFoundError where there is no program of one.
+        `settings` are fields of their configuration files, by name: `kueue={"waitForPodsReady": ...}`. Raises
+        FileNotFoundError where there is no program of one.
         """
         for name in names:
             if SYSTEMS[name].executable is None:
                 raise FileNotFoundError(f"there is no {name} among the programs")
         self._serve_kinds(self._plane, *{kind for name in names for kind in (*SYSTEMS[name].watches, name)})
-        found = {name: self._one(name, self._settings(name, names, kueue)) for name in names}
+        found = {name: self._one(name, self._settings(name, names, settings.get(name))) for name in names}
         for one in found.values():
             one.until_ready()
             one.register(prefix)
@@ -109,6 +111,11 @@ class Neighbours:
         """Unregister all webhooks. The processes stay, with nothing to do."""
         for one in self._running.values():
             one.unregister()
+
+    def close(self) -> None:
+        """End all of them, before their control plane."""
+        for one in self._running.values():
+            one.program.stop(kill=True)
 
     def release(self, namespace: str) -> None:
         """Let go what a controller holds back of a namespace that is being deleted."""
@@ -126,10 +133,9 @@ class Neighbours:
             running = self._running[name] = Neighbour(self._plane, SYSTEMS[name], self._certificates, settings)
         return running
 
-    def _settings(self, name: str, names: tuple[str, ...], kueue: Settings | None) -> Settings:
-        if name != "kueue":
-            return {}
-        # A copy that YAML can be compared with.
-        settings: Settings = json.loads(json.dumps(kueue or {}))
-        settings.setdefault("frameworks", frameworks_of(names))
+    def _settings(self, name: str, names: tuple[str, ...], said: Settings | None) -> Settings:
+        # A copy, so that it can be compared with what comes later.
+        settings: Settings = json.loads(json.dumps(said or {}))
+        if name == "kueue":
+            settings.setdefault("frameworks", frameworks_of(names))
         return settings

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.installation.registrations import GANGS, HEAD
 from webhook.config.file import default_settings, settings_from
+from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.model.findings import Action
+from webhook.validators import GENERAL_RULES
+from webhook.validators.registry import BoundRule
 
 
 def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
@@ -101,6 +106,16 @@ OPTED_IN_KINDS = {
     "leaderworkerset.x-k8s.io/leaderworkersets/finalizers": ["update"],
     "trainer.kubeflow.org/trainjobs": FOLLOWING,
 }
+# For the gangs that Kueue holds, if Rollcall makes gangs.
+KUEUE = (
+    "kueue.x-k8s.io/localqueues",
+    "kueue.x-k8s.io/clusterqueues",
+    "kueue.x-k8s.io/cohorts",
+    "kueue.x-k8s.io/resourceflavors",
+    "kueue.x-k8s.io/topologies",
+    "kueue.x-k8s.io/admissionchecks",
+)
+OF_KUEUE = {**dict.fromkeys(KUEUE, FOLLOWING), "kueue.x-k8s.io/workloads": FOLLOWING}
 # By profile: what it needs besides.
 BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "default-scheduler": ({"name": "default-scheduler"}, {}),
@@ -111,6 +126,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.k8s.io/podgroups": WRITING,
             "scheduling.k8s.io/compositepodgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
         },
     ),
     "koord-scheduler": (
@@ -120,6 +136,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
             **GATED,
         },
     ),
@@ -130,6 +147,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
         },
     ),
     "volcano": (
@@ -139,6 +157,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
         },
     ),
     "kai-scheduler": (
@@ -149,12 +168,13 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "grove.io/clustertopologybindings/finalizers": ["update"],
             "kai.scheduler/schedulingshards": FOLLOWING,
             "scheduling.run.ai/podgroups": WRITING,
+            **OF_KUEUE,
         },
     ),
     "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
     "scheduler-plugins-scheduler": (
         {"name": "scheduler-plugins-scheduler"},
-        {**OPTED_IN_KINDS, "scheduling.x-k8s.io/podgroups": WRITING},
+        {**OPTED_IN_KINDS, **OF_KUEUE, "scheduling.x-k8s.io/podgroups": WRITING},
     ),
     "volcano with the gate": (
         {"name": "volcano", "gate": True},
@@ -163,6 +183,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
             **GATED,
         },
     ),
@@ -211,3 +232,22 @@ def test_a_server_can_read_workload_api_objects_if_gangs_use_them() -> None:
         "scheduling.k8s.io/podgroups": reading,
         "scheduling.k8s.io/compositepodgroups": reading,
     }
+
+
+def with_kueue_rule(settings: Settings) -> Settings:
+    """Settings as if their first profile had one rule about Kueue."""
+    profile = next(iter(settings.profiles.values()))
+    about_kueue = BoundRule(replace(profile.every_rule[0], id="kueue/some-rule"), Action.WARN)
+    profile.rules = {ceiling: (about_kueue,) if ceiling is Action.DENY else () for ceiling in Action}
+    return settings
+
+
+def test_a_server_can_read_kueues_queues_if_a_rule_about_them_is_on() -> None:
+    settings = with_kueue_rule(settings_from(HEAD, "test"))
+    assert rights("kueue.x-k8s.io", settings=settings) == {kind: ["get", "list", "watch"] for kind in KUEUE}
+
+
+def test_a_server_without_a_rule_about_kueue_reads_nothing_of_it() -> None:
+    rules = {rule.id: "off" for rule in GENERAL_RULES if rule.id.startswith("kueue/")}
+    settings = settings_from({**HEAD, "enforcement": {"rules": rules}}, "test")
+    assert rights("kueue.x-k8s.io", settings=settings) == {}

@@ -99,6 +99,21 @@ DEACTIVATION_TARGET = "DeactivationTarget"
 WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
 BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
 
+WORKLOAD_CONDITIONS = frozenset(
+    {
+        QUOTA_RESERVED,
+        ADMITTED,
+        PODS_READY,
+        EVICTED,
+        PREEMPTED,
+        REQUEUED,
+        FINISHED,
+        DEACTIVATION_TARGET,
+        WAITING_FOR_REPLACEMENT_PODS,
+        BLOCKED_ON_PREEMPTION_GATES,
+    }
+)
+
 # Reasons of QuotaReserved=False.
 PENDING = "Pending"
 INADMISSIBLE = "Inadmissible"

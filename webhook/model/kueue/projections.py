@@ -28,10 +28,11 @@ from webhook.model.projections import Projection, Resource, key_of, name_of
 from webhook.model.reading import Manifest, flag, integer, mapping, sequence, text
 from webhook.model.workloads.podgang import controller_in
 
-# What is kept of a message: Kueue's own texts are shorter, and a condition may have 32 KiB.
-_MESSAGE = 512
-# Kueue's own limits are 18 pod sets, 8 checks and about 10 conditions.
-_MOST_PODS, _MOST_CHECKS, _MOST_CONDITIONS, _MOST_EVICTIONS = 18, 8, 16, 16
+# What is kept of a message of Kueue, and of a check's controller. A condition may have 32 KiB.
+_MESSAGE, _CHECK_MESSAGE = 512, 256
+# Kueue's own limits are 18 pod sets and 8 checks. It has fewer conditions and reasons for an eviction.
+_MOST_PODS, _MOST_CHECKS, _MOST_CONDITIONS, _MOST_EVICTIONS = 18, 8, 32, 8
+_CUT = "..."
 
 
 def _kind(kind: str, plural: str, *, namespaced: bool = False) -> Resource:
@@ -47,9 +48,9 @@ ADMISSION_CHECK_KIND = _kind("AdmissionCheck", "admissionchecks")
 WORKLOAD_KIND = _kind("Workload", "workloads", namespaced=True)
 
 
-def _message(value: object) -> str:
+def _message(value: object, most: int = _MESSAGE) -> str:
     found = text(value) or ""
-    return found if len(found) <= _MESSAGE else f"{found[: _MESSAGE - 1]}…"
+    return found if len(found) <= most else f"{found[: most - len(_CUT)]}{_CUT}"
 
 
 def _conditions(raw: Manifest) -> Iterator[Condition]:
@@ -61,6 +62,12 @@ def _conditions(raw: Manifest) -> Iterator[Condition]:
             _message(one.get("message")),
             name_text(one.get("lastTransitionTime")) or "",
         )
+
+
+def _conditions_of_workload(raw: Manifest) -> Iterator[Condition]:
+    """The conditions that Kueue sets on a Workload, each type once: no more than they are."""
+    found = {one.type: one for one in _conditions(raw) if one.type in keys.WORKLOAD_CONDITIONS}
+    yield from found.values()
 
 
 def _active(raw: Manifest) -> tuple[bool | None, str, str]:
@@ -82,9 +89,11 @@ def _cluster_queue(raw: Manifest) -> tuple[str, ClusterQueue]:
     spec = mapping(raw.get("spec"))
     flavors = tuple(dict.fromkeys(name_text(one.get("name")) or "" for one in _flavors(spec)))
     strategy = sequence(mapping(spec.get("admissionChecksStrategy")).get("admissionChecks"))
-    checks = tuple(name_text(mapping(one).get("name")) or "" for one in strategy)
+    named = [mapping(one).get("name") for one in strategy]
+    # The second name of each field is that of v1beta1, in which files may still be written.
+    checks = tuple(name_text(one) or "" for one in (*named, *sequence(spec.get("admissionChecks"))))
     return name_of(raw), ClusterQueue(
-        name_text(spec.get("cohortName")),
+        name_text(spec.get("cohortName")) or name_text(spec.get("cohort")),
         list_kept(flavors),
         _quotas(spec),
         list_kept(checks),
@@ -160,7 +169,7 @@ def _workload(raw: Manifest) -> tuple[ObjectKey, KueueWorkload]:
         job_uid=name_text(mapping(metadata.get("labels")).get(keys.JOB_UID)),
         component_index=name_text(mapping(metadata.get("annotations")).get(keys.COMPONENT_INDEX)),
         pods=tuple(_pods(spec, mapping(status.get("admission")))),
-        conditions=tuple(_conditions(raw)),
+        conditions=tuple(_conditions_of_workload(raw)),
         checks=tuple(_checks(status)),
         requeue_count=integer(requeue.get("count")),
         requeue_at=name_text(requeue.get("requeueAt")),
@@ -186,9 +195,8 @@ def _pods(spec: Mapping[str, Any], admission: Mapping[str, Any]) -> Iterator[Wor
 
 def _checks(status: Mapping[str, Any]) -> Iterator[CheckState]:
     for one in map(mapping, islice(sequence(status.get("admissionChecks")), _MOST_CHECKS)):
-        yield CheckState(
-            name_text(one.get("name")) or "", name_text(one.get("state")) or "", _message(one.get("message"))
-        )
+        message = _message(one.get("message"), _CHECK_MESSAGE)
+        yield CheckState(name_text(one.get("name")) or "", name_text(one.get("state")) or "", message)
 
 
 def _evictions(status: Mapping[str, Any]) -> Iterator[Evictions]:
