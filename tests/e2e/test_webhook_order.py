@@ -1,5 +1,5 @@
-"""The webhooks of JobSet, LeaderWorkerSet, Trainer, Kueue and Rollcall at once, with KubeRay beside them: the same objects
-and pods in any order of the webhooks, nobody's field lost, and no two writers that go on for ever.
+"""The webhooks of JobSet, LeaderWorkerSet, Trainer, Kueue and Rollcall at once, with KubeRay beside them: the same
+objects and pods in any order of the webhooks, nobody's field lost, and no two writers that go on for ever.
 
 Mutating webhooks are called in the order of their configurations' names: the systems' own names sort before m-rollcall,
 and with the prefix `z-` after it.
@@ -7,7 +7,7 @@ and with the prefix `z-` after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class World:
         runtime = training_runtime(RUNTIME)
         plane.http.post(path_of(runtime["apiVersion"], runtime["kind"], None), json=runtime).raise_for_status()
 
-    def register(self, **systems: Registered) -> None:
+    def register(self, systems: Mapping[str, Registered]) -> None:
         """Register the systems in these ways, the others as their own manifests do."""
         for name in WITH_WEBHOOKS:
             self._running[name].register(*systems.get(name, Registered()))
@@ -89,9 +89,9 @@ class World:
             self.plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
             release_pods(self.plane, name)
 
-    def outcome(self, *, without: str = "", **systems: Registered) -> Outcome:
+    def outcome(self, systems: Mapping[str, Registered], without: str = "") -> Outcome:
         """Create one workload of each kind, all of them queued, and admit them; none of the kind `without`."""
-        self.register(**systems)
+        self.register(systems)
         with self.namespace() as namespace, one_queue(self.plane, namespace, {"cpu": 20}) as queue:
             hold(self.plane, queue)
             wanted = [one for one in workloads(namespace) if one["kind"] != without]
@@ -146,7 +146,7 @@ def world(
 @pytest.fixture(scope="module")
 def as_installed(world: World) -> Outcome:
     """What is stored with the names and policies of the systems' own manifests."""
-    return world.outcome()
+    return world.outcome({})
 
 
 def keys(said: Manifest, prefix: str) -> list[str]:
@@ -217,13 +217,13 @@ def test_pods_that_kueue_admits_keep_the_fields_of_all_webhooks(as_installed: Ou
 
 
 def test_the_same_is_stored_if_every_other_webhook_runs_after_rollcall(world: World, as_installed: Outcome) -> None:
-    after = world.outcome(**dict.fromkeys(WITH_WEBHOOKS, Registered(AFTER)))
+    after = world.outcome(dict.fromkeys(WITH_WEBHOOKS, Registered(AFTER)))
     assert differences(as_installed.held, after.held) == []
     assert differences(as_installed.admitted, after.admitted) == []
 
 
-# Kueue's webhook adds an entry to a TrainJob each time it is called (kueue#15210). It is called again if its policy says
-# so and a later webhook changes the TrainJob: Rollcall does, unless the TrainJob has the label already.
+# Kueue's webhook adds an entry to a TrainJob each time it is called (kueue#15210). It is called again if its policy is
+# IfNeeded and a later webhook changes the TrainJob: Rollcall does, unless the TrainJob has the label already.
 TRAIN_JOBS = {
     "as its manifests have it": (Registered(), {}, ""),
     "called again": (Registered("", AGAIN), {}, TWICE),
@@ -236,7 +236,7 @@ TRAIN_JOBS = {
 def test_a_train_job_is_refused_only_if_kueue_is_called_again_after_rollcall(
     world: World, kueue: Registered, labels: dict[str, str], refused: str
 ) -> None:
-    world.register(kueue=kueue)
+    world.register({"kueue": kueue})
     with world.namespace() as namespace:
         train = train_job("tune", namespace, RUNTIME, nodes=2, labels={**QUEUED, **labels})
         answer = world.create(train, dryRun="All")
@@ -248,7 +248,7 @@ def test_a_train_job_is_refused_only_if_kueue_is_called_again_after_rollcall(
 def test_the_same_is_stored_of_all_but_train_jobs_if_kueue_is_called_again(
     world: World, as_installed: Outcome, prefix: str
 ) -> None:
-    again = world.outcome(without="TrainJob", kueue=Registered(prefix, AGAIN))
+    again = world.outcome({"kueue": Registered(prefix, AGAIN)}, without="TrainJob")
     assert differences(but_train_jobs(as_installed.held), again.held) == []
     assert differences(but_train_jobs(as_installed.admitted), again.admitted) == []
 
@@ -259,11 +259,11 @@ def but_train_jobs(found: Stored) -> Stored:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("after", product((False, True), repeat=len(WITH_WEBHOOKS)), ids=str)
+@pytest.mark.parametrize("after", list(product((False, True), repeat=len(WITH_WEBHOOKS))), ids=str)
 def test_the_same_is_stored_whichever_webhooks_run_after_rollcall(
     world: World, as_installed: Outcome, after: tuple[bool, ...]
 ) -> None:
     late = {name: Registered(AFTER) for name, is_late in zip(WITH_WEBHOOKS, after, strict=True) if is_late}
-    found = world.outcome(**late)
+    found = world.outcome(late)
     assert differences(as_installed.held, found.held) == []
     assert differences(as_installed.admitted, found.admitted) == []

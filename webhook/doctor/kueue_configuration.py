@@ -7,10 +7,12 @@ kubernetes-sigs/kueue v0.19.0, apis/config/{v1beta1,v1beta2} (types, defaults, c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from webhook.backends.koordinator.go_values import nanoseconds
+from webhook.config.kueue_section import seconds_of
+from webhook.config.sections import DURATION_PATTERN
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.deployments import pod_of
 from webhook.doctor.examples import installed
@@ -25,12 +27,13 @@ from webhook.model.reading import Malformed, Manifest, flag, integer, mapping, s
 from webhook.model.selectors import NAMESPACE_NAME
 
 _KIND = MUTATING_WEBHOOKS.resource.api.kind
-_SECOND = 10**9
 # The defaults of v1beta2, and of v1beta1 where they differ.
 _TIMEOUT, _OLD_TIMEOUT = 1800, 300
 _OLD = "v1beta1"
 _BASE, _MAX = 60, 3600
 _FRAMEWORKS = ("batch/job",)
+# A longer value would make the line unreadable.
+_LONGEST = 200
 
 
 class InstalledKueue(NamedTuple):
@@ -113,59 +116,54 @@ def _seconds(value: Any) -> int | None:
     written = text(value)
     if written is None:
         return None
-    found = nanoseconds(written)
-    if found is None:
+    if not re.search(DURATION_PATTERN, written):
         raise Malformed(value, "a duration")
-    return found // _SECOND
+    return seconds_of(written)
 
 
-class Setting(NamedTuple):
-    """A setting of the `kueue:` block: its field, and where Kueue's Configuration has it."""
+def _stated(settings: KueueSettings) -> dict[str, Any]:
+    """The settings by their place in Kueue's Configuration, which is that in the `kueue:` block."""
+    found: dict[str, Any] = {"waitForPodsReady.enable": settings.pods_ready_seconds is not None}
+    if settings.pods_ready_seconds is not None:
+        found |= {
+            "waitForPodsReady.timeout": f"{settings.pods_ready_seconds}s",
+            "waitForPodsReady.recoveryTimeout": f"{settings.recovery_seconds or 0}s",
+            "waitForPodsReady.blockAdmission": settings.block_admission,
+            "waitForPodsReady.requeuingStrategy.backoffLimitCount": settings.backoff_limit,
+            "waitForPodsReady.requeuingStrategy.backoffBaseSeconds": settings.backoff_base_seconds,
+            "waitForPodsReady.requeuingStrategy.backoffMaxSeconds": settings.backoff_max_seconds,
+        }
+    return {
+        **found,
+        "manageJobsWithoutQueueName": settings.manage_without_queue_name,
+        "managedJobsNamespaceSelector": _unordered(settings.managed_namespaces),
+        "integrations.frameworks": sorted(settings.frameworks & _ASKED_ABOUT),
+        "featureGates.SchedulerLibraryIntegration": settings.scheduler_library,
+        "featureGates.TopologyAwareScheduling": settings.topology_aware,
+        "objectRetentionPolicies.workloads.afterDeactivatedByKueue": (
+            "a duration" if settings.deletes_deactivated else None
+        ),
+    }
 
-    field: str
-    path: str
-
-    @property
-    def key(self) -> str:
-        """Its key in the configuration file."""
-        first, *rest = self.field.split("_")
-        return f"kueue.{first}{''.join(word.capitalize() for word in rest)}"
-
-
-_SETTINGS = (
-    Setting("pods_ready_seconds", "waitForPodsReady.timeout"),
-    Setting("recovery_seconds", "waitForPodsReady.recoveryTimeout"),
-    Setting("block_admission", "waitForPodsReady.blockAdmission"),
-    Setting("backoff_limit", "waitForPodsReady.requeuingStrategy.backoffLimitCount"),
-    Setting("backoff_base_seconds", "waitForPodsReady.requeuingStrategy.backoffBaseSeconds"),
-    Setting("backoff_max_seconds", "waitForPodsReady.requeuingStrategy.backoffMaxSeconds"),
-    Setting("deletes_deactivated", "objectRetentionPolicies.workloads.afterDeactivatedByKueue"),
-    Setting("scheduler_library", "featureGates.SchedulerLibraryIntegration"),
-    Setting("topology_aware", "featureGates.TopologyAwareScheduling"),
-    Setting("manage_without_queue_name", "manageJobsWithoutQueueName"),
-    Setting("frameworks", "integrations.frameworks"),
-    Setting("managed_namespaces", "managedJobsNamespaceSelector"),
-)
 
 # Rules ask about no other framework.
 _ASKED_ABOUT = frozenset(FRAMEWORKS.values())
 
 
-def _comparable(value: Any) -> Any:
-    """A value of which order and irrelevant members are removed."""
-    if isinstance(value, frozenset):
-        return value & _ASKED_ABOUT
-    if isinstance(value, Mapping):
-        expressions = [mapping(one) for one in sequence(value.get("matchExpressions"))]
-        wanted = [(one.get("key"), one.get("operator"), frozenset(sequence(one.get("values")))) for one in expressions]
-        return dict(mapping(value.get("matchLabels"))), frozenset(wanted)
-    return value
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, frozenset):
-        return f"[{', '.join(sorted(value & _ASKED_ABOUT))}]"
-    return json.dumps(value, separators=(", ", ": "))
+def _unordered(selector: Mapping[str, Any]) -> Manifest:
+    """A label selector with its expressions and their values sorted."""
+    expressions = [
+        {
+            "key": one.get("key"),
+            "operator": one.get("operator"),
+            "values": sorted(map(str, sequence(one.get("values")))),
+        }
+        for one in map(mapping, sequence(selector.get("matchExpressions")))
+    ]
+    return {
+        "matchLabels": dict(mapping(selector.get("matchLabels"))),
+        "matchExpressions": sorted(expressions, key=json.dumps),
+    }
 
 
 def _mounted(block: Manifest, tag: str = "v0.19.0") -> Snapshot:
@@ -200,16 +198,20 @@ def configuration(snapshot: Snapshot) -> Symptoms:
                 Level.NOTE,
             )
         return
-    theirs, ours = settings_of(found), snapshot.settings.kueue
-    for setting in _SETTINGS:
-        said, stated = getattr(theirs, setting.field), getattr(ours, setting.field)
-        if _comparable(said) != _comparable(stated):
+    theirs, ours = _stated(settings_of(found)), _stated(snapshot.settings.kueue)
+    for place in [place for place in theirs if place in ours]:
+        if theirs[place] != ours[place]:
             yield Symptom(
-                f"{KUEUE_CONFIGURATION.called}, {setting.path}",
-                f"{_shown(said)}, but {setting.key} of the configuration is {_shown(stated)}",
+                f"{KUEUE_CONFIGURATION.called}, {place}",
+                f"it is {_shown(theirs[place])}, and the kueue: block says {_shown(ours[place])}",
                 "rules about Kueue use the block: they warn of what does not happen, or miss what does",
-                f"set {setting.key}: {_shown(said)}",
+                f"write {place} into the kueue: block as it is in Kueue's Configuration",
             )
+
+
+def _shown(value: Any) -> str:
+    shown = json.dumps(value, separators=(", ", ": "))
+    return shown if len(shown) <= _LONGEST else "another one"
 
 
 def _registered(snapshot: Snapshot) -> str | None:
