@@ -57,12 +57,12 @@ KUEUE = Neighbour(
     "it gates pods and writes the queue into their labels",
     frozenset({"mclusterqueue.kb.io", "vclusterqueue.kb.io"}),
 )
-# The names in their own manifests sort before m-rollcall; only another name is reported.
-BEFORE = (
-    Neighbour(
-        "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
-    ),
-    # Before JobSet and LeaderWorkerSet: Kueue's webhooks for their workloads have the same names as theirs.
+_KOORDINATOR = Neighbour(
+    "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
+)
+# The names in their own manifests sort before m-rollcall. Kueue comes first: its webhooks for workloads of the others
+# have the same names as theirs.
+_IN_ANY_ORDER = (
     KUEUE,
     Neighbour(
         "lws",
@@ -90,10 +90,11 @@ _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets s
     ),
 )
 def order(snapshot: Snapshot) -> Symptoms:
-    """Mutating webhooks for pods run in the order of their configurations' names. Those of Koordinator, Kueue,
-    LeaderWorkerSet and JobSet must run before Rollcall's, because they would overwrite its changes. KAI's must run
-    after it: KAI's condition needs the schedulerName that Rollcall sets, and a webhook whose condition did not match is
-    not called again.
+    """Mutating webhooks for pods run in the order of their configurations' names. Koordinator's must run before
+    Rollcall's, because it would overwrite its changes. KAI's must run after it: KAI's condition needs the schedulerName
+    that Rollcall sets, and a webhook whose condition did not match is not called again. Those of Kueue, LeaderWorkerSet
+    and JobSet may run in any order: the same is stored, but if they run later, Rollcall is called twice for each of
+    these pods.
 
     Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
     pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
@@ -107,15 +108,21 @@ def order(snapshot: Snapshot) -> Symptoms:
             why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
             yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
         elif name > MUTATING:
-            late = next((one for one in BEFORE if one.registered(raw)), None)
-            if late is not None:
-                why = f"{late.does}; it overwrites what Rollcall has set before"
-                remedy = f"give it the name of {late.name}'s own manifests, which sorts before {MUTATING}"
-                yield Symptom(where, f"{late.name}'s webhook runs after {MUTATING}", why, remedy)
+            if (late := next((one for one in (_KOORDINATOR, *_IN_ANY_ORDER) if one.registered(raw)), None)) is not None:
+                yield _late(where, late)
             elif _VOLCANO.registered(raw):
                 why = f"{_VOLCANO.does}, even if Rollcall has set another one"
                 remedy = "check that no resource group of Volcano's admission names a namespace of other schedulers"
                 yield Symptom(where, f"Volcano's webhook runs after {MUTATING}", why, remedy, Level.WARNING)
+
+
+def _late(where: str, neighbour: Neighbour) -> Symptom:
+    found = f"{neighbour.name}'s webhook runs after {MUTATING}"
+    remedy = f"give it the name of {neighbour.name}'s own manifests, which sorts before {MUTATING}"
+    if neighbour is _KOORDINATOR:
+        return Symptom(where, found, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
+    why = f"{neighbour.does}; nothing is lost, but the API server calls Rollcall a second time for each of these pods"
+    return Symptom(where, found, why, remedy, Level.NOTE)
 
 
 @check(
@@ -132,7 +139,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
-    known = (*BEFORE, _KAI, _VOLCANO)
+    known = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
     for raw, hook in _about_pods(snapshot):
         name = name_of(raw)
         if name > MUTATING and not any(one.registered(raw) for one in known) and _takes_gangs(hook):
