@@ -7,6 +7,7 @@ and with the prefix `z-` after it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
@@ -16,7 +17,7 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import gated
-from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.control_plane import ADMIN, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Rollcall
 from tests.e2e.kueue_objects import QUEUE_NAME, hold, one_queue, resume, until_workloads
 from tests.e2e.neighbours.kueue import release_pods
@@ -32,6 +33,11 @@ from tests.e2e.opted_in_workloads import (
 )
 from tests.e2e.webhook_order import Stored, differences, gates_of, stored, until_quiet
 from tests.e2e.workload_objects import path_of
+from webhook.cluster.access import find
+from webhook.config.file import settings_from
+from webhook.doctor.checking import examine
+from webhook.doctor.checks import EVERY_CHECK
+from webhook.doctor.reading import read_world
 
 SYSTEMS = ("jobset", "lws", "trainer", "kuberay", "kueue")
 WITH_WEBHOOKS = ("jobset", "lws", "trainer", "kueue")
@@ -44,6 +50,9 @@ AFTER, AGAIN = "z-", "IfNeeded"
 KUEUES = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
 OURS = "rollcall.dev/gang-sync"
 TWICE = 'spec.runtimePatches[1]: Duplicate value: {\\"manager\\":\\"kueue.x-k8s.io/manager\\"}'
+
+
+OTHERS = {"webhooks/order", "webhooks/unknown-neighbour", "kueue/reinvocation", "kueue/scope"}
 
 
 class Registered(NamedTuple):
@@ -112,6 +121,14 @@ class World:
         path = path_of(workload["apiVersion"], workload["kind"], namespace)
         return self.plane.http.post(path, json=workload, params=params)
 
+    def diagnosis(self) -> list[tuple[str, str]]:
+        """What the doctor says of other webhooks: the check, and the start of what it found."""
+        access = find(self.plane.write_kubeconfig(ADMIN))
+        snapshot = asyncio.run(read_world(settings_from(gated(), "test"), access, ROLLCALL_NAMESPACE))
+        every = examine(snapshot, EVERY_CHECK).found
+        # What follows are namespaces, of which those of earlier tests may still be there.
+        return [(one.check, one.symptom.found.partition(";")[0]) for one in every if one.check in OTHERS]
+
 
 def workloads(namespace: str) -> list[Manifest]:
     """One workload of each kind, and a pod group of two pods."""
@@ -135,9 +152,16 @@ def grouped_pod(name: str, namespace: str) -> Manifest:
 
 @pytest.fixture(scope="module")
 def world(
-    version: str, control_plane: Callable[[str], ControlPlane], controllers: Controllers, rollcall: Rollcall
+    version: str,
+    control_plane: Callable[[str], ControlPlane],
+    workload_kinds: Callable[..., None],
+    controllers: Controllers,
+    rollcall: Rollcall,
 ) -> Iterator[World]:
     plane = control_plane(version)
+    # One after the other: together they take a busy machine longer than kubectl is given.
+    for system in SYSTEMS:
+        workload_kinds(plane, system)
     made = World(plane, controllers, rollcall)
     yield made
     plane.http.delete(path_of("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", None, RUNTIME))
@@ -241,6 +265,20 @@ def test_a_train_job_is_refused_only_if_kueue_is_called_again_after_rollcall(
         train = train_job("tune", namespace, RUNTIME, nodes=2, labels={**QUEUED, **labels})
         answer = world.create(train, dryRun="All")
     assert (answer.is_success, refused in answer.text) == (not refused, True), answer.text
+
+
+def test_the_doctor_knows_the_webhooks_of_each_system_under_any_name(world: World) -> None:
+    world.register({})
+    scope = ("kueue/scope", "it covers the namespace rollcall-system, and its failurePolicy is Fail")
+    assert world.diagnosis() == [scope]
+    world.register({**dict.fromkeys(WITH_WEBHOOKS, Registered(AFTER)), "kueue": Registered("queueing-", AGAIN)})
+    assert world.diagnosis() == [
+        ("webhooks/order", "Kueue's webhook runs after m-rollcall"),
+        ("webhooks/order", "JobSet's webhook runs after m-rollcall"),
+        ("webhooks/order", "LeaderWorkerSet's webhook runs after m-rollcall"),
+        ("kueue/reinvocation", "its reinvocationPolicy is IfNeeded"),
+        scope,
+    ]
 
 
 @pytest.mark.long

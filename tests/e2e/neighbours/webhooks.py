@@ -56,7 +56,7 @@ def _narrowed(system: System, hooks: list[Manifest], port: int, bundle: str) -> 
 
 def _probe(name: str) -> Manifest:
     return {
-        "name": "probe.tests.rollcall.dev",
+        "name": "probe.tests.example.com",
         "clientConfig": {"url": _NOBODY},
         "failurePolicy": "Fail",
         "objectSelector": {"matchLabels": {_LABEL: name[:63]}},
@@ -93,7 +93,7 @@ def _followed(plane: ControlPlane, configuration: Manifest) -> bool:
     answer = plane.http.post(
         "/api/v1/namespaces/default/configmaps", params={"dryRun": "All"}, json={"metadata": metadata}
     )
-    assert answer.is_success or "probe.tests.rollcall.dev" in answer.text, answer.text
+    assert answer.is_success or "probe.tests.example.com" in answer.text, answer.text
     return not answer.is_success
 
 
