@@ -24,7 +24,6 @@ from tests.e2e.balancer import Balancer
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.grove_operator import Played
-from tests.e2e.lws_webhook import LwsWebhook
 from tests.e2e.neighbours.fixtures import controllers, for_the_test, kubelet, neighbours
 from tests.e2e.neighbours.running import Neighbours
 from tests.e2e.neighbours.systems import crd_files_of
@@ -357,13 +356,6 @@ def balancer(background: Background) -> Iterator[Balancer]:
     found = Balancer(background, lag=2.0)
     yield found
     found.close()
-
-
-@pytest.fixture
-def lws_webhook(plane: ControlPlane, tmp_path: Path) -> Iterator[LwsWebhook]:
-    """LeaderWorkerSet's Pod webhook, played, for the length of a test."""
-    with LwsWebhook(plane, tmp_path) as found:
-        yield found
 
 
 @pytest.fixture

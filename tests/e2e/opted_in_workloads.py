@@ -62,6 +62,7 @@ def replicated_job(
     completions: int | None = None,
     depends_on: Keys | None = None,
     group: str | None = None,
+    backoff_limit: int = 0,
     job_labels: Keys | None = None,
     job_annotations: Keys | None = None,
     **template: Any,
@@ -69,7 +70,7 @@ def replicated_job(
     """One replicatedJob: `replicas` Jobs of `pods` pods each. `depends_on` is status by name, as `{"driver": "Ready"}`;
     other keywords are those of `pod_template`.
     """
-    spec = {"parallelism": pods, "completions": completions or pods, "backoffLimit": 0}
+    spec = {"parallelism": pods, "completions": completions or pods, "backoffLimit": backoff_limit}
     made: Manifest = {
         "name": name,
         "replicas": replicas,

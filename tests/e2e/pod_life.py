@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import listed, path_of
+from tests.e2e.workload_objects import path_of
 
 _STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 # What a container ends with that was told to.
@@ -81,24 +80,3 @@ def _tell(
     path = path_of("v1", "Pod", metadata["namespace"], metadata["name"])
     answer = plane.http.patch(f"{path}/status", json={"status": status}, headers=_STRATEGIC)
     assert answer.is_success, answer.text
-
-
-def let_go(plane: ControlPlane, namespace: str, uids: Iterable[str]) -> None:
-    """Wait until pods are gone, and end meanwhile those in the namespace that are on their way out: one that was bound
-    stays until its kubelet has stopped it.
-    """
-    wanted = set(uids)
-
-    def gone() -> bool:
-        left = []
-        for pod in listed(plane, "v1", "Pod", namespace):
-            metadata = pod["metadata"]
-            if "deletionTimestamp" in metadata:
-                path = path_of("v1", "Pod", namespace, metadata["name"])
-                plane.http.delete(path, params={"gracePeriodSeconds": "0"})
-            if metadata["uid"] in wanted:
-                left.append(metadata["name"])
-        assert not left, f"still there: {left}"
-        return True
-
-    eventually(gone, "the pods are gone")

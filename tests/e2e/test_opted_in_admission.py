@@ -4,7 +4,7 @@ left unchanged; a workload that can never start is refused with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 
 import httpx
@@ -12,10 +12,7 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Rollcall
-from tests.e2e.jobset_controller import JobSetController, children, defaulted, job_of
-from tests.e2e.lws_controller import LeaderWorkerSetController
-from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.fixture_types import Controllers, Rollcall
 from tests.e2e.opted_in_workloads import (
     job,
     job_set,
@@ -25,24 +22,32 @@ from tests.e2e.opted_in_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.trainer_controller import TrainJobController
-from tests.e2e.workload_objects import MERGE, created, deleted, patched, path_of, read, until_pods
+from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import MERGE, created, deleted, found, patched, path_of, read, until_pods
 
 LABEL = "rollcall.dev/scheduler"
 QUEUE = "kai.scheduler/queue"
-SYSTEMS = ("trainer", "jobset", "lws", "scheduler-plugins")
+JOBSET, LWS = "jobset.sigs.k8s.io/jobset-name", "leaderworkerset.sigs.k8s.io/name"
 EVERY = configuration_of(
     # The default, which applies to Grove only: it opts in no other workload.
     {"name": "koord-scheduler", "gate": False},
     "volcano",
     "kai-scheduler",
     {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    "scheduler-plugins-scheduler",
 )
+
+VOLCANO_QUEUE = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "Queue",
+    "metadata": {"name": "default"},
+    "spec": {},
+}
 
 
 @pytest.fixture
-def served(plane: ControlPlane, rollcall: Rollcall, workload_kinds: Callable[..., None]) -> None:
-    workload_kinds(plane, *SYSTEMS)
+def served(plane: ControlPlane, rollcall: Rollcall, controllers: Controllers) -> None:
+    controllers(plane, "jobset", "lws", "trainer")
     rollcall(plane, EVERY)
 
 
@@ -55,19 +60,6 @@ def opt_in(plane: ControlPlane, namespace: str) -> Callable[[str], None]:
         plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
 
     return labelled
-
-
-@pytest.fixture
-def runtimes(plane: ControlPlane) -> Iterator[Callable[[Manifest], Manifest]]:
-    stored: list[Manifest] = []
-
-    def store(manifest: Manifest) -> Manifest:
-        stored.append(created(plane, manifest))
-        return stored[-1]
-
-    yield store
-    for one in stored:
-        deleted(plane, one, "Background")
 
 
 def mine(pod: Manifest) -> dict[str, str]:
@@ -97,34 +89,30 @@ def test_workloads_in_an_opted_in_namespace_are_stamped(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
-    lws_webhook: LwsWebhook,
-    runtimes: Callable[[Manifest], Manifest],
+    for_the_test: Callable[[Manifest], Manifest],
 ) -> None:
     opt_in("koord-scheduler")
-    runtimes(training_runtime(f"{namespace}-torch"))
+    for_the_test(training_runtime(f"{namespace}-torch"))
     stored = [
         created(plane, job("solver", namespace, 2)),
-        created(plane, defaulted(job_set("run", namespace, replicated_job("a"), replicated_job("b", 2)))),
+        created(plane, job_set("run", namespace, replicated_job("a"), replicated_job("b", 2))),
         created(plane, leader_worker_set("serve", namespace, groups=2, size=2)),
         created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2)),
     ]
     assert [one["metadata"]["labels"][LABEL] for one in stored] == ["koord-scheduler"] * 4
     solver = until_pods(plane, namespace, "batch.kubernetes.io/job-name=solver", 2)
     assert [mine(pod) for pod in solver] == [stamped("koord-scheduler", "solver", "solver")] * 2
-    job_sets = JobSetController(plane, namespace)
-    job_sets.sync("run")
-    assert [mine(pod) for pod in job_sets.pods("run", 3)] == [
+    assert [mine(pod) for pod in until_pods(plane, namespace, f"{JOBSET}=run", 3)] == [
         stamped("koord-scheduler", "run", "run-a"),
         *[stamped("koord-scheduler", "run", "run-b")] * 2,
     ]
-    for pod in LeaderWorkerSetController(plane, namespace).start("serve"):
+    for pod in until_pods(plane, namespace, f"{LWS}=serve", 4):
         labels = pod["metadata"]["labels"]
         prefix = "leaderworkerset.sigs.k8s.io"
         gang = f"serve-{labels[f'{prefix}/group-index']}-{labels[f'{prefix}/template-revision-hash']}"
         assert mine(pod) == stamped("koord-scheduler", gang, gang)
-    train_jobs = TrainJobController(plane, namespace)
-    train_jobs.sync("tune")
-    assert [mine(pod) for pod in train_jobs.pods("tune", 2)] == [stamped("koord-scheduler", "tune", "tune-node")] * 2
+    pods = until_pods(plane, namespace, f"{JOBSET}=tune", 2)
+    assert [mine(pod) for pod in pods] == [stamped("koord-scheduler", "tune", "tune-node")] * 2
     made = read(plane, "jobset.x-k8s.io/v1alpha2", "JobSet", namespace, "tune")
     assert made["metadata"]["labels"][LABEL] == "koord-scheduler"
 
@@ -132,19 +120,15 @@ def test_workloads_in_an_opted_in_namespace_are_stamped(
 @pytest.mark.soak
 @pytest.mark.usefixtures("served")
 @pytest.mark.every_version
-def test_workloads_that_are_not_opted_in_are_left_unchanged(
-    plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook
-) -> None:
+def test_workloads_that_are_not_opted_in_are_left_unchanged(plane: ControlPlane, namespace: str) -> None:
     stored = created(plane, job("solver", namespace, 2))
     assert LABEL not in stored["metadata"].get("labels", {})
-    run = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))
+    run = created(plane, job_set("run", namespace, replicated_job("a")))
     assert LABEL not in run["metadata"].get("labels", {})
     created(plane, leader_worker_set("serve", namespace, size=2, leader_ready=True))
     pods = until_pods(plane, namespace, "batch.kubernetes.io/job-name=solver", 2)
-    job_sets = JobSetController(plane, namespace)
-    job_sets.sync("run")
-    pods += job_sets.pods("run", 1)
-    pods += LeaderWorkerSetController(plane, namespace).start("serve")
+    pods += until_pods(plane, namespace, f"{JOBSET}=run", 1)
+    pods += until_pods(plane, namespace, f"{LWS}=serve", 1)
     assert [mine(pod) for pod in pods] == [{"schedulerName": "default-scheduler"}] * 4
     assert not any("rollcall.dev/stamp" in pod["metadata"].get("annotations", {}) for pod in pods)
 
@@ -175,7 +159,7 @@ def test_for_kai_only_scheduler_and_queue_are_set_and_kai_creates_the_groups(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
-    runtimes: Callable[[Manifest], Manifest],
+    for_the_test: Callable[[Manifest], Manifest],
 ) -> None:
     parent = {
         "apiVersion": "scheduling.run.ai/v2",
@@ -190,16 +174,14 @@ def test_for_kai_only_scheduler_and_queue_are_set_and_kai_creates_the_groups(
         "spec": {"parentQueue": f"{namespace}-all"},
     }
     for queue in (parent, leaf):
-        runtimes(queue)
+        for_the_test(queue)
     opt_in("kai-scheduler")
-    runtimes(training_runtime(f"{namespace}-torch"))
+    for_the_test(training_runtime(f"{namespace}-torch"))
     minimum = {"kai.scheduler/batch-min-member": "1"}
     queued = {QUEUE: f"{namespace}-research"}
     created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2, labels=queued, annotations=minimum))
-    train_jobs = TrainJobController(plane, namespace)
-    train_jobs.sync("tune")
     told = {"schedulerName": "kai-scheduler", LABEL: "kai-scheduler", QUEUE: f"{namespace}-research"}
-    for pod in train_jobs.pods("tune", 2):
+    for pod in until_pods(plane, namespace, f"{JOBSET}=tune", 2):
         assert mine(pod) == told
         assert "rollcall.dev/stamp" not in pod["metadata"].get("annotations", {})
 
@@ -209,27 +191,20 @@ def test_the_pod_group_of_a_plugin_is_left_unchanged_and_its_pods_get_the_schedu
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
-    runtimes: Callable[[Manifest], Manifest],
+    for_the_test: Callable[[Manifest], Manifest],
 ) -> None:
     """Trainer's Volcano plugin makes the PodGroup, and leaves the pods to kube-scheduler."""
     opt_in("volcano")
-    queue = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "default"},
-        "spec": {},
-    }
     # Its controller does that.
-    patched(plane, runtimes(queue), {"status": {"state": "Open"}}, "/status")
-    runtimes(training_runtime(f"{namespace}-torch", pod_groups={"volcano": {}}))
+    patched(plane, for_the_test(VOLCANO_QUEUE), {"status": {"state": "Open"}}, "/status")
+    for_the_test(training_runtime(f"{namespace}-torch", pod_groups={"volcano": {}}))
     created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=2))
-    train_jobs = TrainJobController(plane, namespace)
-    train_jobs.sync("tune")
-    before = read(plane, "scheduling.volcano.sh/v1beta1", "PodGroup", namespace, "tune")
-    for pod in train_jobs.pods("tune", 2):
-        group = {"scheduling.k8s.io/group-name": "tune"}
-        assert mine(pod) == {"schedulerName": "volcano", LABEL: "volcano", **group}
-    assert read(plane, "scheduling.volcano.sh/v1beta1", "PodGroup", namespace, "tune") == before
+    group = ("scheduling.volcano.sh/v1beta1", "PodGroup", namespace, "tune")
+    before = eventually(lambda: found(plane, *group), "Trainer created the PodGroup")
+    for pod in until_pods(plane, namespace, f"{JOBSET}=tune", 2):
+        mark = {"scheduling.k8s.io/group-name": "tune"}
+        assert mine(pod) == {"schedulerName": "volcano", LABEL: "volcano", **mark}
+    assert found(plane, *group) == before
 
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
@@ -272,14 +247,67 @@ def test_a_train_job_is_refused_for_a_fault_of_its_runtime(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
-    runtimes: Callable[[Manifest], Manifest],
+    for_the_test: Callable[[Manifest], Manifest],
 ) -> None:
     """The user of a TrainJob sees the reason, and not its controller, which could only try again."""
     opt_in("koord-scheduler")
-    runtimes(training_runtime(f"{namespace}-torch", training_step("node"), annotations=EXCLUSIVE))
+    for_the_test(training_runtime(f"{namespace}-torch", training_step("node"), annotations=EXCLUSIVE))
     ran = plane.apply(train_job("tune", namespace, f"{namespace}-torch", nodes=4))
     assert ran.code != 0
     assert "spec.runtimeRef.name: owner/exclusive-topology: " in ran.err, ran.err
+
+
+ADMITTED, UNREAD = "", "owner/claim-unread"
+# By the plugins of the runtime and the scheduler of the TrainJob: the rule that refuses it or warns about it, if any.
+POLICIES: dict[tuple[str, ...], dict[str, str]] = {
+    ("coscheduling",): {
+        "koord-scheduler": UNREAD,
+        "default-scheduler": "owner/claim-unsure",
+        "volcano": UNREAD,
+        "scheduler-plugins-scheduler": ADMITTED,
+    },
+    ("volcano",): {
+        "koord-scheduler": UNREAD,
+        "default-scheduler": UNREAD,
+        "volcano": ADMITTED,
+        "scheduler-plugins-scheduler": UNREAD,
+    },
+    # Trainer's own webhook takes it.
+    ("coscheduling", "volcano"): {"scheduler-plugins-scheduler": "owner/two-plugins", "volcano": "owner/two-plugins"},
+}
+
+
+@pytest.mark.usefixtures("served")
+def test_the_pod_group_policy_of_a_runtime_is_judged_for_the_scheduler_of_the_train_job(
+    plane: ControlPlane, namespace: str, opt_in: Callable[[str], None], for_the_test: Callable[[Manifest], Manifest]
+) -> None:
+    for_the_test(VOLCANO_QUEUE)
+    patched(plane, VOLCANO_QUEUE, {"status": {"state": "Open"}}, "/status")
+    # The label of the TrainJob comes first.
+    opt_in("koord-scheduler")
+    for plugins, outcomes in POLICIES.items():
+        runtime = "-".join(plugins)
+        created(plane, training_runtime(runtime, namespace=namespace, pod_groups={plugin: {} for plugin in plugins}))
+        for scheduler, rule in outcomes.items():
+            labels = {LABEL: scheduler}
+            made = train_job("tune", namespace, runtime, kind="TrainingRuntime", nodes=2, labels=labels)
+            ran = plane.apply(made, options=["--dry-run=server"])
+            assert (ran.code == 0) == (rule in (ADMITTED, "owner/claim-unsure")), f"{plugins}, {scheduler}: {ran.err}"
+            assert rule in ran.err, f"{plugins}, {scheduler}: {ran.err}"
+
+
+@pytest.mark.usefixtures("served")
+def test_a_train_job_whose_label_would_reach_none_of_its_pods_is_refused(plane: ControlPlane, namespace: str) -> None:
+    created(plane, training_runtime("torch", namespace=namespace))
+    alone: Manifest = {"kind": "TrainingRuntime", "nodes": 2, "labels": {LABEL: "koord-scheduler"}}
+    ran = plane.apply(train_job("tune", namespace, "torch", **alone))
+    assert ran.code != 0
+    assert "metadata.labels[rollcall.dev/scheduler]: owner/train-job-alone: " in ran.err, ran.err
+    template = {"metadata": {"labels": {LABEL: "koord-scheduler"}}}
+    patch = {"manager": "example.com/tests", "trainingRuntimeSpec": {"template": template}}
+    created(plane, train_job("tune", namespace, "torch", runtimePatches=[patch], **alone))
+    pods = until_pods(plane, namespace, f"{JOBSET}=tune", 2)
+    assert [mine(pod) for pod in pods] == [stamped("koord-scheduler", "tune", "tune-node")] * 2
 
 
 @pytest.mark.usefixtures("served")
@@ -287,13 +315,24 @@ def test_only_jobs_of_an_existing_jobset_are_left_to_the_jobset(
     plane: ControlPlane, namespace: str, opt_in: Callable[[str], None]
 ) -> None:
     # It is older than the opt-in, so Rollcall does not follow it and must read it live.
-    older = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))
+    created(plane, job_set("run", namespace, replicated_job("a")))
+    part = ("batch/v1", "Job", namespace, "run-a-0")
+    first = eventually(lambda: found(plane, *part), "JobSet created the Job")
     opt_in("koord-scheduler")
-    (child,) = children(older)
-    part = job_of(older, child)
-    forged = deepcopy(part)
+    forged = deepcopy(first)
+    forged["metadata"] = {key: first["metadata"][key] for key in ("labels", "annotations", "ownerReferences")}
+    forged["metadata"] |= {"name": "forged", "namespace": namespace}
     forged["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-4000-8000-000000000000"
+    # What the Job controller has added.
+    del forged["spec"]["selector"]
+    del forged["spec"]["template"]["metadata"]["labels"]
     refused = plane.http.post(path_of("batch/v1", "Job", namespace), json=forged)
     assert refused.status_code == httpx.codes.UNPROCESSABLE_ENTITY, refused.text
     assert "owner/foreign-job" in refused.json()["message"]
-    assert LABEL not in created(plane, part)["metadata"].get("labels", {})
+    deleted(plane, first, "Background")
+
+    def again() -> Manifest | None:
+        now = found(plane, *part)
+        return now if now is not None and now["metadata"]["uid"] != first["metadata"]["uid"] else None
+
+    assert LABEL not in eventually(again, "JobSet created the Job again")["metadata"]["labels"]

@@ -11,10 +11,7 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Nodes, Rollcall, Scheduler
-from tests.e2e.jobset_controller import JobSetController, defaulted
-from tests.e2e.lws_controller import LeaderWorkerSetController
-from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.fixture_types import Controllers, Nodes, Rollcall, Scheduler
 from tests.e2e.opted_in_workloads import (
     job,
     job_set,
@@ -26,8 +23,7 @@ from tests.e2e.opted_in_workloads import (
     training_step,
 )
 from tests.e2e.test_gang_starts import QUIET_SECONDS
-from tests.e2e.trainer_controller import TrainJobController
-from tests.e2e.workload_objects import MERGE, created, deleted, listed, until_pods
+from tests.e2e.workload_objects import MERGE, created, listed, until_pods
 
 pytestmark = pytest.mark.soak
 LABEL = "rollcall.dev/scheduler"
@@ -43,11 +39,11 @@ EVERY = configuration_of(
 def cluster(
     plane: ControlPlane,
     rollcall: Rollcall,
-    workload_kinds: Callable[..., None],
+    controllers: Controllers,
     nodes: Nodes,
 ) -> ControlPlane:
     """With enough resources for all pods."""
-    workload_kinds(plane, "jobset", "lws", "trainer")
+    controllers(plane, "jobset", "lws", "trainer")
     rollcall(plane, EVERY)
     nodes(2, cpu=16)
     return plane
@@ -106,32 +102,28 @@ def test_a_group_across_steps_that_start_in_turn_deadlocks(
     created(cluster, koordinators(namespace, 3))
     driver, workers = replicated_job("driver", **marked()), replicated_job("worker", 2, **marked())
     manifest = job_set("run", namespace, driver, workers, in_order=True)
-    created(cluster, defaulted(manifest))
-    JobSetController(cluster, namespace).sync("run")
-    JobSetController(cluster, namespace).pods("run", 1)
+    created(cluster, manifest)
+    until_pods(cluster, namespace, "jobset.sigs.k8s.io/jobset-name=run", 1)
     hang(cluster, namespace, 1)
     opt_in(cluster, namespace, "koord-scheduler")
     refused(cluster, manifest, "again", "owner/membership-in-turn")
 
 
 def test_a_trainer_plugin_across_steps_that_start_in_turn_deadlocks(
-    cluster: ControlPlane, namespace: str, scheduler: Scheduler
+    cluster: ControlPlane, namespace: str, scheduler: Scheduler, for_the_test: Callable[[Manifest], Manifest]
 ) -> None:
     """Its PodGroup counts the pods of both steps; those of the second are created when the first is done."""
     scheduler(cluster, "scheduler-plugins")
     name = {"schedulerName": "scheduler-plugins-scheduler"}
     data = training_step("data", "dataset-initializer", **name)
     node = training_step("node", depends_on={"data": "Complete"}, **name)
-    runtime = created(cluster, training_runtime(f"{namespace}-cached", data, node, pod_groups={"coscheduling": {}}))
+    for_the_test(training_runtime(f"{namespace}-cached", data, node, pod_groups={"coscheduling": {}}))
     manifest = train_job("tune", namespace, f"{namespace}-cached", nodes=2)
     created(cluster, manifest)
-    train_jobs = TrainJobController(cluster, namespace)
-    train_jobs.sync("tune")
-    train_jobs.pods("tune", 1)
+    until_pods(cluster, namespace, "jobset.sigs.k8s.io/jobset-name=tune", 1)
     hang(cluster, namespace, 1)
     opt_in(cluster, namespace, "scheduler-plugins-scheduler")
     refused(cluster, manifest, "again", "owner/plugin-in-turn")
-    deleted(cluster, runtime, "Background")
 
 
 EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
@@ -148,7 +140,6 @@ def test_a_leader_whose_workers_are_created_later_deadlocks(
     cluster: ControlPlane,
     namespace: str,
     scheduler: Scheduler,
-    lws_webhook: LwsWebhook,
     fields: Manifest,
     rule: str,
 ) -> None:
@@ -157,7 +148,7 @@ def test_a_leader_whose_workers_are_created_later_deadlocks(
     created(cluster, koordinators(namespace, 3))
     manifest = leader_worker_set("serve", namespace, size=3, worker=pod_template(**marked()), **fields)
     created(cluster, manifest)
-    LeaderWorkerSetController(cluster, namespace).start("serve")
+    until_pods(cluster, namespace, "leaderworkerset.sigs.k8s.io/name=serve", 1)
     hang(cluster, namespace, 1)
     opt_in(cluster, namespace, "koord-scheduler")
     again = leader_worker_set("serve", namespace, size=3, **fields)

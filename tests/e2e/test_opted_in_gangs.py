@@ -13,13 +13,12 @@ import pytest
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL
 from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.test_reconciler_rights import without
 
 pytestmark = pytest.mark.soak
-LABEL, GATE = "rollcall.dev/scheduler", "rollcall.dev/gang-sync"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -32,22 +31,17 @@ class Case(NamedTuple):
     objects: Mapping[str, str]
 
 
-def with_the_gate(config: Manifest) -> Manifest:
-    profiles = [{**profile, "gate": True} for profile in config["scheduler"]["profiles"]]
-    return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
-
-
 TREE = {
     "scheduling.k8s.io/v1beta1/workloads": "train",
     "scheduling.k8s.io/v1alpha3/compositepodgroups": "train-root",
     "scheduling.k8s.io/v1beta1/podgroups": "train",
 }
-KOORD = Case("koordinator", "koord-scheduler", gated(), {"scheduling.sigs.k8s.io/v1alpha1/podgroups": "train"})
+KOORD = Case(*KOORDINATOR, {"scheduling.sigs.k8s.io/v1alpha1/podgroups": "train"})
 CASES: dict[str, dict[str, Case]] = {
     "1.35": {},
     "1.36": {},
     "1.37": {
-        "kube": Case("kube", "default-scheduler", with_the_gate(configuration()), TREE),
+        "kube": Case(*KUBE, TREE),
         "koordinator": KOORD,
     },
 }
@@ -230,6 +224,19 @@ def test_a_suspended_job_has_no_objects_and_can_be_resumed_with_another_size(job
     jobs.change(suspend=False)
     jobs.until_written()
     jobs.is_bound(2)
+
+
+@pytest.mark.cases(CASES)
+def test_a_running_job_grows_and_shrinks(jobs: Jobs, nodes: Nodes) -> None:
+    """An elastic Job changes both numbers at once; its last pods are the first to go."""
+    nodes(1, cpu=3)
+    jobs.plane.apply(job(jobs.namespace, 2), check=True)
+    jobs.is_bound(2)
+    jobs.change(parallelism=3, completions=3)
+    jobs.is_bound(3)
+    jobs.change(parallelism=1, completions=1)
+    eventually(lambda: len(jobs.pods) == 1, "the Job controller deleted two pods")
+    jobs.is_bound(1)
 
 
 def test_without_the_right_to_finalize_jobs_nothing_is_written_and_the_job_gets_an_event(

@@ -1,163 +1,255 @@
-"""JobSets, LeaderWorkerSets and TrainJobs on real schedulers: a gang starts whole or not at all."""
+"""JobSets, LeaderWorkerSets and TrainJobs with their own controllers on real schedulers: a gang starts whole or not at
+all.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
 
 import pytest
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.jobset_controller import JobSetController, defaulted
-from tests.e2e.lws_controller import LeaderWorkerSetController
-from tests.e2e.lws_webhook import LwsWebhook
-from tests.e2e.opted_in_workloads import job_set, leader_worker_set, replicated_job, train_job, training_runtime
+from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, PLUGINS, Chosen, OptedIn, opted_in
+from tests.e2e.opted_in_workloads import (
+    job_set,
+    leader_worker_set,
+    replicated_job,
+    train_job,
+    training_runtime,
+    training_step,
+)
+from tests.e2e.pod_life import let_fail, let_restart, let_succeed
 from tests.e2e.programs import eventually
-from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
-from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
-from tests.e2e.test_opted_in_gangs import CASES, LABEL, Case
-from tests.e2e.trainer_controller import TrainJobController
-from tests.e2e.workload_objects import MERGE, created, deleted, listed, read
+from tests.e2e.workload_objects import created, found, patched, read, until_pods
 
-pytestmark = pytest.mark.soak
-REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
-
-
-class Ready(NamedTuple):
-    """A cluster with all that gangs need, and a namespace that is opted in."""
-
-    plane: ControlPlane
-    namespace: str
-
-    @property
-    def pods(self) -> list[Manifest]:
-        """The pods of the namespace."""
-        return listed(self.plane, "v1", "Pod", self.namespace)
-
-    def bound(self, key: str = LABEL) -> Mapping[str, int]:
-        """How many pods are on nodes, by the value of a label."""
-        found: dict[str, int] = {}
-        for pod in self.pods:
-            value = pod["metadata"]["labels"][key]
-            found[value] = found.get(value, 0) + ("nodeName" in pod["spec"])
-        return found
-
-    def stays(self, expected: Callable[[], bool], what: str) -> None:
-        """That holds now, and for as long as a scheduler would need to change it."""
-        deadline = time.monotonic() + QUIET_SECONDS
-        while time.monotonic() < deadline:
-            assert expected(), f"{what}: {self.bound()}"
-            time.sleep(0.25)
-
-    def all_bound(self, count: int, again: Callable[[], None]) -> None:
-        """All pods are on nodes; a gang that its scheduler forgets is helped now and then, by `again`."""
-        deadline = time.monotonic() + FORGOTTEN_SECONDS
-
-        def whole() -> bool:
-            nonlocal deadline
-            bound = sum(self.bound().values())
-            if bound < count and time.monotonic() > deadline:
-                deadline = time.monotonic() + FORGOTTEN_SECONDS
-                again()
-            assert bound == count, f"{bound} of {count} pods are bound"
-            return True
-
-        eventually(whole, "all pods are bound", timeout=120, pause=0.5)
-
-    def replace_unbound(self) -> None:
-        """Delete the pods that wait: koord-scheduler 1.8 forgets a rejected gang for minutes."""
-        for pod in self.pods:
-            if "nodeName" not in pod["spec"]:
-                path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-                self.plane.http.delete(path, params={"gracePeriodSeconds": "0"})
-
-
-def _opted_in(plane: ControlPlane, namespace: str, scheduler: str) -> Ready:
-    body = {"metadata": {"labels": {LABEL: scheduler}}}
-    plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
-    return Ready(plane, namespace)
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+JOBSET_API = "jobset.x-k8s.io/v1alpha2"
+Start = Callable[[ControlPlane, Chosen], OptedIn]
 
 
 @pytest.fixture
-def ready(
+def start(
+    rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, controllers: Controllers, namespace: str
+) -> Start:
+    """A cluster with everything for a scheduler: `start(plane, KOORDINATOR)`."""
+
+    def started(plane: ControlPlane, chosen: Chosen) -> OptedIn:
+        controllers(plane, "jobset", "lws", "trainer")
+        scheduler(plane, chosen.scheduler)
+        rollcall(plane, chosen.config)
+        reconciler(chosen.config).until_leading()
+        return opted_in(plane, namespace, chosen.name)
+
+    return started
+
+
+def of_job_set(cluster: OptedIn, name: str, count: int, replicated: str | None = None) -> list[Manifest]:
+    """The pods of a JobSet once there are so many."""
+    selector = f"jobset.sigs.k8s.io/jobset-name={name}"
+    if replicated is not None:
+        selector += f",jobset.sigs.k8s.io/replicatedjob-name={replicated}"
+    return until_pods(cluster.plane, cluster.namespace, selector, count)
+
+
+def start_train_job(cluster: OptedIn, nodes: Nodes) -> None:
+    """A TrainJob of three pods starts whole or not at all."""
+    # Room for two of them.
+    nodes(1, cpu=2)
+    # A pod that is replaced counts as a failure.
+    step = training_step("node", backoff_limit=100)
+    created(cluster.plane, training_runtime("torch", step, namespace=cluster.namespace))
+    created(cluster.plane, train_job("tune", cluster.namespace, "torch", kind="TrainingRuntime", nodes=3))
+    of_job_set(cluster, "tune", 3)
+    cluster.ungated()
+    cluster.all_wait()
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+
+
+@pytest.mark.soak
+@pytest.mark.cases(EVERY)
+def test_a_train_job_starts_whole_or_not_at_all_on_every_scheduler(
+    plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
+) -> None:
+    start_train_job(start(plane, case), nodes)
+
+
+def test_a_train_job_starts_whole_or_not_at_all(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    start_train_job(start(plane, KOORDINATOR), nodes)
+
+
+@pytest.mark.soak
+@pytest.mark.cases(EVERY)
+def test_a_job_set_starts_whole_or_not_at_all(plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen) -> None:
+    cluster = start(plane, case)
+    # Room for two of the three pods.
+    nodes(1, cpu=2)
+    driver, workers = replicated_job("driver", backoff_limit=100), replicated_job("worker", 2, backoff_limit=100)
+    created(plane, job_set("run", cluster.namespace, driver, workers))
+    of_job_set(cluster, "run", 3)
+    cluster.ungated()
+    cluster.all_wait()
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+
+
+@pytest.mark.soak
+@pytest.mark.cases(EVERY)
+def test_each_group_of_a_leader_worker_set_starts_whole_or_not_at_all(
+    plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
+) -> None:
+    cluster = start(plane, case)
+    # Room for one group of two and half of the other.
+    nodes(1, cpu=3)
+    created(plane, leader_worker_set("serve", cluster.namespace, groups=2, size=2))
+    until_pods(plane, cluster.namespace, "leaderworkerset.sigs.k8s.io/name=serve", 4)
+    cluster.ungated()
+    eventually(lambda: 2 in cluster.bound(GROUP).values(), "one group starts", timeout=60)
+    cluster.stays(lambda: sorted(cluster.bound(GROUP).values()) == [0, 2], "the other group waits whole")
+    nodes(1, cpu=2)
+    cluster.all_bound(4)
+
+
+@pytest.mark.soak
+def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
+    plane: ControlPlane, start: Start, nodes: Nodes
+) -> None:
+    """Trainer makes the PodGroup and marks the pods, and leaves them to default-scheduler, which knows of no group."""
+    cluster = start(plane, PLUGINS)
+    nodes(1, cpu=2)
+    runtime = training_runtime("torch", namespace=cluster.namespace, pod_groups={"coscheduling": {}})
+    created(plane, runtime)
+    created(plane, train_job("tune", cluster.namespace, "torch", kind="TrainingRuntime", nodes=3))
+    pods = of_job_set(cluster, "tune", 3)
+    assert [pod["spec"]["schedulerName"] for pod in pods] == ["scheduler-plugins-scheduler"] * 3
+    group = read(plane, "scheduling.x-k8s.io/v1alpha1", "PodGroup", cluster.namespace, "tune")
+    assert [one["kind"] for one in group["metadata"]["ownerReferences"]] == ["TrainJob"]
+    cluster.all_wait()
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+
+
+@pytest.mark.soak
+def test_volcano_gets_the_pod_group_and_the_pods_of_a_train_job(
     plane: ControlPlane,
     rollcall: Rollcall,
     reconciler: Reconcilers,
-    scheduler: Scheduler,
-    workload_kinds: Callable[..., None],
+    controllers: Controllers,
     namespace: str,
-    case: Case,
-) -> Ready:
-    workload_kinds(plane, "jobset", "lws")
-    scheduler(plane, case.scheduler)
-    rollcall(plane, case.config)
-    reconciler(case.config).until_leading()
-    return _opted_in(plane, namespace, case.name)
-
-
-@pytest.mark.cases(CASES)
-def test_a_job_set_starts_whole_or_not_at_all(ready: Ready, nodes: Nodes) -> None:
-    # Room for two of the three pods.
-    nodes(1, cpu=2)
-    driver, workers = replicated_job("driver"), replicated_job("worker", 2)
-    created(ready.plane, defaulted(job_set("run", ready.namespace, driver, workers)))
-    job_sets = JobSetController(ready.plane, ready.namespace)
-    job_sets.sync("run")
-    job_sets.pods("run", 3)
-    eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in ready.pods), "the gate comes off")
-    ready.stays(lambda: sum(ready.bound().values()) == 0, "no pod starts")
-    nodes(1, cpu=2)
-    ready.all_bound(3, ready.replace_unbound)
-
-
-@pytest.mark.cases(CASES)
-def test_each_group_of_a_leader_worker_set_starts_whole_or_not_at_all(
-    ready: Ready, nodes: Nodes, lws_webhook: LwsWebhook
+    for_the_test: Callable[[Manifest], Manifest],
 ) -> None:
-    # Room for one group of two and half of the other.
-    nodes(1, cpu=3)
-    created(ready.plane, leader_worker_set("serve", ready.namespace, groups=2, size=2))
-    groups = LeaderWorkerSetController(ready.plane, ready.namespace)
-    groups.start("serve")
-    eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in ready.pods), "the gates come off")
-    eventually(lambda: 2 in ready.bound(GROUP).values(), "one group starts", timeout=60)
-    ready.stays(lambda: sorted(ready.bound(GROUP).values()) == [0, 2], "the other group waits whole")
+    """As its CRD takes them; Volcano itself is no Go module that runs here."""
+    controllers(plane, "jobset", "trainer")
+    queue = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "default"}, "spec": {}}
+    patched(plane, for_the_test(queue), {"status": {"state": "Open"}}, "/status")
+    config = configuration_of("volcano")
+    rollcall(plane, config)
+    reconciler(config).until_leading()
+    cluster = opted_in(plane, namespace, "volcano")
+    created(plane, training_runtime("torch", namespace=namespace))
+    created(plane, train_job("tune", namespace, "torch", kind="TrainingRuntime", nodes=3))
+    for pod in of_job_set(cluster, "tune", 3):
+        assert pod["spec"]["schedulerName"] == "volcano"
+        keys = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+        assert [pod["metadata"]["annotations"][key] for key in keys] == ["tune", "tune"]
+    made = eventually(lambda: found(plane, VOLCANO, "PodGroup", namespace, "tune"), "the PodGroup is there")
+    assert made["spec"] == {
+        "minMember": 3,
+        "queue": "default",
+        "subGroupPolicy": [
+            {
+                "name": "tune-node",
+                "labelSelector": {"matchLabels": {"rollcall.dev/gang-member": "tune-node"}},
+                "matchLabelKeys": ["rollcall.dev/gang-member"],
+                "minSubGroups": 1,
+                "subGroupSize": 3,
+            }
+        ],
+    }
+
+
+def in_order_and_restarted(cluster: OptedIn, nodes: Nodes) -> None:
+    """A JobSet whose driver must be ready before its workers, restarted as a whole, and complete with its driver."""
+    plane, namespace = cluster.plane, cluster.namespace
+    # Room for the driver and one of the workers.
     nodes(1, cpu=2)
-    ready.all_bound(4, ready.replace_unbound)
+    driver, workers = replicated_job("driver"), replicated_job("worker", 2, backoff_limit=100)
+    policies: Manifest = {
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": ["driver"]},
+        "failurePolicy": {"maxRestarts": 1},
+    }
+    created(plane, job_set("run", namespace, driver, workers, in_order=True, **policies))
+    of_job_set(cluster, "run", 3)
+    cluster.ungated()
+    cluster.stays(lambda: sum(cluster.bound().values()) == 1, "the workers wait whole")
+    nodes(1, cpu=1)
+    cluster.all_bound(3)
+    first = {pod["metadata"]["uid"] for pod in cluster.pods}
+    let_fail(plane, of_job_set(cluster, "run", 1, "driver"))
+
+    def restarted() -> bool:
+        assert not first & {pod["metadata"]["uid"] for pod in cluster.pods}
+        return True
+
+    eventually(restarted, "no pod of the first attempt is left")
+    of_job_set(cluster, "run", 3)
+    cluster.all_bound(3)
+    let_succeed(plane, of_job_set(cluster, "run", 1, "driver"))
+
+    def complete() -> bool:
+        status = read(plane, JOBSET_API, "JobSet", namespace, "run")["status"]
+        assert status.get("terminalState") == "Completed", str(status)
+        return True
+
+    eventually(complete, "the JobSet is complete")
 
 
-def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
-    plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    workload_kinds: Callable[..., None],
-    namespace: str,
-    nodes: Nodes,
+@pytest.mark.soak
+@pytest.mark.cases(EVERY)
+@pytest.mark.usefixtures("kubelet")
+def test_a_job_set_in_order_is_restarted_whole_on_every_scheduler(
+    plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
 ) -> None:
-    """Trainer makes the PodGroup and marks the pods, and leaves them to default-scheduler, which knows of no group."""
-    workload_kinds(plane, "trainer", "jobset")
-    rollcall(plane, COSCHEDULING)
-    scheduler(plane, "scheduler-plugins")
-    ready = _opted_in(plane, namespace, "scheduler-plugins-scheduler")
-    nodes(1, cpu=2)
-    runtime = created(plane, training_runtime(f"{namespace}-torch", pod_groups={"coscheduling": {}}))
-    created(plane, train_job("tune", namespace, f"{namespace}-torch", nodes=3))
-    train_jobs = TrainJobController(plane, namespace)
-    train_jobs.sync("tune")
-    pods = train_jobs.pods("tune", 3)
-    assert [pod["spec"]["schedulerName"] for pod in pods] == ["scheduler-plugins-scheduler"] * 3
-    group = read(plane, "scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, "tune")
-    assert [one["kind"] for one in group["metadata"]["ownerReferences"]] == ["TrainJob"]
-    ready.stays(lambda: sum(ready.bound().values()) == 0, "no pod starts")
-    nodes(1, cpu=2)
+    in_order_and_restarted(start(plane, case), nodes)
 
-    def touch() -> None:
-        # A change of a PodGroup takes a rejected gang out of the queue (v0.34.7).
-        arguments = ("annotate", "--overwrite", "-n", namespace, "podgroups.scheduling.x-k8s.io", "--all")
-        plane.kubectl(*arguments, f"example.com/touched={time.monotonic()}", check=True)
 
-    ready.all_bound(3, touch)
-    deleted(plane, runtime, "Background")
+@pytest.mark.usefixtures("kubelet")
+def test_a_job_set_in_order_is_restarted_whole(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    in_order_and_restarted(start(plane, KOORDINATOR), nodes)
+
+
+def recreated(cluster: OptedIn, nodes: Nodes) -> None:
+    """A group with a container that starts again is recreated whole, and no other group."""
+    nodes(1, cpu=4)
+    created(cluster.plane, leader_worker_set("serve", cluster.namespace, groups=2, size=2))
+    selector = "leaderworkerset.sigs.k8s.io/name=serve"
+    until_pods(cluster.plane, cluster.namespace, selector, 4)
+    cluster.all_bound(4)
+    before = {pod["metadata"]["name"]: pod for pod in cluster.pods}
+    let_restart(cluster.plane, [before["serve-1-1"]])
+
+    def again() -> bool:
+        found = {pod["metadata"]["name"]: pod for pod in cluster.pods}
+        new = {name for name, pod in found.items() if pod["metadata"]["uid"] != before[name]["metadata"]["uid"]}
+        assert new == {"serve-1", "serve-1-1"}, f"{new} of {sorted(found)}"
+        return True
+
+    eventually(again, "the group is recreated")
+    cluster.all_bound(4)
+
+
+@pytest.mark.soak
+@pytest.mark.cases(EVERY)
+@pytest.mark.usefixtures("kubelet")
+def test_a_group_of_a_leader_worker_set_is_recreated_whole_on_every_scheduler(
+    plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
+) -> None:
+    recreated(start(plane, case), nodes)
+
+
+@pytest.mark.usefixtures("kubelet")
+def test_a_group_of_a_leader_worker_set_is_recreated_whole(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    recreated(start(plane, KOORDINATOR), nodes)
