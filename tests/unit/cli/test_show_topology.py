@@ -1,4 +1,4 @@
-"""`rollcall render` and `explain` of the topology that opted-in workloads ask for, and of stages: expectations by hand."""
+"""`rollcall render` and `explain` of topology and of stages of opted-in workloads: expectations by hand."""
 
 from __future__ import annotations
 
@@ -23,11 +23,17 @@ spec:
   replicatedJobs:
   - name: dataset
     template:
-      spec: {{parallelism: 1, completions: 1, template: {{spec: {{containers: [{{name: main, image: example.com/main}}]}}}}}}
+      spec:
+        parallelism: 1
+        completions: 1
+        template: {{spec: {{containers: [{{name: main, image: example.com/main}}]}}}}
   - name: node
     dependsOn: [{{name: dataset, status: Complete}}]
     template:
-      spec: {{parallelism: 4, completions: 4, template: {{spec: {{containers: [{{name: main, image: example.com/main}}]}}}}}}
+      spec:
+        parallelism: 4
+        completions: 4
+        template: {{spec: {{containers: [{{name: main, image: example.com/main}}]}}}}
 """
 
 
