@@ -17,7 +17,7 @@ KUBE = schedulers({"name": "default-scheduler", "config": {"gangScheduling": Tru
 
 def part(name: str, *after: str, status: str = "Complete", group: str | None = None) -> Manifest:
     template = pod_template({"schedulingGroup": {"podGroupName": group or name}})
-    depends = {"dependsOn": [{"name": one, "status": status} for one in after]} if after else {}
+    depends: dict[str, Any] = {"dependsOn": [{"name": one, "status": status} for one in after]} if after else {}
     return replicated(name, 1, template=template, **depends)
 
 

@@ -107,7 +107,9 @@ def test_the_topology_of_a_train_job_is_judged_without_its_runtime() -> None:
 def test_the_job_set_of_a_train_job_wins_and_is_reported_at_the_field_of_the_train_job(of_runtime: bool) -> None:
     wrong = {KEY: "racks"}
     metadata = {"metadata": {"annotations": wrong}}
-    patches = {} if of_runtime else {"runtimePatches": [{"trainingRuntimeSpec": {"template": metadata}}]}
+    patches: dict[str, Any] = (
+        {} if of_runtime else {"runtimePatches": [{"trainingRuntimeSpec": {"template": metadata}}]}
+    )
     found = train_job(scheduler="kai-scheduler", annotations=near(required=RACK), **patches)
     made = runtimes(annotations=wrong if of_runtime else None)
     verdict = validate(found, facts=known(facts=replace(made, kai_topologies=RACKS.kai_topologies)))
