@@ -7,8 +7,10 @@ makes a tree for each stage (docs/explanation/decisions/005-stages.md), so only 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -53,7 +55,7 @@ def _tree(minimum: int) -> ClusterFacts:
     return known(pod_groups=groups, composite_pod_groups={"root": root(minimum=minimum)})
 
 
-@dataclass(slots=True)
+@dataclass
 class _Parent:
     """A composite that is a gang, and its children: those with parts of the workload, and the number of others."""
 
@@ -67,9 +69,15 @@ class _Parent:
         """The parts in all its children."""
         return [part for parts in self.parts.values() for part in parts]
 
-    def present(self, absent: Container[str]) -> int:
+    def present(self, absent: Iterable[str]) -> int:
         """How many children may have pods while the parts named in `absent` have none."""
-        return self.others + sum(any(part.name not in absent for part in parts) for parts in self.parts.values())
+        gone = Counter(self._child_of[name] for name in absent if name in self._child_of)
+        empty = sum(count == len(self.parts[child]) for child, count in gone.items())
+        return self.others + len(self.parts) - empty
+
+    @cached_property
+    def _child_of(self) -> dict[str, ObjectKey]:
+        return {part.name: child for child, parts in self.parts.items() for part in parts}
 
 
 @rule(
@@ -137,10 +145,13 @@ def _judge(parent: _Parent, workload: JobSet) -> Results:
         if not left:
             yield Unjudged(part.path / "dependsOn", "in which order so many parts start")
             return
+    later: dict[str, set[str]] = {}
+    for name, before in follows.items():
+        for earlier in before:
+            later.setdefault(earlier, set()).add(name)
     for part in parent.every:
         done = workload.done_before(part, follows[part.name])
-        later = {name for name, before in follows.items() if part.name in before}
-        present = parent.present(done | later)
+        present = parent.present(done | later.get(part.name, set()))
         if present < parent.minimum:
             yield Finding(
                 at=part.template.spec_path / _FIELD,
