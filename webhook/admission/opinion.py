@@ -143,6 +143,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         namespace,
         makes_gangs=backend.makes_opted_in_gangs,
         reads_claims_of=backend.reads_claims_of,
+        gang_scheduler=backend,
         kueue=settings.kueue,
         proceed=settings.proceed,
     )

@@ -100,10 +100,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> Outcome:
-        """Run the rules on a workload; on a Job of a JobSet only the rules about parts."""
+        """Run the rules on a workload; on a Job of a JobSet only the rules about parts. If another controller runs it,
+        usually in another cluster, nothing that is known of this one is held against it.
+        """
         if is_part(workload):
             return _judge_part(workload, choice, facts, settings)
-        return super().judge(workload, old, choice, facts, settings)
+        known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+        return super().judge(workload, old, choice, known, settings)
 
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record."""

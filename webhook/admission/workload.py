@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import softened
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
@@ -48,6 +50,10 @@ class WorkloadAdmission(ABC, Generic[W]):
         if old is not None and any(finding.action is Action.DENY for finding in findings):
             # An update is not blamed for old faults. Faults of the change itself (`forbidden`) stay denials.
             findings = softened(findings, self.faults_of(old, facts, settings))
+            if is_kueues(request, settings):
+                findings = [
+                    one if one.forbidden else replace(one, action=min(one.action, Action.WARN)) for one in findings
+                ]
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
         verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.by)

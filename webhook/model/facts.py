@@ -151,6 +151,12 @@ class ClusterFacts:
             changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
+    def of_other_cluster(self) -> ClusterFacts:
+        """What is known here about a workload that another cluster runs: its namespace, its runtime, and what Kueue
+        holds it by. The queues, topologies and kinds of the other cluster are unknown.
+        """
+        return replace(NOTHING_KNOWN, **{part: getattr(self, part) for part in _OF_OTHER_CLUSTERS})
+
     def snapshot(self) -> Callable[[], ClusterFacts]:
         """A function that returns an unchanging copy, for a thread that reads while caches are written. This method
         copies the entries at once. The returned function builds the indexes, and any thread may call it.
@@ -190,3 +196,12 @@ def _copied(part: Mapping[Any, Any]) -> Any:
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})
 
 NOTHING_KNOWN = ClusterFacts()
+_OF_OTHER_CLUSTERS = (
+    "namespaces",
+    "train_jobs",
+    "training_runtimes",
+    "cluster_training_runtimes",
+    "local_queues",
+    "cluster_queues",
+    "partial",
+)

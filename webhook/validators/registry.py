@@ -27,6 +27,7 @@ from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.gang_scheduler import NO_GANG_SCHEDULER, GangScheduler
 from webhook.validators.selection import Choice
 
 S = TypeVar("S")
@@ -118,6 +119,8 @@ class Context(Generic[S]):
     makes_gangs: bool = False
     # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
+    # The chosen scheduler.
+    gang_scheduler: GangScheduler = NO_GANG_SCHEDULER
     # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     proceed: Proceed = go_on

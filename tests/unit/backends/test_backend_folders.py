@@ -39,6 +39,7 @@ SUBJECTS = {
     "disruption",
     "queue_object",
     "opted_in",
+    "kueue",
     "examples",
 }
 

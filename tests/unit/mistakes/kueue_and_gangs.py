@@ -20,7 +20,7 @@ spec:
 
 
 def _grouped(total: str) -> str:
-    """Return the set in a pod group of Kueue: six pods. The annotations of its cliques are in lines 14 and 23."""
+    """Return the set in a pod group of Kueue: six pods. The annotations of its cliques are in lines 14 and 25."""
     more = (
         f"      labels: {{{_QUEUE}: team}}\n"
         f'      annotations: {{{_GROUP}-name: serve, {_GROUP}-total-count: "{total}"}}\n'
@@ -47,7 +47,7 @@ MISTAKES = {
         f"{SET}{_LOCAL_QUEUE}", ("5 warning kueue/pod-by-pod",)
     ),
     "a pod group of fewer pods than the set has": Mistake(
-        _grouped("4"), ("14 error kueue/pod-group-size", "24 error kueue/pod-group-size")
+        _grouped("4"), ("14 error kueue/pod-group-size", "25 error kueue/pod-group-size")
     ),
     "a pod group for the gangs of two replicas": Mistake(
         changed(_grouped("12"), "  replicas: 1\n", "  replicas: 2\n"), ("14 warning kueue/pod-group-name",)

@@ -193,7 +193,7 @@ def test_a_group_that_a_label_names() -> None:
 def test_kueue_stops_a_gang_that_runs_with_its_minimum_if_it_waits_for_pods(kueue: KueueSettings, told: bool) -> None:
     worker = in_group("worker", 4, "4")
     worker["spec"]["minAvailable"] = 2
-    place = ("clique-minimum", Action.WARN, "spec.template.cliques[0].spec.minAvailable")
+    place = ("ready-minimum", Action.WARN, "spec.template.cliques[0].spec.minAvailable")
     assert found(pod_clique_set(worker), kueue=kueue) == ([place] if told else [])
 
 
@@ -217,9 +217,7 @@ def test_a_check_that_books_nodes_is_said_once_to_a_set() -> None:
 
 
 def test_a_warning_fits_into_what_the_api_server_passes_on() -> None:
-    worker = in_group("worker", 4, "8", "demo")
-    worker["spec"]["minAvailable"] = 2
-    verdict = validate(with_replicas(2, worker))
-    warnings = [str(one) for one in verdict.findings if one.rule.startswith("kueue/")]
-    assert len(warnings) == 2
-    assert all(len(one.encode()) <= 256 for one in warnings), warnings
+    workloads = (with_replicas(2, in_group("worker", 4, "8")), pod_clique_set(in_queue()))
+    told = [str(one) for each in workloads for one in validate(each).findings if one.rule.startswith("kueue/")]
+    assert [one.partition(" ")[0] for one in told] == ["kueue/pod-group-name", "kueue/pod-by-pod"]
+    assert all(len(one.encode()) <= 256 for one in told), told

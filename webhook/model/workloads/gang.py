@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import shown
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
 from webhook.model.workloads.job import Job
@@ -72,6 +73,8 @@ class NoGang:
 
 def no_gang(workload: OptedInWorkload) -> NoGang | None:
     """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
+    if (other := workload.managed_elsewhere) is not None:
+        return NoGang(SPEC / "managedBy", f"spec.managedBy says that {shown(other)} runs it, so no pods are made here")
     if (at := workload.native_path) is not None:
         return NoGang(at, f"its own controller makes its gang, because {at} is set")
     for template in workload.templates:

@@ -4,7 +4,7 @@ Kueue decides when a workload starts, the scheduler where its pods run. Kueue do
 does not know the quota.
 """
 
-from webhook.validators.kueue import grove, kube_scheduler, roles, topology
+from webhook.validators.kueue import counts, grove, kube_scheduler, queues, readiness, roles, template_keys, topology
 
 # In the order in which they are judged.
-SUBJECTS = (grove, roles, topology, kube_scheduler)
+SUBJECTS = (queues, template_keys, readiness, counts, grove, roles, topology, kube_scheduler)

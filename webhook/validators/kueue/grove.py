@@ -143,28 +143,3 @@ def _wrong_size(one: HeldClique, pods: int) -> Results:
             # Such a group starts. Kueue stops it later, if it waits for all pods to be ready.
             at_most=Action.WARN if above and one.starts_early else Action.DENY,
         )
-
-
-@rule(
-    "kueue/clique-minimum",
-    default=Action.WARN,
-    passes=Example(pod_clique_set(_grouped())),
-    fails=Example(pod_clique_set(_grouped(minimum=2))),
-)
-def clique_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
-    """A gang that runs with its minimum is not ready for Kueue, which wants every pod of the pod group to be ready
-    (waitForPodsReady, on by default since 0.19). Kueue stops it after the timeout.
-
-    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`PodsReady`),
-    apis/config/v1beta2/defaults.go.
-    """
-    seconds = context.kueue.pods_ready_seconds
-    for one in held_cliques(workload, context) if seconds is not None else ():
-        pods, minimum = one.clique.replicas, one.clique.min_available
-        if one.held.group is not None and minimum < pods:
-            yield Finding(
-                at=one.clique.path / "spec" / "minAvailable",
-                found=minimum,
-                why=f"the gang runs with {minimum} of {pods} pods, and Kueue stops it unless all are ready in {seconds} s",
-                remedy="set minAvailable to replicas, or turn off waitForPodsReady",
-            )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from webhook.model.fields import FieldPath
 from webhook.model.kueue import keys
 from webhook.model.kueue.holding import Held, held_clique, is_installed
+from webhook.model.reading import mapping
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
 from webhook.validators.registry import Context
 
@@ -32,11 +33,25 @@ class HeldClique(NamedTuple):
         return self.clique.annotations.get(keys.POD_GROUP_FAST_ADMISSION) == "true"
 
 
+def may_be_held(labels: Mapping[str, Any], namespace: str, context: Context[Any]) -> bool:
+    """Whether an object with these labels can be in a queue of Kueue. Cheap, because most objects are in none."""
+    return (
+        keys.QUEUE_NAME in labels
+        or context.kueue.manage_without_queue_name
+        or (namespace, keys.DEFAULT_QUEUE) in (context.facts.local_queues or ())
+    )
+
+
 def held_cliques(workload: PodCliqueSet, context: Context[Any]) -> Iterator[HeldClique]:
     """The cliques that have pods and whose pods Kueue holds."""
-    if is_installed(context.facts) is False:
+    cliques = [
+        clique
+        for clique in workload.cliques
+        if may_be_held(mapping(clique.raw.get("labels")), workload.namespace, context)
+    ]
+    if not cliques or is_installed(context.facts) is False:
         return
-    for clique in workload.cliques:
+    for clique in cliques:
         held = held_clique(clique, workload, context.facts, context.kueue)
         if held is not None and clique.replicas > 0:
             yield HeldClique(clique, held)

@@ -22,7 +22,7 @@ from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.required_level import RequiredLevel, levels_for_kai, levels_of_own_gang, levels_of_set
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.kueue.held_cliques import held_cliques
+from webhook.validators.kueue.held_cliques import held_cliques, may_be_held
 from webhook.validators.registry import Context
 
 # In the order in which Kueue reads them. The first one counts.
@@ -106,6 +106,8 @@ def _of_cliques(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
 
 
 def _of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
+    if not may_be_held(workload.labels, workload.namespace, context):
+        return None
     whole = with_pods(workload, context.facts)
     if whole is None or (found := held(whole, context.facts, context.kueue)) is None:
         return None
