@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, FieldPath
@@ -82,17 +82,21 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
     top = workload.train_job if isinstance(workload, MadeJobSet) else workload
     if not settings.integrates(top.kind) or _through_owner(top):
         return None
-    found = _queue(top.labels, LABELS, top.namespace, facts, settings)
-    if found is None:
+    queue = _queue(top.labels, top.namespace, facts, settings)
+    if queue is None:
         return None
+    path = LABELS / keys.QUEUE_NAME if queue.named else None
     if isinstance(workload, LeaderWorkerSet):
-        return Held(*found, HeldBy.GATES, Unit.GROUP, tuple(_of_group(workload)))
+        return Held(queue.name, path, HeldBy.GATES, Unit.GROUP, tuple(_of_group(workload)))
     by = HeldBy.ELASTIC if isinstance(workload, Job) and is_elastic(workload) else HeldBy.SUSPEND
-    return Held(*found, by, Unit.WORKLOAD, tuple(_of_workload(workload)))
+    return Held(queue.name, path, by, Unit.WORKLOAD, tuple(_of_workload(workload)))
 
 
 def held_clique(clique: Clique, workload: PodCliqueSet, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
     """How Kueue holds the pods of a clique; None if it does not. To Kueue, Grove's pods are plain pods."""
+    if _queue(mapping(clique.raw.get("labels")), workload.namespace, facts, settings) is None:
+        # Most cliques: no view of their pods is made.
+        return None
     return held_template(clique.template, workload.namespace, clique.replicas, facts, settings)
 
 
@@ -107,13 +111,14 @@ def held_template(
     """How Kueue holds `count` plain pods made of a template; None if it does not."""
     if not settings.integrates(Pod.kind):
         return None
-    found = _queue(template.labels, template.labels_path, namespace, facts, settings)
-    if found is None:
+    queue = _queue(template.labels, namespace, facts, settings)
+    if queue is None:
         return None
+    path = template.labels_path / keys.QUEUE_NAME if queue.named else None
     group = pod_group(template)
     total = text(template.annotations.get(keys.POD_GROUP_TOTAL_COUNT))
     pods = PodSet(text(template.annotations.get(keys.ROLE_HASH)) or keys.MAIN, count if group else 1, template)
-    return Held(*found, HeldBy.GATES, Unit.POD_GROUP if group else Unit.POD, (pods,), group, total)
+    return Held(queue.name, path, HeldBy.GATES, Unit.POD_GROUP if group else Unit.POD, (pods,), group, total)
 
 
 def pod_group(template: PodTemplate) -> str | None:
@@ -150,20 +155,30 @@ def is_installed(facts: ClusterFacts) -> bool | None:
     return None if facts.apis is None else any(api.group == keys.GROUP for api in facts.apis)
 
 
-def _queue(
-    labels: Mapping[str, Any], path: FieldPath, namespace: str, facts: ClusterFacts, settings: KueueSettings
-) -> tuple[str | None, FieldPath | None] | None:
-    """The LocalQueue, and where it is named; None if Kueue does not manage the object."""
-    installed = is_installed(facts)
-    known = (facts.namespaces or {}).get(namespace)
-    if installed is False or settings.manages_namespace(namespace, None if known is None else known.labels) is False:
+class _Queue(NamedTuple):
+    """The name of a LocalQueue, None if there is none, and whether the object itself names it."""
+
+    name: str | None
+    named: bool
+
+
+def _queue(labels: Mapping[str, Any], namespace: str, facts: ClusterFacts, settings: KueueSettings) -> _Queue | None:
+    """The LocalQueue of an object; None if Kueue does not manage it. Most objects are not managed: this is quick for
+    them.
+    """
+    found = _Queue(text(labels.get(keys.QUEUE_NAME)), named=True)
+    if found.name is None:
+        if (namespace, keys.DEFAULT_QUEUE) in (facts.local_queues or ()):
+            found = _Queue(keys.DEFAULT_QUEUE, named=False)
+        elif settings.manage_without_queue_name and is_installed(facts):
+            found = _Queue(None, named=False)
+        else:
+            return None
+    if is_installed(facts) is False:
         return None
-    named = text(labels.get(keys.QUEUE_NAME))
-    if named is not None:
-        return named, path / keys.QUEUE_NAME
-    if (namespace, keys.DEFAULT_QUEUE) in (facts.local_queues or {}):
-        return keys.DEFAULT_QUEUE, None
-    return (None, None) if installed and settings.manage_without_queue_name else None
+    known = (facts.namespaces or {}).get(namespace)
+    managed = settings.manages_namespace(namespace, None if known is None else known.labels)
+    return None if managed is False else found
 
 
 def _through_owner(workload: OptedInWorkload) -> bool:
