@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
+from webhook.model.kueue.projections import FOLLOWED, KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import (
     NAMESPACES,
@@ -24,7 +24,7 @@ EVERY_GENERAL = (*GENERAL, *KUEUE_PROJECTIONS, WORKLOADS)
 
 def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
     """The facts that admission knows; `kueue` adds Kueue's queues."""
-    return (*GENERAL, *KUEUE_PROJECTIONS) if kueue else GENERAL
+    return (*GENERAL, *FOLLOWED) if kueue else GENERAL
 
 
 def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, ...]:
@@ -35,5 +35,5 @@ def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, .
     return (
         *_OF_GANGS,
         *((TRAIN_JOB_FACTS,) if opted_in else ()),
-        *((*KUEUE_PROJECTIONS, WORKLOADS) if kueue else ()),
+        *((*FOLLOWED, WORKLOADS) if kueue else ()),
     )
