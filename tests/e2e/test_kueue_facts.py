@@ -17,6 +17,7 @@ from tests.e2e.conftest import KOORDINATOR, STAND_INS, apply_crds, gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.kueue_objects import (
     API,
+    QUEUE_NAME,
     admission_check,
     change,
     cluster_queue,
@@ -31,8 +32,8 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer, rollcall
 from tests.e2e.workload_objects import MERGE
 
-KINDS = ("LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor", "Topology", "AdmissionCheck")
-PLURALS = ("localqueues", "clusterqueues", "cohorts", "resourceflavors", "topologies", "admissionchecks")
+KINDS = ("LocalQueue", "ClusterQueue", "ResourceFlavor", "Topology", "AdmissionCheck")
+PLURALS = ("localqueues", "clusterqueues", "resourceflavors", "topologies", "admissionchecks")
 NAMESPACE = "default"
 
 
@@ -148,6 +149,32 @@ def test_the_server_knows_a_queue_that_was_just_created_and_no_workload(
         known(server, "Workload")
 
 
+def test_a_workload_may_name_a_queue_that_was_created_with_it(
+    own_plane: ControlPlane, objects: None, server: RollcallServer
+) -> None:
+    """One `kubectl apply` of both: what a cache does not have yet is read live, and nobody is warned."""
+    server.register()
+
+    def applied(queue: str, *more: Manifest) -> str:
+        labels = {"rollcall.dev/scheduler": "koord-scheduler", QUEUE_NAME: queue}
+        pods = {"spec": {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never"}}
+        spec = {"parallelism": 2, "completions": 2, "suspend": True, "template": pods}
+        metadata = {"name": f"demo-{queue}", "namespace": NAMESPACE, "labels": labels}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+        return own_plane.apply(*more, job, check=True).err
+
+    def warned() -> str:
+        told = applied("nothing")
+        own_plane.kubectl("delete", "job", "demo-nothing", "-n", NAMESPACE, check=True)
+        assert "kueue/local-queue" in told, told
+        return told
+
+    assert "this namespace has no such LocalQueue" in eventually(warned, "the API server asks rollcall")
+    for number in range(5):
+        name = f"new-{number}"
+        assert "kueue/local-queue" not in applied(name, local_queue(name, NAMESPACE, "research"))
+
+
 def test_kueue_is_uninstalled_and_installed_again_while_both_processes_run(
     own_plane: ControlPlane, objects: None, server: RollcallServer, reconciler: ReconcilerProcess
 ) -> None:
@@ -155,7 +182,7 @@ def test_kueue_is_uninstalled_and_installed_again_while_both_processes_run(
     both: tuple[ReconcilerProcess | RollcallServer, ...] = (server, reconciler)
     for process in both:
         until_known(process, *KINDS)
-    names = [f"{plural}.kueue.x-k8s.io" for plural in (*PLURALS, "workloads")]
+    names = [f"{plural}.kueue.x-k8s.io" for plural in (*PLURALS, "cohorts", "workloads")]
     own_plane.kubectl("delete", "crd", "--wait=true", *names, check=True)
 
     def forgotten(process: ReconcilerProcess | RollcallServer) -> Callable[[], bool]:

@@ -36,8 +36,7 @@ def settings_of(
     **profile: Any,
 ) -> Settings:
     """Settings with that scheduler as the default. `kueue` is the section of that name."""
-    sections = {"kueue": dict(kueue)} if kueue else {}
-    document = configuration_of({"name": scheduler, "config": dict(config or {}), **profile}, **sections)
+    document = configuration_of({"name": scheduler, "config": dict(config or {}), **profile}, kueue=dict(kueue or {}))
     return replace(settings_from(document, "test"), standalone=standalone)
 
 

@@ -29,16 +29,25 @@ def is_kueues(request: Request, settings: Settings) -> bool:
     if request.user in KUEUE_CONTROLLERS or request.user in settings.tenancy.exempt_users:
         return True
     try:
-        return _users(request.old) == _users(request.object or {})
+        old, new = request.old, request.object or {}
+        # A running Job keeps its counts.
+        counted = not (_is_suspended(old) or _is_suspended(new))
+        return _users(old, counted=counted) == _users(new, counted=counted)
     except Malformed:
         return False
 
 
-def _users(manifest: Manifest) -> Manifest:
-    """Return what a user has written in a workload: everything but the fields of Kueue and of the API server."""
+def _is_suspended(manifest: Manifest) -> bool:
+    return mapping(manifest.get("spec")).get("suspend") is True
+
+
+def _users(manifest: Manifest, *, counted: bool) -> Manifest:
+    """Return what a user has written in a workload: everything but the fields of Kueue and of the API server.
+    `counted`: whether its numbers of pods are the user's even with partial admission.
+    """
     metadata = mapping(manifest.get("metadata"))
     spec = _without(mapping(manifest.get("spec")), {"suspend"})
-    if MIN_PARALLELISM in mapping(metadata.get("annotations")):
+    if not counted and MIN_PARALLELISM in mapping(metadata.get("annotations")):
         spec = _without(spec, _COUNTS)
     if "runtimePatches" in spec:
         spec["runtimePatches"] = [

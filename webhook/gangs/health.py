@@ -7,7 +7,7 @@ pods' gates, the rules that would refuse its workload today, and last from the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple

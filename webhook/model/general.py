@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
+from webhook.model.kueue.projections import FOLLOWED, KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import (
     NAMESPACES,
@@ -21,12 +21,12 @@ GENERAL = (*_OF_GANGS, *OF_OPTED_IN_KINDS)
 # What files may contain, and what commands read.
 EVERY_GENERAL = (*GENERAL, *KUEUE_PROJECTIONS, WORKLOADS)
 # Gangs are also judged by who may not read Kueue's objects, so nothing waits for them.
-KUEUE_TO_RECONCILER = tuple(one._replace(awaited=False) for one in (*KUEUE_PROJECTIONS, WORKLOADS))
+KUEUE_TO_RECONCILER = tuple(one._replace(awaited=False) for one in (*FOLLOWED, WORKLOADS))
 
 
 def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
     """The facts that admission knows; `kueue` adds Kueue's queues."""
-    return (*GENERAL, *KUEUE_PROJECTIONS) if kueue else GENERAL
+    return (*GENERAL, *FOLLOWED) if kueue else GENERAL
 
 
 def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, ...]:

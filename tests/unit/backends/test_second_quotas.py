@@ -55,34 +55,30 @@ def told(manifest: Manifest, facts: ClusterFacts = WELL, kueue: KueueSettings | 
     return [(one.rule, one.why) for one in found if one.rule.startswith("kueue/")]
 
 
-def _on(scheduler: str, annotations: dict[str, str] | None = None, **labels: str) -> Manifest:
-    own = {key.replace("__", "/"): value for key, value in labels.items()}
-    return job_set(scheduler=scheduler, labels={**QUEUED, **own}, annotations=annotations)
+def _on(scheduler: str, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None) -> Manifest:
+    return job_set(scheduler=scheduler, labels={**QUEUED, **(labels or {})}, annotations=annotations)
 
 
 def _volcano(queue: str) -> Manifest:
-    return _on("volcano", {"scheduling.volcano.sh/queue-name": queue})
+    return _on("volcano", annotations={"scheduling.volcano.sh/queue-name": queue})
 
 
 @pytest.mark.parametrize(
     ("manifest", "limit"),
     [
-        (_on("kai-scheduler", kai__queue="x"), None),
-        (_on("kai-scheduler", **{KAI: "limited"}), 'the KAI Queue "limited" has a limit'),
-        (_on("kai-scheduler", **{KAI: "below"}), 'the KAI Queue "limited", which is above "below", has a limit'),
-        (_on("kai-scheduler", **{KAI: "free"}), None),
-        (_on("kai-scheduler", **{KAI: "circle"}), None),
+        (_on("kai-scheduler", {KAI: "limited"}), 'the KAI Queue "limited" has a limit'),
+        (_on("kai-scheduler", {KAI: "below"}), 'the KAI Queue "limited", which is above "below", has a limit'),
+        (_on("kai-scheduler", {KAI: "free"}), None),
+        (_on("kai-scheduler", {KAI: "circle"}), None),
         (_on("kai-scheduler"), 'the KAI Queue "limited", which is above "default-queue", has a limit'),
         (_volcano("capped"), 'the Volcano Queue "capped" has a limit'),
         (_volcano("default"), None),
-        (_on("koord-scheduler", **{QUOTA: "max"}), 'the ElasticQuota "max" has a limit'),
-        (_on("koord-scheduler", **{QUOTA: "free"}), None),
+        (_on("koord-scheduler", {QUOTA: "max"}), 'the ElasticQuota "max" has a limit'),
+        (_on("koord-scheduler", {QUOTA: "free"}), None),
         (_on("koord-scheduler"), None),
     ],
 )
 def test_a_second_quota_is_told(manifest: Manifest, limit: str | None) -> None:
-    if manifest["metadata"]["labels"].get("kai/queue"):
-        manifest["metadata"]["labels"][KAI] = "free"
     tail = ", too: what Kueue has admitted may still wait for it"
     expected = f"Kueue admits by its own quota, and {limit}{tail}"
     assert told(manifest) == ([] if limit is None else [("kueue/two-quotas", expected)])

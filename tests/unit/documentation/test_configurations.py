@@ -74,7 +74,7 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
         config = folder / "rollcall.yaml"
         config.write_text("".join(configurations[:1]))
         yield ["check", *(["--config", str(config)] if configurations else []), str(file)]
-    elif document.get("kind") == "LeaderWorkerSet":
+    elif document.get("kind") in {"LeaderWorkerSet", "Job", "Queue"}:
         file.write_text(yaml.safe_dump(document))
         yield ["check", str(file)]
 

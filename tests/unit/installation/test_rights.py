@@ -52,6 +52,11 @@ def test_a_server_can_read_its_cached_kinds_and_write_nothing() -> None:
         "trainer.kubeflow.org/trainjobs": reading,
         "trainer.kubeflow.org/trainingruntimes": reading,
         "trainer.kubeflow.org/clustertrainingruntimes": reading,
+        "kueue.x-k8s.io/localqueues": reading,
+        "kueue.x-k8s.io/clusterqueues": reading,
+        "kueue.x-k8s.io/resourceflavors": reading,
+        "kueue.x-k8s.io/topologies": reading,
+        "kueue.x-k8s.io/admissionchecks": reading,
     }
 
 
@@ -110,7 +115,6 @@ OPTED_IN_KINDS = {
 KUEUE = (
     "kueue.x-k8s.io/localqueues",
     "kueue.x-k8s.io/clusterqueues",
-    "kueue.x-k8s.io/cohorts",
     "kueue.x-k8s.io/resourceflavors",
     "kueue.x-k8s.io/topologies",
     "kueue.x-k8s.io/admissionchecks",

@@ -8,6 +8,7 @@ import pytest
 
 from webhook.cluster.watch import Index
 from webhook.model.bounds import KEPT_BYTES, weight
+from webhook.model.kept_fields import kept
 from webhook.model.kueue import projections
 from webhook.model.kueue.objects import (
     AdmissionCheck,
@@ -248,6 +249,26 @@ def test_a_malformed_object_is_not_known_and_stops_no_watch(name: str) -> None:
     index.put({**thing(), "metadata": {"name": "well", "namespace": "team-a"}})
     assert [key if isinstance(key, str) else key[1] for key in index.entries] == ["well"]
     assert index.left_out == {("team-a", "demo")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_written_into_files_reads_the_same(name: str) -> None:
+    projection, raw, expected = CASES[name]
+    if "v1beta1" not in name:
+        assert value(projection, kept(raw, projection.fields)) == expected
+
+
+def test_neither_templates_nor_nodes_are_written_into_files() -> None:
+    assigned = {"name": "main", "flavors": {"cpu": "h100"}, "topologyAssignment": {"levels": ["rack"], "slices": ["n"]}}
+    raw = thing(
+        {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [{"env": ["secret"]}]}}}]},
+        {"admission": {"clusterQueue": "all", "podSetAssignments": [assigned]}},
+    )
+    written = kept(raw, projections.WORKLOADS.fields)
+    assert written["spec"] == {"podSets": [{"name": "main", "count": 1}]}
+    assert written["status"]["admission"]["podSetAssignments"] == [
+        {"name": "main", "topologyAssignment": {"levels": ["rack"]}}
+    ]
 
 
 def test_workloads_are_found_by_their_owner_and_by_their_queue() -> None:

@@ -89,7 +89,8 @@ def test_ordinary_use_is_quiet(manifest: Manifest, kueue: KueueSettings, schedul
     manifest["metadata"]["labels"] = {**manifest["metadata"]["labels"], "rollcall.dev/scheduler": scheduler}
     facts = replace(
         runtimes(labels={"rollcall.dev/scheduler": scheduler}),
-        **{"local_queues": WELL.local_queues, "cluster_queues": WELL.cluster_queues},
+        local_queues=WELL.local_queues,
+        cluster_queues=WELL.cluster_queues,
     )
     config = {"gangScheduling": True} if scheduler == "default-scheduler" else {}
     settings = replace(schedulers({"name": scheduler, "config": config}), kueue=kueue)
@@ -137,7 +138,8 @@ def test_a_scheduler_without_gangs_draws_no_warning_about_gangs() -> None:
 def test_a_step_of_a_train_job_is_told_at_its_runtime() -> None:
     facts = replace(
         runtimes(*DOWNLOAD, labels={"rollcall.dev/scheduler": "koord-scheduler"}),
-        **{"local_queues": WELL.local_queues, "cluster_queues": WELL.cluster_queues},
+        local_queues=WELL.local_queues,
+        cluster_queues=WELL.cluster_queues,
     )
     verdict = validate(train_job(labels=QUEUED), settings=with_kueue(DEFAULT), facts=facts)
     found = [one for one in verdict.findings if one.rule == "kueue/ready-in-turn"]

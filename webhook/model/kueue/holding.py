@@ -150,7 +150,7 @@ _MOST_DIGITS = 11
 
 def is_installed(facts: ClusterFacts) -> bool | None:
     """Whether the cluster serves Kueue's API; None if that is not known, as for files."""
-    if facts.local_queues is not None or facts.cluster_queues is not None:
+    if facts.local_queues is not None:
         return True
     return None if facts.apis is None else any(api.group == keys.GROUP for api in facts.apis)
 

@@ -247,12 +247,17 @@ WORKLOADS = Projection(
         "spec.podSets.count",
         "spec.podSets.minCount",
         "status.admission.clusterQueue",
-        "status.admission.podSetAssignments",
+        "status.admission.podSetAssignments.name",
+        "status.admission.podSetAssignments.count",
+        # Whether there is one. The rest of it names nodes.
+        "status.admission.podSetAssignments.topologyAssignment.levels",
         "status.admissionChecks",
         "status.requeueState",
         "status.schedulingStats.evictions",
         _CONDITIONS,
     ),
 )
-# What rules read. Workloads are read by what explains gangs.
-KUEUE_PROJECTIONS = (LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, TOPOLOGIES, ADMISSION_CHECKS)
+# What rules read, and so what is followed in a cluster. Workloads are read by what explains gangs.
+FOLLOWED = (LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, ADMISSION_CHECKS)
+# What files may contain. No rule reads a Cohort: each ClusterQueue names its own.
+KUEUE_PROJECTIONS = (*FOLLOWED, COHORTS)

@@ -15,7 +15,7 @@ from typing import Any
 
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.kueue.holding import Unit, held, held_clique
+from webhook.model.kueue.holding import Unit, held
 from webhook.model.kueue.keys import POD_GROUP_NAME, POD_GROUP_TOTAL_COUNT, QUEUE_NAME
 from webhook.model.kueue.settings import INSTALLED
 from webhook.model.reading import Manifest, mapping, sequence, text
@@ -23,6 +23,7 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.kueue.held_cliques import held_cliques
 from webhook.validators.kueue.held_gangs import duration, gangs_in_turn, held_gang
 from webhook.validators.opted_in_examples import job, job_set, replicated
 from webhook.validators.registry import Context, Example, Results, Subject, rule
@@ -133,11 +134,8 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     timeout = context.kueue.pods_ready_seconds
     if timeout is None:
         return
-    for member in workload.cliques:
-        if member.min_available >= member.replicas:
-            continue
-        found = held_clique(member, workload, context.facts, context.kueue)
-        if found is not None and found.unit is Unit.POD_GROUP:
+    for member, found in held_cliques(workload, context):
+        if found.unit is Unit.POD_GROUP and member.min_available < member.replicas:
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
                 found=member.min_available,

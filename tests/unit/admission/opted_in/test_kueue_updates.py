@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admission.opted_in.worlds import EVERY, RECORD, job_pod, known, stored
+from tests.unit.admission.opted_in.worlds import EVERY, RECORD, job_pod, known
+from tests.unit.admission.opted_in.worlds import stored as created
 from tests.unit.worlds import request, rules
 from webhook import admission
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import KaiQueue, QueueTree
 from webhook.model.reading import Manifest
@@ -62,6 +63,11 @@ def _workloads(scheduler: str) -> dict[str, Manifest]:
         "LeaderWorkerSet": leader_worker_set(scheduler=scheduler, labels=QUEUED, leader=pod_template()),
         "TrainJob": train_job(runtimePatches=[{"manager": "example.com/own", "trainingRuntimeSpec": {}}], **common),
     }
+
+
+def stored(manifest: Manifest, *, facts: ClusterFacts = NOTHING_KNOWN) -> Manifest:
+    """A suspended workload that its own controller has seen."""
+    return {**created(manifest, facts=facts), "status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
 
 
 def _templates(manifest: Manifest) -> Iterator[Manifest]:
@@ -125,6 +131,15 @@ def test_a_lowered_parallelism_is_written_and_restored() -> None:
         assert rules(judged(new, old, known(), USER)) == []
 
 
+def test_a_user_who_lowers_the_parallelism_of_a_running_job_is_refused() -> None:
+    lowest = {"kueue.x-k8s.io/job-min-parallelism": "2", "kueue.x-k8s.io/job-completions-equal-parallelism": "true"}
+    running = stored(job(labels=QUEUED, annotations=lowest, parallelism=4, completions=4))
+    fewer = deepcopy(running)
+    fewer["spec"]["parallelism"] = 3
+    assert rules(judged(fewer, running, known(), USER)) == ["owner/completions"]
+    assert judged(fewer, running, known(), KUEUE).allowed
+
+
 def test_a_job_that_lost_its_queue_while_it_waited_is_resumed() -> None:
     labels = {**QUEUED, "kai.scheduler/queue": "gone"}
     facts = known(
@@ -149,13 +164,16 @@ def test_the_labels_that_kueue_puts_back_are_not_refused() -> None:
     edited, restored = _edited_while_suspended()
     verdict = judged(restored, edited, known(), KUEUE)
     assert verdict.allowed
-    assert [(found.rule, found.action) for found in verdict.findings] == [("owner/claim-unread", Action.WARN)]
+    assert [(found.rule, found.action) for found in verdict.findings] == [
+        ("owner/claim-unread", Action.WARN),
+        ("kueue/template-labels", Action.WARN),
+    ]
 
 
 def test_the_same_labels_are_refused_from_a_user() -> None:
     edited, restored = _edited_while_suspended()
     verdict = judged(restored, edited, known(), USER)
-    assert (verdict.allowed, rules(verdict)) == (False, ["owner/claim-unread"])
+    assert (verdict.allowed, rules(verdict)) == (False, ["owner/claim-unread", "kueue/template-labels"])
 
 
 def test_an_account_with_the_name_of_kueue_s_in_another_namespace_is_a_user() -> None:
