@@ -12,7 +12,7 @@ import httpx
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import MERGE, created
+from tests.e2e.workload_objects import MERGE
 
 API = "kueue.x-k8s.io/v1beta2"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
@@ -64,7 +64,9 @@ def queues(plane: ControlPlane, *objects: Manifest) -> Iterator[None]:
     stored = []
     try:
         for one in objects:
-            created(plane, one)
+            metadata = one["metadata"]
+            answer = plane.http.post(path(one["kind"], namespace=metadata.get("namespace")), json=one)
+            assert answer.is_success, answer.text
             stored.append(one)
         yield
     finally:

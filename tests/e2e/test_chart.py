@@ -43,6 +43,8 @@ CONFIGURATIONS: dict[str, Manifest] = {
         VOLCANO, GANGS, KAI, {"name": "lpx-scheduler"}, KOORDINATOR, {"name": "scheduler-plugins-scheduler"}
     ),
     "escapes": with_profiles(KAI, escapes={"delete": ["stale"]}),
+    "admission check": with_profiles(KAI, kueue={"admissionCheck": "on"}),
+    "admission check as YAML 1.1 writes it": with_profiles(GANGS, kueue={"admissionCheck": True}),
     "registration": with_profiles(
         GANGS,
         registration={"failurePolicy": "Ignore", "timeoutSeconds": 11, "excludedNamespaces": ["b", "a", "kube-public"]},

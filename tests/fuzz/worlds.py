@@ -17,7 +17,7 @@ from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.general import GENERAL
+from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api, Needed
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
@@ -121,7 +121,7 @@ def everything_known() -> ClusterFacts:
 
 
 def _projections() -> list[Any]:
-    return [*GENERAL, *(found for backend in installed_backends().values() for found in backend.projections)]
+    return [*EVERY_GENERAL, *(found for backend in installed_backends().values() for found in backend.projections)]
 
 
 def _document(manifest: dict[str, Any]) -> Document:

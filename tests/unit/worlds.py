@@ -28,10 +28,15 @@ def koordinator(config: Mapping[str, Any] | None = None, *, standalone: bool = T
 
 
 def settings_of(
-    scheduler: str, config: Mapping[str, Any] | None = None, *, standalone: bool = True, **profile: Any
+    scheduler: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    standalone: bool = True,
+    kueue: Mapping[str, Any] | None = None,
+    **profile: Any,
 ) -> Settings:
-    """Settings with that scheduler as the default."""
-    document = configuration_of({"name": scheduler, "config": dict(config or {}), **profile})
+    """Settings with that scheduler as the default. `kueue` is the section of that name."""
+    document = configuration_of({"name": scheduler, "config": dict(config or {}), **profile}, kueue=dict(kueue or {}))
     return replace(settings_from(document, "test"), standalone=standalone)
 
 

@@ -44,7 +44,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     for profile in profiles:
         rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
         choice = Choice(profile.name, ROOT, settings.available)
-        context = gang_context(profile, facts, choice, {}, proceed=settings.proceed, namespace=request.namespace)
+        context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
         outcome = run_on_object(rules, context, request.kind.group, found)
         if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
             before = run_on_object(rules, context, request.kind.group, found.old)

@@ -29,7 +29,7 @@ from webhook.model.reading import Malformed
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Proceed, Rule, go_on, run
+from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Rule, run
 from webhook.validators.selection import Choice
 
 
@@ -87,7 +87,7 @@ class Opinion:
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = gang_context(profile, facts, choice, capabilities_of_pod(pod.template), namespace=pod.namespace)
+    context = gang_context(profile, facts, choice, capabilities_of_pod(pod.template), settings, namespace=pod.namespace)
     outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
     outcome.findings.sort(key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
@@ -120,9 +120,9 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
     facts: ClusterFacts,
     choice: Choice,
     uses: Uses,
+    settings: Settings,
     workload: PodCliqueSet | None = None,
     *,
-    proceed: Proceed = go_on,
     namespace: str = "",
 ) -> Context[Any]:
     """Return the context for the rules of a profile. Adds to `uses` the capabilities that the backend's settings imply.
@@ -143,7 +143,9 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         namespace,
         makes_gangs=backend.makes_opted_in_gangs,
         reads_claims_of=backend.reads_claims_of,
-        proceed=proceed,
+        gang_scheduler=backend,
+        kueue=settings.kueue,
+        proceed=settings.proceed,
     )
 
 
@@ -185,7 +187,7 @@ def opinion_of(
     """Return how the scheduler of `profile` judges `workload`. `uses` are its used capabilities, if already known."""
     uses = capabilities_used(workload) if uses is None else uses
     # The context adds what the profile implies. The opinion covers only what the workload asks for.
-    context = gang_context(profile, facts, choice, dict(uses), workload, proceed=settings.proceed)
+    context = gang_context(profile, facts, choice, dict(uses), settings, workload)
     rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
     return opinion_on(profile, uses, run(rules, context, tuple(workload.pod_templates())))
 

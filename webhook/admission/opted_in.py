@@ -7,7 +7,7 @@ by label, and no other pods of the cluster are sent to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_opted_in
+from webhook.validators.registry import BoundRule, Context, Outcome, run, run_each, run_on_opted_in
 from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
 
 # As in `webhook.model.claims`.
@@ -100,10 +100,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> Outcome:
-        """Run the rules on a workload; on a Job of a JobSet only the rules about parts."""
+        """Run the rules on a workload; on a Job of a JobSet only the rules about parts. If another controller runs it,
+        usually in another cluster, nothing that is known of this one is held against it.
+        """
         if is_part(workload):
             return _judge_part(workload, choice, facts, settings)
-        return super().judge(workload, old, choice, facts, settings)
+        known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+        return super().judge(workload, old, choice, known, settings)
 
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record."""
@@ -134,13 +137,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         old: OptedInWorkload | None,
         choice: Choice,
         facts: ClusterFacts,
-        proceed: Proceed = go_on,
+        settings: Settings,
     ) -> Outcome:
         """Run the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
         made of it.
         """
         rules = profile.rules[ceiling]
-        context = gang_context(profile, facts, choice, {}, proceed=proceed, namespace=workload.namespace)
+        context = gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace)
         found = run_on_opted_in(rules, context, workload, old)
         if not isinstance(workload, TrainJob):
             return _with_pods(rules, profile, workload, context, found)
@@ -246,11 +249,19 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
     return SUPPORTED
 
 
+def topology_support(readers: Iterable[str], profile: Profile) -> Support:
+    """Return whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
+    for reader in readers:
+        if reader not in profile.backend.reads_claims_of:
+            return unsupported(f"only {reader} reads the annotation", "remove it, or choose that scheduler")
+    return SUPPORTED
+
+
 def _judge_part(part: OptedInWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> Outcome:
     # The scheduler of a part is a matter of its JobSet. Every profile checks which JobSet the part belongs to.
     profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
     rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
-    return run_each(rules, gang_context(profile, facts, choice, {}), part)
+    return run_each(rules, gang_context(profile, facts, choice, {}, settings), part)
 
 
 def _with_pods(

@@ -177,7 +177,7 @@ def _with_origin(
     profile = found.profile if isinstance(found, Membership) else settings.profiles[settings.default]
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(
-        rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), PodCreation(pod.template, user)
+        rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), PodCreation(pod.template, user)
     ).findings
     return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 

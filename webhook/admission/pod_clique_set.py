@@ -15,7 +15,7 @@ from webhook.model.findings import Action
 from webhook.model.reading import Manifest, mapping
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.mutators.record import record_scheduler
-from webhook.validators.registry import Context, Outcome, Proceed, go_on, run
+from webhook.validators.registry import Context, Outcome, run
 from webhook.validators.selection import Choice, choose, label_choice, template_names
 
 # A refused set with more values or more denials than this is not compared with the other schedulers: the comparison is
@@ -69,10 +69,10 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         old: PodCliqueSet | None,
         choice: Choice,
         facts: ClusterFacts,
-        proceed: Proceed = go_on,
+        settings: Settings,
     ) -> Outcome:
         """Run the rules of one profile on a set and on the pods of each clique."""
-        context = gang_context(profile, facts, choice, capabilities_used(workload), workload, proceed=proceed)
+        context = gang_context(profile, facts, choice, capabilities_used(workload), settings, workload)
         return run(profile.set_rules[ceiling], context, tuple(workload.pod_templates()), old)
 
     def compared(

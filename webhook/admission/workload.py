@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import softened
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.reading import Malformed, Manifest
-from webhook.validators.registry import Outcome, Proceed, go_on
+from webhook.validators.registry import Outcome
 from webhook.validators.selection import Choice
 
 
@@ -48,6 +50,10 @@ class WorkloadAdmission(ABC, Generic[W]):
         if old is not None and any(finding.action is Action.DENY for finding in findings):
             # An update is not blamed for old faults. Faults of the change itself (`forbidden`) stay denials.
             findings = softened(findings, self.faults_of(old, facts, settings))
+            if is_kueues(request, settings):
+                findings = [
+                    one if one.forbidden else replace(one, action=min(one.action, Action.WARN)) for one in findings
+                ]
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
         verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.by)
@@ -83,7 +89,7 @@ class WorkloadAdmission(ABC, Generic[W]):
     ) -> Outcome:
         """Run the rules of one profile as it enforces them in the namespace of the workload."""
         ceiling = settings.ceiling(profile, facts, workload.namespace)
-        return self.judged_by(profile, ceiling, workload, old, choice, facts, settings.proceed)
+        return self.judged_by(profile, ceiling, workload, old, choice, facts, settings)
 
     def faults_of(self, old: W, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record. Without a record it was never judged, so
@@ -144,7 +150,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         old: W | None,
         choice: Choice,
         facts: ClusterFacts,
-        proceed: Proceed = go_on,
+        settings: Settings,
     ) -> Outcome:
         """Run the general rules and the backend's rules of one profile. `ceiling` is the strictest action that a rule
         may take.

@@ -28,6 +28,7 @@ from webhook.model.stored_object import Judged
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
+from webhook.validators.gang_scheduler import GangScheduler
 from webhook.validators.registry import Rule
 
 
@@ -135,7 +136,7 @@ class Trees(NamedTuple):
 S = TypeVar("S", bound=BackendSettings)
 
 
-class Backend(ABC, Generic[S]):
+class Backend(GangScheduler, ABC, Generic[S]):
     """One scheduler, with the settings of its profile.
 
     `settings_model` validates the profile's `config`. `rules` are this backend's rules, in addition to the general
@@ -164,8 +165,6 @@ class Backend(ABC, Generic[S]):
     # Whether its gang objects have immutable fields that releases up to 0.3.0 do not send: the API server would refuse
     # their writes. Before such a release takes them over, a second field manager keeps these fields.
     has_new_frozen_fields: ClassVar[bool] = False
-    # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
-    groups_opted_in: ClassVar[bool] = False
     # The users of the scheduler and its own controllers, if its charts are installed with their defaults. Gang objects
     # written by these users are not judged. Objects written by other controllers are judged.
     controllers: ClassVar[tuple[str, ...]] = ()
@@ -197,7 +196,7 @@ class Backend(ABC, Generic[S]):
 
     @property
     def makes_opted_in_gangs(self) -> bool:
-        """Whether Rollcall makes the gangs of opted-in workloads for this scheduler, under these settings."""
+        """Whether it has gang objects and does not group opted-in pods itself."""
         return bool(self.writable_kinds) and not self.groups_opted_in
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:

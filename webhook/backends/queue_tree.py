@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from webhook.model.capabilities import Use
 from webhook.model.findings import Finding, Unjudged, shown
 from webhook.model.known_objects import QueueTree
+from webhook.validators.gang_scheduler import Limit
 from webhook.validators.registry import Results
 
 # How many queues are suggested in place of a wrong one.
@@ -21,6 +22,10 @@ class Queue(Protocol):
     @property
     def parent(self) -> str | None:
         """The queue above it."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it limits the resources of its gangs."""
 
 
 Q = TypeVar("Q", bound=Queue)
@@ -81,6 +86,16 @@ def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> st
         found = queues.get(above)
         above = None if found is None else found.parent
     return above or None
+
+
+def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: str | None = None) -> Iterator[Limit]:
+    """A queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the cluster."""
+    above, passed = name, set[str]()
+    while above not in passed and above != root and (found := (queues or {}).get(above)) is not None:
+        if found.limited:
+            yield Limit(called, above, name)
+        passed.add(above)
+        above = found.parent or ""
 
 
 def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:

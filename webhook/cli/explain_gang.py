@@ -89,7 +89,7 @@ def explain_gangs(
                     tell(f"there is no {kind} {space}/{one['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
                     code = UNREADABLE
                 for health, pods in gangs:
-                    if health.obstacles and code == CLEAN:
+                    if health.in_trouble and code == CLEAN:
                         code = REFUSED
                     found.append(health)
                     if not as_json:

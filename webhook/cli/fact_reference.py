@@ -10,6 +10,7 @@ from webhook.cli.rule_reference import every_rule
 from webhook.model.facts import ClusterFacts
 from webhook.model.kept_fields import POD_FIELDS
 from webhook.model.keys import Needed
+from webhook.model.kueue.projections import FOLLOWED, WORKLOADS
 from webhook.offline.fact_supply import kubectl_of, plural_of, projections_by_part, resources_of
 from webhook.offline.stock_runtimes import STOCK_RUNTIMES, VERSION
 from webhook.reports.rule_pages import rule_place
@@ -49,6 +50,7 @@ _ALSO = {
     "train_jobs": "the preparation of pods",
     "topology_bindings": "the gang objects",
     "training_runtimes": "the same rules as ClusterTrainingRuntime",
+    **dict.fromkeys((projection.part for projection in (*FOLLOWED, WORKLOADS)), "why a gang is held"),
     "spec_fields": "whether a scheduler's kinds have the fields that Rollcall writes",
 }
 _TITLES = {

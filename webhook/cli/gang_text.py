@@ -15,6 +15,7 @@ from webhook.model.workloads.place import label_value
 
 if TYPE_CHECKING:
     from webhook.gangs.health import GangHealth
+    from webhook.gangs.kueue.hold import QueuedAs
     from webhook.gangs.pod import GangPod
 
 _HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "DISRUPTION", "WRITER", "WHY")
@@ -23,6 +24,8 @@ _STYLES = {
     "held": "yellow",
     "inPart": "bold red",
     "leaving": "dim",
+    "queued": "cyan",
+    "elsewhere": "dim",
     "suspended": "dim",
     "ended": "dim",
     "later": "dim",
@@ -61,7 +64,6 @@ class GangTable:
 
 
 def _row(one: GangHealth) -> tuple[str, ...]:
-    why = one.obstacles[0].why if one.obstacles else ""
     return (
         printable(one.namespace),
         printable(f"{one.kind.lower()}/{one.name}" if one.workload else one.name),
@@ -72,7 +74,7 @@ def _row(one: GangHealth) -> tuple[str, ...]:
         one.word,
         one.disruption_mode or "-",
         one.writer.value,
-        printable(" ".join(why.split())),
+        printable(" ".join(one.why.split())),
     )
 
 
@@ -97,6 +99,10 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     say(out, 1, one.writer.meaning)
     if one.disruption_mode is not None:
         say(out, 1, f"disruption mode {one.disruption_mode}: {one.disruption_mode.meaning}")
+    if (queued := one.queued) is not None:
+        say(out, 1, f"Kueue's Workload {queued.workload} waits in {_queues(queued)}")
+    if one.deadline:
+        say(out, 1, one.deadline)
     out.print()
     escapes = {found.pod.key: found for found in one.escaped}
     for member in one.members:
@@ -116,6 +122,15 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
         say(out, 2, f"why  {obstacle.why}")
         say(out, 2, f"do   {obstacle.remedy}")
     out.print()
+
+
+def _queues(queued: QueuedAs) -> str:
+    """The queues of a Workload, and who is ahead in them."""
+    above = "" if queued.cluster_queue is None else f" of ClusterQueue {queued.cluster_queue}"
+    where = f"LocalQueue {queued.local_queue}{above}"
+    if queued.ahead is None or not queued.ahead.number:
+        return where
+    return f"{where}; about {queued.ahead.number} ahead, first {', '.join('/'.join(key) for key in queued.ahead.first)}"
 
 
 def _standing(pod: GangPod) -> tuple[str, ...]:

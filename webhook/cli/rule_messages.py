@@ -60,5 +60,6 @@ def settings_of_example(rule: Rule, example: Example) -> Settings:
         "apiVersion": "rollcall.dev/v1alpha1",
         "kind": "RollcallConfiguration",
         "scheduler": {"defaultProfileName": name, "profiles": [profile]},
+        "kueue": dict(example.kueue),
     }
     return replace(settings_from(document, name), standalone=True)

@@ -59,6 +59,8 @@ def pages() -> dict[str, str]:
 def as_yaml(example: Example) -> str:
     """Return an example as YAML, with its assumptions as comments above."""
     assumed = _comment({"profile": dict(example.config)}) if example.config else []
+    if example.kueue:
+        assumed += _comment({"kueue": dict(example.kueue)})
     if example.version is not None:
         assumed.append(f"# profile: schedulerVersion {example.version}")
     if example.user:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from webhook.cli.rule_actions import OFF, actions_in
 from webhook.config.settings import Profile, Settings
+from webhook.model.kueue.settings import KueueSettings
 
 
 def settings_lines(settings: Settings) -> Iterator[str]:
@@ -27,6 +29,8 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield f"  optOut: {_word(settings.opt_out)}"
     yield "grove"
     yield f"  generation: {settings.grove or 'auto'}"
+    yield from _kueue_lines(settings.kueue)
+    yield f"  admissionCheck: {settings.admission_check}"
 
     registration = settings.registration
     excluded = ", ".join(registration.excluded_namespaces) or "none"
@@ -38,6 +42,26 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
     yield from _process_lines(settings)
+
+
+def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
+    """Yield how Kueue is said to be installed."""
+    yield "kueue"
+    yield f"  waitForPodsReady: {_seconds(kueue.pods_ready_seconds)}"
+    if kueue.pods_ready_seconds is not None:
+        yield f"  recoveryTimeout: {_seconds(kueue.recovery_seconds)}"
+        yield f"  blockAdmission: {_word(kueue.block_admission)}"
+        yield f"  backoffLimitCount: {_word(kueue.backoff_limit)}"
+    yield f"  manageJobsWithoutQueueName: {_word(kueue.manage_without_queue_name)}"
+    yield f"  managedJobsNamespaceSelector: {json.dumps(kueue.managed_namespaces)}"
+    yield f"  frameworks: {', '.join(sorted(kueue.frameworks))}"
+    yield f"  SchedulerLibraryIntegration: {_word(kueue.scheduler_library)}"
+    yield f"  TopologyAwareScheduling: {_word(kueue.topology_aware)}"
+    yield f"  afterDeactivatedByKueue: {'deletes workloads' if kueue.deletes_deactivated else 'unset'}"
+
+
+def _seconds(number: int | None) -> str:
+    return "off" if number is None else f"{number}s"
 
 
 def _process_lines(settings: Settings) -> Iterator[str]:

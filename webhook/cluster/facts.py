@@ -16,10 +16,11 @@ from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.schemas import Schemas
 from webhook.cluster.watch import Index, Watch, backoff
+from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.errors import RequestFailed
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.general import GENERAL, general_to_reconciler
+from webhook.model.general import GENERAL
 from webhook.model.keys import Api, Needed
 from webhook.model.projections import Projection, Resource
 from webhook.telemetry.logs import log
@@ -41,11 +42,9 @@ def live_facts(
     """Return the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
-    general = GENERAL if objects else general_to_reconciler(opted_in=settings.makes_opted_in_gangs)
-    backends = [profile.backend for profile in settings.profiles.values()]
-    projections = {projection: None for backend in backends for projection in backend.followed(objects=objects)}
-    schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
-    return LiveFacts(client, projections, changed, schemas, touched, general)
+    schemas = [wanted.api for profile in settings.profiles.values() for wanted in profile.backend.required_fields]
+    projections = followed_projections(settings, objects=objects)
+    return LiveFacts(client, projections, changed, schemas, touched, general=())
 
 
 class LiveFacts:

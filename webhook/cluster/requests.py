@@ -47,18 +47,28 @@ class Write(NamedTuple):
     content_type: str = JSON
 
 
-def apply(resource: Resource, manifest: Manifest, manager: str, *, dry_run: bool = False) -> Write:
+def apply(
+    resource: Resource, manifest: Manifest, manager: str, *, subresource: str = "", dry_run: bool = False
+) -> Write:
     """Return a server-side apply: `manager` takes over the fields of `manifest`; other fields do not change."""
     metadata = manifest["metadata"]
-    path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
+    path = _path(resource, metadata.get("namespace"), metadata["name"], subresource)
     params = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
     return Write("PATCH", path, manifest, params, APPLY)
 
 
-def json_patch(resource: Resource, namespace: str | None, name: str, operations: Sequence[Manifest]) -> Write:
+def json_patch(
+    resource: Resource,
+    namespace: str | None,
+    name: str,
+    operations: Sequence[Manifest],
+    *,
+    subresource: str = "",
+    dry_run: bool = False,
+) -> Write:
     """Return a JSON Patch (RFC 6902): all operations apply, or none."""
-    path = f"{_collection(resource, namespace)}/{quote(name, safe='')}"
-    return Write("PATCH", path, list(operations), {"fieldManager": "rollcall"}, JSON_PATCH)
+    params = {"fieldManager": "rollcall"} | ({"dryRun": "All"} if dry_run else {})
+    return Write("PATCH", _path(resource, namespace, name, subresource), list(operations), params, JSON_PATCH)
 
 
 def create(resource: Resource, manifest: Manifest, *, dry_run: bool = False) -> Write:
@@ -154,6 +164,11 @@ def discovery(etag: str | None = None) -> Request:
 def schemas(group: str, version: str, etag: str | None = None) -> Request:
     """Return the request for the schemas of a group's kinds in one version."""
     return Request(f"/openapi/v3/apis/{quote(group, safe='')}/{quote(version, safe='')}", etag=etag)
+
+
+def _path(resource: Resource, namespace: str | None, name: str, subresource: str) -> str:
+    path = f"{_collection(resource, namespace)}/{quote(name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
 
 
 def _collection(resource: Resource, namespace: str | None = None) -> str:

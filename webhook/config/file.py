@@ -14,6 +14,7 @@ from typing import Any
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.kueue_section import KueueSection, kueue_settings
 from webhook.config.sections import (
     API_VERSION,
     KIND,
@@ -46,6 +47,7 @@ from webhook.config.settings import (
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
+from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.near_names import meant
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
@@ -95,6 +97,7 @@ def settings_from(document: object, source: str) -> Settings:
     tracing = read_section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
     tenancy = _tenancy(configuration.tenancy, problems)
     grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
+    kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -109,6 +112,8 @@ def settings_from(document: object, source: str) -> Settings:
         tenancy,
         grove=None if grove.generation == "auto" else GroveGeneration(grove.generation),
         opt_out=scheduler.optOut,
+        kueue=kueue_settings(kueue),
+        admission_check=CheckMode(kueue.admissionCheck),
     )
 
 

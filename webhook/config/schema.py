@@ -5,13 +5,14 @@ The schema has the keys and their allowed values. Only `rollcall config check` c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
 from webhook.backends.registry import installed_backends
 from webhook.config import sections
+from webhook.config.kueue_section import KueueSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -23,6 +24,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "tracing": sections.TracingSection,
     "tenancy": sections.TenancySection,
     "grove": sections.GroveSection,
+    "kueue": KueueSection,
 }
 # Keys of a model that do not refuse anything.
 _TOLD = ("title", "description", "default")
@@ -76,8 +78,20 @@ def _of_profiles(without: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _of(model: type[BaseModel], without: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = _plain(model.model_json_schema(), without)
+    schema = model.model_json_schema()
+    found: dict[str, Any] = _plain(_inlined(schema, schema.pop("$defs", {})), without)
     return found
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a schema with the blocks that it refers to in their places."""
+    if isinstance(schema, list):
+        return [_inlined(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = schema.get("$ref", "").rpartition("/")[2]
+    referred = _inlined(definitions[name], definitions) if name else {}
+    return {**referred, **{key: _inlined(one, definitions) for key, one in schema.items() if key != "$ref"}}
 
 
 def _plain(schema: Any, without: tuple[str, ...]) -> Any:

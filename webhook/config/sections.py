@@ -23,9 +23,12 @@ NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 # The chart's schema uses this pattern too, so it is complete: a host, and a valid port.
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
+# A duration as Go writes it, in the units that make sense for a timeout.
+DURATION_PATTERN = r"^(0|([0-9]{1,9}(\.[0-9]{1,9})?(h|m|s|ms)){1,4})$"
 _OF_PATTERN = {
     NAMESPACE_PATTERN: "is not the name of a namespace",
     _ENDPOINT: "is not an http:// or https:// URL, such as http://collector.monitoring.svc:4318",
+    DURATION_PATTERN: "is not a duration, such as 30m or 1h30m",
     USER_PATTERN: "is not the name of a user, such as system:serviceaccount:NAMESPACE:NAME",
 }
 
@@ -39,25 +42,28 @@ def _off(value: object) -> object:
     return "off" if value is False else value
 
 
-def _on_or_off(value: object) -> object:
+def on_or_off(value: object) -> object:
+    """Return `on` and `off` for the values that YAML 1.1 reads them as."""
     return "on" if value is True else _off(value)
 
 
 Mode = Annotated[Literal["deny", "warn", "audit", "off"], BeforeValidator(_off)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of the file: an unknown key or a value of another type is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class EnforcementSection(_Section):
+class EnforcementSection(Section):
     """`mode` is the strictest action that any rule may take; `rules` sets single rules by id."""
 
     mode: Mode | None = None
     rules: dict[str, Mode] = Field(default_factory=dict)
 
 
-class ProfileSection(_Section):
+class ProfileSection(Section):
     """One enabled scheduler. `config` has the keys of the backend; the other keys are the same for all profiles.
     Without `gate` its pods are gated if the scheduler needs that.
     """
@@ -71,7 +77,7 @@ class ProfileSection(_Section):
     enforcement: dict[str, Any] = Field(default_factory=dict)
 
 
-class SchedulerSection(_Section):
+class SchedulerSection(Section):
     """The enabled schedulers and the default one; `default-scheduler` is always among them. With `optOut` a workload
     may say that it is no gang, by the label rollcall.dev/scheduler: none.
     """
@@ -81,7 +87,7 @@ class SchedulerSection(_Section):
     optOut: bool = False
 
 
-class NamespaceSection(_Section):
+class NamespaceSection(Section):
     """The defaults for a namespace without the labels rollcall.dev/scheduler and rollcall.dev/enforcement, and whether
     its workloads may opt out, instead of the scheduler section's `optOut`.
     """
@@ -91,7 +97,7 @@ class NamespaceSection(_Section):
     optOut: bool | None = None
 
 
-class RegistrationSection(_Section):
+class RegistrationSection(Section):
     """What `rollcall manifests webhooks` writes: what happens if the webhook does not answer, and which namespaces are
     left out.
     """
@@ -104,7 +110,7 @@ class RegistrationSection(_Section):
     net: Annotated[Literal["off", "Audit", "Warn", "Deny"], BeforeValidator(_off)] = "off"
 
 
-class ServingSection(_Section):
+class ServingSection(Section):
     """The server's limits: how many calls may read live at the same time, how many connections it keeps and for how
     long, how much of its memory request bodies may use, and how long it drains.
     """
@@ -115,10 +121,10 @@ class ServingSection(_Section):
     connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
     drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
     # Whether POST /check and /capabilities are answered; unset: only without a cluster.
-    check: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] | None = None
+    check: Annotated[Literal["on", "off"], BeforeValidator(on_or_off)] | None = None
 
 
-class CertificatesSection(_Section):
+class CertificatesSection(Section):
     """The source of the serving certificate: `files` that another system provides, or the reconciler (`selfManaged`).
     For the reconciler: how long each certificate is valid, when it is renewed, and how long the old and the new CA
     overlap.
@@ -131,7 +137,7 @@ class CertificatesSection(_Section):
     overlapSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
 
 
-class TracingSection(_Section):
+class TracingSection(Section):
     """Where OpenTelemetry traces go (OTLP over HTTP), and the share of traces that is sampled if the caller has not
     decided.
     """
@@ -140,7 +146,7 @@ class TracingSection(_Section):
     sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
 
 
-class TenancySection(_Section):
+class TenancySection(Section):
     """Which users are trusted, by the names that the API server gives them. Without `reconcilers` Rollcall's own
     service accounts are.
     """
@@ -150,7 +156,7 @@ class TenancySection(_Section):
     groveOperators: Users = Field(default_factory=lambda: list(GROVE_OPERATORS))
 
 
-class GroveSection(_Section):
+class GroveSection(Section):
     """The generation of Grove whose PodGangs `rollcall render` and `rollcall explain` show. In a cluster it is found
     out, and this is not read.
     """
@@ -158,7 +164,7 @@ class GroveSection(_Section):
     generation: Literal["auto", "podgangmap", "legacy"] = "auto"
 
 
-class EscapesSection(_Section):
+class EscapesSection(Section):
     """What the reconciler does about pods that lack what their gang needs: it deletes those of the named kinds while
     they are on no node, and Grove recreates them.
     """
@@ -166,7 +172,7 @@ class EscapesSection(_Section):
     delete: list[Literal["unmutated", "stale", "foreign"]] = Field(default_factory=list)
 
 
-class RollcallConfiguration(_Section):
+class RollcallConfiguration(Section):
     """The whole file. Sections are validated one by one, so that a mistake in one does not hide those in another."""
 
     apiVersion: Literal["rollcall.dev/v1alpha1"]
@@ -181,6 +187,7 @@ class RollcallConfiguration(_Section):
     tracing: dict[str, Any] = Field(default_factory=dict)
     tenancy: dict[str, Any] = Field(default_factory=dict)
     grove: dict[str, Any] = Field(default_factory=dict)
+    kueue: dict[str, Any] = Field(default_factory=dict)
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -213,10 +220,10 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
     for found in error.errors(include_url=False):
         place, kind = path_of(found["loc"], prefix), found["type"]
         if kind == "extra_forbidden":
-            keys = tuple(model.model_fields)
+            keys = tuple(_model_at(model, found["loc"][:-1]).model_fields)
             yield Problem(place, found["input"], f"is an unknown key{meant(str(found['loc'][-1]), keys)}", keys)
         elif kind == "missing":
-            field = model.model_fields[str(found["loc"][-1])]
+            field = _model_at(model, found["loc"][:-1]).model_fields[str(found["loc"][-1])]
             allowed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
             yield Problem(place, None, "is required", allowed)
         elif kind == "literal_error":
@@ -226,10 +233,28 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
             yield Problem(place, found["input"], "must be a string; quote it")
         elif kind == "string_pattern_mismatch":
             yield Problem(place, found["input"], _OF_PATTERN[found["ctx"]["pattern"]])
+        elif kind == "value_error":
+            yield Problem(place, found["input"], str(found["ctx"]["error"]))
         elif kind in {"model_type", "dict_type"}:
             yield Problem(place, found["input"], "must be a mapping")
         else:
             yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
+
+
+def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
+    """Return the model of the block at a place in a section."""
+    for key in loc:
+        if isinstance(key, str) and key in model.model_fields:
+            model = next(_models_in(model.model_fields[key].annotation), model)
+    return model
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in the type of a field, such as an optional block or a list of blocks."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
 
 
 def path_of(loc: tuple[int | str, ...], prefix: str) -> str:

@@ -18,6 +18,8 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import Record
+from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
@@ -25,6 +27,8 @@ from webhook.validators.selection import Choice, Chosen, namespace_choice
 
 # A namespace label: the strictest action of a rule there, one of deny, warn, audit, off.
 ENFORCEMENT_LABEL = "rollcall.dev/enforcement"
+# The ids of the rules that read Kueue's objects.
+KUEUE_RULES = "kueue/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class Profile:
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
-        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
+        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)
@@ -262,6 +266,10 @@ class Settings:
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
+    # How Kueue is installed, if it is.
+    kueue: KueueSettings = INSTALLED
+    # Whether the reconciler answers Kueue's AdmissionChecks.
+    admission_check: CheckMode = CheckMode.OFF
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 
@@ -303,6 +311,20 @@ class Settings:
     def makes_opted_in_gangs(self) -> bool:
         """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
         return any(profile.backend.makes_opted_in_gangs for profile in self.profiles.values())
+
+    @property
+    def makes_gangs(self) -> bool:
+        """Return whether Rollcall makes gang objects for any enabled scheduler."""
+        return any(profile.backend.writable_kinds for profile in self.profiles.values())
+
+    @property
+    def judges_kueue(self) -> bool:
+        """Return whether a rule about Kueue is on, for any enabled scheduler."""
+        return any(
+            bound.rule.id.startswith(KUEUE_RULES)
+            for profile in self.profiles.values()
+            for bound in profile.rules[Action.DENY]
+        )
 
     def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
         """Return the strictest action of a rule of `profile` in `namespace`. A label with an unknown mode counts as

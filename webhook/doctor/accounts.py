@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from webhook.config.settings import Settings
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.deployments import pod_of
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import DEPLOYMENTS, RECONCILER_BINDING
 from webhook.doctor.snapshot import Snapshot, known
@@ -38,7 +39,7 @@ def user_of(snapshot: Snapshot, account: str) -> str:
 def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """The Deployments whose Pods contain a reconciler, each with its service account."""
     for raw in snapshot.all(DEPLOYMENTS):
-        pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
+        pod = pod_of(raw)
         containers = map(mapping, sequence(pod.get("containers")))
         ours = mapping(raw.get("metadata")).get("namespace") == snapshot.namespace
         if ours and any("reconcile" in sequence(container.get("args")) for container in containers):

@@ -11,12 +11,13 @@ from webhook.backends.kai.keys import LABEL_QUEUE
 from webhook.backends.kube.generation import Generation
 from webhook.doctor.gates import pod_field
 from webhook.doctor.parts import NAMESPACES
-from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.selectors import namespace_labels
 from webhook.doctor.snapshot import Snapshot
 from webhook.errors import FactsUnavailable
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.selectors import selects
 
 NAME = "rollcall-doctor"
 # Not a valid scheduler name, so no backend can have it.

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
 from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, RECORDED
-from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.selectors import namespace_labels
 from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
 from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.selectors import selects
 
 # How many of several similar objects are named.
 _NAMED = 5

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
+from webhook.doctor.deployments import images
 from webhook.doctor.examples import configured, deployment, installed, pod_clique_set, served, thing
 from webhook.doctor.parts import DEPLOYMENTS, POD_CLIQUE_SETS, POD_GANGS, gang_objects
-from webhook.doctor.schedulers import images
 from webhook.doctor.snapshot import Snapshot
 from webhook.gangs.writers import Writer
 from webhook.installation.names import NAMESPACE, RECONCILER, SERVER

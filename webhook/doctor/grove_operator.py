@@ -10,6 +10,7 @@ from typing import Any
 
 from webhook.doctor.accounts import reconciler_accounts, user_of
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.deployments import ConfigurationFile, pod_of
 from webhook.doctor.examples import configured, deployment, installed, served, webhook_of
 from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from webhook.doctor.snapshot import Snapshot, known
@@ -29,16 +30,16 @@ def is_operator(deployment: Manifest) -> bool:
     """Whether a Deployment has the name or the container of Grove's operator."""
     return _OPERATOR in {
         name_of(deployment),
-        *(mapping(one).get("name") for one in sequence(_pod(deployment).get("containers"))),
+        *(mapping(one).get("name") for one in sequence(pod_of(deployment).get("containers"))),
     }
 
 
-def _pod(deployment: Manifest) -> Mapping[str, Any]:
-    return mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
+_GROUP, _KIND = "operator.config.grove.io", "OperatorConfiguration"
+OPERATOR_CONFIGURATION = ConfigurationFile(_WHERE, _GROUP, _KIND, lambda _, raw: is_operator(raw))
 
 
 def _operator(**sections: Any) -> Manifest:
-    return {"apiVersion": "operator.config.grove.io/v1alpha1", "kind": "OperatorConfiguration", **sections}
+    return {"apiVersion": f"{_GROUP}/v1alpha1", "kind": _KIND, **sections}
 
 
 def _scheduling(default: str, *profiles: str) -> Manifest:
@@ -91,7 +92,17 @@ def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
     return mapping(known(snapshot.operator) if snapshot.operator is not None else None)
 
 
-def _authorizing(*exempt: str) -> Manifest:
+EXEMPT = f"{_WHERE}, authorizer.exemptServiceAccountUserNames"
+
+
+def authorized(snapshot: Snapshot, user: str) -> bool:
+    """Whether Grove's authorizer lets a user change the pods of its gangs. Raises `FactsUnavailable`."""
+    settings = mapping(_configuration(snapshot).get("authorizer"))
+    return not flag(settings.get("enabled")) or user in sequence(settings.get("exemptServiceAccountUserNames"))
+
+
+def authorizing(*exempt: str) -> Manifest:
+    """An example: Grove's configuration with the authorizer, and the users that it exempts."""
     return _operator(authorizer={"enabled": True, "exemptServiceAccountUserNames": list(exempt)})
 
 
@@ -102,9 +113,9 @@ _GATED = {"name": "koord-scheduler", "gate": True}
     "grove/authorizer",
     passes=lambda: installed(
         settings=configured(_GATED),
-        operator=_authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
+        operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
     ),
-    fails=lambda: installed(settings=configured(_GATED), operator=_authorizing()),
+    fails=lambda: installed(settings=configured(_GATED), operator=authorizing()),
 )
 def authorizer(snapshot: Snapshot) -> Symptoms:
     """If Grove's authorizer is enabled, it lets Rollcall's reconciler change pods. Otherwise the pod gate cannot be
@@ -112,16 +123,14 @@ def authorizer(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, authorizer-webhook (UPDATE of pods).
     """
-    settings = mapping(_configuration(snapshot).get("authorizer"))
-    gates = any(profile.gate for profile in snapshot.settings.profiles.values())
-    if not gates or not flag(settings.get("enabled")):
+    if not any(profile.gate for profile in snapshot.settings.profiles.values()):
         return
     # If no reconciler is installed yet, the account that it will have.
     running = sorted(user_of(snapshot, account) for account in reconciler_accounts(snapshot) or {RECONCILER})
-    missing = [user for user in running if user not in sequence(settings.get("exemptServiceAccountUserNames"))]
+    missing = [user for user in running if not authorized(snapshot, user)]
     if missing:
         yield Symptom(
-            f"{_WHERE}, authorizer.exemptServiceAccountUserNames",
+            EXEMPT,
             "the authorizer is enabled, and Rollcall's reconciler is not exempt",
             "Grove does not let it remove the gate rollcall.dev/gang-sync: pods with the gate never start",
             f"add {' and '.join(missing)}",
@@ -240,5 +249,5 @@ def _accounts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     for raw in snapshot.all(DEPLOYMENTS) if hooks else ():
         namespace = mapping(raw.get("metadata")).get("namespace")
         if namespace in namespaces and is_operator(raw):
-            account = text(_pod(raw).get("serviceAccountName")) or "default"
+            account = text(pod_of(raw).get("serviceAccountName")) or "default"
             yield f"Deployment {namespace}/{name_of(raw)}", service_account(str(namespace), account)

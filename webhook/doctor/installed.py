@@ -5,8 +5,7 @@ Checks use it if no file is given: an operator on call may have no file, or the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 
@@ -15,12 +14,13 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.config.file import default_settings, settings_from
 from webhook.config.settings import Settings
+from webhook.doctor.deployments import pod_of
 from webhook.doctor.parts import DEPLOYMENTS
 from webhook.errors import RequestFailed
 from webhook.installation.containers import CONFIGURATION_FILE, CONFIGURATION_VOLUME
 from webhook.installation.names import SERVER
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
-from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.sources.limits import Problem
 from webhook.sources.yaml_values import documents_of
 
@@ -49,7 +49,7 @@ async def installed_settings(
 
 async def _read(client: Client, namespace: str) -> Installed:
     deployment = (await client.get(requests.read(DEPLOYMENTS.resource, SERVER, namespace))).content
-    name = _mounted(mapping(deployment))
+    name = _mounted(deployment)
     if name is None:
         # Without a file both processes run with their defaults.
         return Installed(default_settings())
@@ -65,10 +65,9 @@ async def _read(client: Client, namespace: str) -> Installed:
     return Installed(settings_from(documents[0] if len(documents) == 1 else None, source))
 
 
-def _mounted(deployment: Mapping[str, Any]) -> str | None:
+def _mounted(deployment: Manifest) -> str | None:
     """The name of the ConfigMap that holds the server's configuration file."""
-    pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
-    for volume in map(mapping, sequence(pod.get("volumes"))):
+    for volume in map(mapping, sequence(pod_of(deployment).get("volumes"))):
         if volume.get("name") == CONFIGURATION_VOLUME:
             return text(mapping(volume.get("configMap")).get("name"))
     return None

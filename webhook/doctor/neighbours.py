@@ -8,39 +8,74 @@ manifests have them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed, webhook_of
 from webhook.doctor.parts import MUTATING_WEBHOOKS
-from webhook.doctor.selectors import is_about, selects
+from webhook.doctor.selectors import is_about
 from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import MUTATING
 from webhook.model import grove
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.selectors import selects
 
 _MUTATING = "MutatingWebhookConfiguration"
 
 
 class Neighbour(NamedTuple):
-    """A system whose configuration has `word` in its name, and what its pod webhook does."""
+    """A system whose configuration has `word` in its name or one of `hooks` among its webhooks, and what its pod
+    webhook does.
+
+    A Helm release or `fullnameOverride` gives Kueue's configuration any name; the names of its webhooks are fixed.
+    """
 
     word: str
     name: str
     does: str
+    hooks: frozenset[str] = frozenset()
+
+    def registered(self, configuration: Manifest) -> bool:
+        """Whether a webhook configuration is this system's."""
+        name = name_of(configuration)
+        if self.word in name.split("-") or name.startswith(self.word):
+            return True
+        return any(hook.get("name") in self.hooks for hook in hooks_of(configuration))
 
 
-# The names in their own manifests sort before m-rollcall; only another name is reported.
-BEFORE = (
+def hooks_of(configuration: Manifest) -> Iterator[Mapping[str, Any]]:
+    """The webhooks of a configuration."""
+    return map(mapping, sequence(configuration.get("webhooks")))
+
+
+KUEUE = Neighbour(
+    "kueue",
+    "Kueue",
+    "it gates pods and writes the queue into their labels",
+    frozenset({"mclusterqueue.kb.io", "vclusterqueue.kb.io"}),
+)
+_KOORDINATOR = Neighbour(
+    "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
+)
+# The names in their own manifests sort before m-rollcall. Kueue comes first: its webhooks for workloads of the others
+# have the same names as theirs.
+_IN_ANY_ORDER = (
+    KUEUE,
     Neighbour(
-        "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
+        "lws",
+        "LeaderWorkerSet",
+        "it writes the labels and annotations that identify a pod's group",
+        frozenset({"mleaderworkerset.kb.io"}),
     ),
-    Neighbour("kueue", "Kueue", "it gates pods and writes the queue into their labels"),
-    Neighbour("lws", "LeaderWorkerSet", "it writes the labels and annotations that identify a pod's group"),
-    Neighbour("jobset", "JobSet", "it writes the placement of a JobSet's pods"),
+    Neighbour(
+        "jobset",
+        "JobSet",
+        "it writes the placement of a JobSet's pods",
+        frozenset({"mjobset.kb.io", "mutate-jobset-x-k8s-io-v1alpha2-jobset.x-k8s.io"}),
+    ),
 )
 _KAI = Neighbour("kai", "KAI", "it prepares pods whose schedulerName is kai-scheduler, including GPU fractions")
 _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets schedulerName by namespace")
@@ -55,31 +90,39 @@ _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets s
     ),
 )
 def order(snapshot: Snapshot) -> Symptoms:
-    """Mutating webhooks for pods run in the order of their configurations' names. Those of Koordinator, Kueue,
-    LeaderWorkerSet and JobSet must run before Rollcall's, because they would overwrite its changes. KAI's must run
-    after it: KAI's condition needs the schedulerName that Rollcall sets, and a webhook whose condition did not match is
-    not called again.
+    """Mutating webhooks for pods run in the order of their configurations' names. Koordinator's must run before
+    Rollcall's, because it would overwrite its changes. KAI's must run after it: KAI's condition needs the schedulerName
+    that Rollcall sets, and a webhook whose condition did not match is not called again. Those of Kueue, LeaderWorkerSet
+    and JobSet may run in any order: the same is stored, but if they run later, Rollcall is called twice for each of
+    these pods.
 
     Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
     pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
     """
-    for name, _ in _about_pods(snapshot):
+    for raw, _ in _about_pods(snapshot):
+        name = name_of(raw)
         where = f"{_MUTATING} {name}"
-        if _is(name, _KAI) and name < MUTATING:
+        if _KAI.registered(raw) and name < MUTATING:
             level = Level.ERROR if KAI in snapshot.settings.profiles else Level.NOTE
             found = f"{_KAI.name}'s webhook runs before {MUTATING}"
             why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
             yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
         elif name > MUTATING:
-            late = next((one for one in BEFORE if _is(name, one)), None)
-            if late is not None:
-                why = f"{late.does}; it overwrites what Rollcall has set before"
-                remedy = f"give it the name of {late.name}'s own manifests, which sorts before {MUTATING}"
-                yield Symptom(where, f"{late.name}'s webhook runs after {MUTATING}", why, remedy)
-            elif _is(name, _VOLCANO):
+            if (late := next((one for one in (_KOORDINATOR, *_IN_ANY_ORDER) if one.registered(raw)), None)) is not None:
+                yield _late(where, late)
+            elif _VOLCANO.registered(raw):
                 why = f"{_VOLCANO.does}, even if Rollcall has set another one"
                 remedy = "check that no resource group of Volcano's admission names a namespace of other schedulers"
                 yield Symptom(where, f"Volcano's webhook runs after {MUTATING}", why, remedy, Level.WARNING)
+
+
+def _late(where: str, neighbour: Neighbour) -> Symptom:
+    found = f"{neighbour.name}'s webhook runs after {MUTATING}"
+    remedy = f"give it the name of {neighbour.name}'s own manifests, which sorts before {MUTATING}"
+    if neighbour is _KOORDINATOR:
+        return Symptom(where, found, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
+    why = f"{neighbour.does}; nothing is lost, but the API server calls Rollcall a second time for each of these pods"
+    return Symptom(where, found, why, remedy, Level.NOTE)
 
 
 @check(
@@ -96,9 +139,10 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
-    known = (*BEFORE, _KAI, _VOLCANO)
-    for name, hook in _about_pods(snapshot):
-        if name > MUTATING and not any(_is(name, one) for one in known) and _takes_gangs(hook):
+    known = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
+    for raw, hook in _about_pods(snapshot):
+        name = name_of(raw)
+        if name > MUTATING and not any(one.registered(raw) for one in known) and _takes_gangs(hook):
             yield Symptom(
                 f"{_MUTATING} {name}, {hook.get('name')}",
                 f"it runs after {MUTATING} on pods of gangs",
@@ -107,21 +151,17 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def _about_pods(snapshot: Snapshot) -> Iterator[tuple[str, Manifest]]:
-    """The webhooks of other systems that may change a pod at its creation, one for each configuration."""
+def _about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
+    """The configurations of other systems that may change a pod at its creation, each with one webhook for it."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
-        hooks = [dict(mapping(hook)) for hook in sequence(raw.get("webhooks"))]
+        hooks = [dict(hook) for hook in hooks_of(raw)]
         about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]
         if (
             about
             and name_of(raw) != MUTATING
             and not any(str(hook["name"]).endswith(".rollcall.dev") for hook in hooks)
         ):
-            yield name_of(raw), about[0]
-
-
-def _is(name: str, neighbour: Neighbour) -> bool:
-    return neighbour.word in name.split("-") or name.startswith(neighbour.word)
+            yield raw, about[0]
 
 
 _OF_GROVE: Mapping[str, str] = {

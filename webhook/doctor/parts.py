@@ -13,6 +13,7 @@ from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Api
+from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, CLUSTER_QUEUE_KIND
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
 from webhook.model.projections import POD_GANGS as GANGS_READ
@@ -93,6 +94,8 @@ GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
 OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
 # Opted-in workloads with a recorded scheduler.
 RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_KINDS, TRAIN_JOBS))
+CLUSTER_QUEUES = Part(CLUSTER_QUEUE_KIND)
+ADMISSION_CHECKS = Part(ADMISSION_CHECK_KIND)
 COLOCATION_PROFILES = Part(
     Resource(
         Api("config.koordinator.sh", "v1alpha1", "ClusterColocationProfile"),
@@ -121,6 +124,8 @@ PARTS = (
     OWNED_PODS,
     *RECORDED,
     COLOCATION_PROFILES,
+    CLUSTER_QUEUES,
+    ADMISSION_CHECKS,
 )
 
 

@@ -22,9 +22,11 @@ from webhook.cluster.schemas import Schemas
 from webhook.config.settings import Settings
 from webhook.doctor.accounts import trusted
 from webhook.doctor.certificates import bundles, called, reached
+from webhook.doctor.deployments import ConfigurationFile, config_maps, document_in
 from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
-from webhook.doctor.grove_operator import is_operator
+from webhook.doctor.grove_operator import OPERATOR_CONFIGURATION
 from webhook.doctor.handshakes import Endpoint, clock_of, look_at
+from webhook.doctor.kueue import KUEUE_CONFIGURATION
 from webhook.doctor.parts import (
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -41,10 +43,8 @@ from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
 from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from webhook.model.projections import Resource
-from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.users import account_of
-from webhook.sources.limits import Problem
-from webhook.sources.yaml_values import documents_of
 
 # Page size of lists: large, because all of it is kept and a user waits for it.
 _PAGE = 500
@@ -84,10 +84,14 @@ class _Reader:
         ]
         every = await asyncio.gather(*(self._part(part) for part in wanted))
         snapshot = replace(snapshot, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
-        operator, asked, grouped, accounts = await asyncio.gather(
-            self._operator(snapshot), self._asked(snapshot), self._grouped(snapshot), self._accounts()
+        operator, kueue, asked, grouped, accounts = await asyncio.gather(
+            self._mounted(snapshot, OPERATOR_CONFIGURATION),
+            self._mounted(snapshot, KUEUE_CONFIGURATION),
+            self._asked(snapshot),
+            self._grouped(snapshot),
+            self._accounts(),
         )
-        snapshot = replace(snapshot, operator=operator, asked=asked, grouped=grouped, accounts=accounts)
+        snapshot = replace(snapshot, operator=operator, kueue=kueue, asked=asked, grouped=grouped, accounts=accounts)
         try:
             seen = await look_at(endpoints(snapshot), bundles(snapshot))
         except FactsUnavailable:
@@ -180,22 +184,22 @@ class _Reader:
             user: found if isinstance(found, Unread) else bool(found) for user, found in zip(wanted, every, strict=True)
         }
 
-    # Grove's operator
+    # Other systems
 
-    async def _operator(self, snapshot: Snapshot) -> Manifest | Unread | None:
+    async def _mounted(self, snapshot: Snapshot, file: ConfigurationFile) -> Manifest | Unread | None:
+        """The configuration of a system; None if no Deployment of it mounts one."""
         try:
             deployments = snapshot.all(DEPLOYMENTS)
         except FactsUnavailable as error:
-            return Unread("Grove's OperatorConfiguration", str(error))
-        for raw in deployments:
-            for namespace, name in _config_maps(raw):
-                part = Part(CONFIG_MAPS, namespace=namespace, name=name)
-                found = await self._part(part)
-                if isinstance(found, Unread):
-                    return found
-                for config_map in found:
-                    if (configuration := _operator_configuration(config_map)) is not None:
-                        return configuration
+            return Unread(file.called, str(error))
+        mounted = [one for raw in deployments if file.runs(snapshot, raw) for one in config_maps(raw)]
+        for namespace, name in mounted:
+            found = await self._part(Part(CONFIG_MAPS, namespace=namespace, name=name))
+            if isinstance(found, Unread):
+                return found
+            for config_map in found:
+                if (document := document_in(config_map, file.group, file.kind)) is not None:
+                    return document
         return None
 
 
@@ -229,25 +233,3 @@ def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
             port = None if wanted is None else endpoint.ports.get(wanted)
             if endpoint.ready and port is not None:
                 yield from (Endpoint(one, port, host) for one in endpoint.addresses)
-
-
-def _config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:
-    """The ConfigMaps that the Deployment mounts, if it is the one of Grove's operator."""
-    metadata = mapping(deployment.get("metadata"))
-    pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
-    if is_operator(deployment):
-        for volume in map(mapping, sequence(pod.get("volumes"))):
-            if name := text(mapping(volume.get("configMap")).get("name")):
-                yield str(metadata.get("namespace")), name
-
-
-def _operator_configuration(config_map: Manifest) -> Manifest | None:
-    for content in mapping(config_map.get("data")).values():
-        try:
-            values = [document.value for document in documents_of(str(content))]
-        except Problem:
-            continue
-        for value in values:
-            if isinstance(value, dict) and value.get("kind") == "OperatorConfiguration":
-                return value
-    return None

@@ -35,7 +35,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/reconciler/lease.py, which renews every two seconds what is good for 15.
     """
-    if _is_wanted(snapshot) and (said := _unled(snapshot)) is not None:
+    if _is_wanted(snapshot) and (said := unled(snapshot)) is not None:
         yield Symptom(
             f"Lease {snapshot.namespace}/{LEASE_NAME}",
             said,
@@ -44,7 +44,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
         )
 
 
-def _unled(snapshot: Snapshot) -> str | None:
+def unled(snapshot: Snapshot) -> str | None:
     """Why no reconciler leads, or None."""
     found = snapshot.one(LEASE)
     if found is None:
@@ -85,7 +85,7 @@ def gated_pods(snapshot: Snapshot) -> Symptoms:
     if not waiting:
         return
     lifted = any(profile.gate for profile in snapshot.settings.profiles.values())
-    if lifted and _unled(snapshot) is None:
+    if lifted and unled(snapshot) is None:
         waiting = [(where, since) for where, since in waiting if snapshot.now - since > _PATIENCE]
         why, level = "their gangs do not start, or they do not belong to the gang that they name", Level.WARNING
         remedy = "rollcall gangs --held shows why each gang does not start; -o json also shows which pods are unowned"

@@ -9,7 +9,7 @@ from typing import Any
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import installed, snapshot, webhook_of
 from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, SERVICE, VALIDATING_WEBHOOKS
-from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.selectors import namespace_labels
 from webhook.doctor.snapshot import Snapshot, Tried, known
 from webhook.doctor.unreached import cause_of
 from webhook.errors import FactsUnavailable
@@ -17,6 +17,7 @@ from webhook.installation.names import MUTATING, VALIDATING
 from webhook.installation.webhooks import NEVER_HERE, webhook_configurations
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.selectors import selects
 
 _BOTH = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _INSTALL = "rollcall manifests all --config FILE --image IMAGE | kubectl apply -f -"

@@ -18,13 +18,14 @@ from webhook.backends.koordinator.keys import NAME as KOORDINATOR
 from webhook.backends.volcano.keys import NAME as VOLCANO
 from webhook.config.settings import Profile
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.deployments import images
 from webhook.doctor.examples import configured, deployment, installed
 from webhook.doctor.parts import COLOCATION_PROFILES, DEPLOYMENTS, SCHEDULER_LEASE
-from webhook.doctor.selectors import selects
 from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
 from webhook.model.projections import key_of, name_of
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, mapping, text
+from webhook.model.selectors import selects
 from webhook.model.version import Version
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -54,21 +55,6 @@ def _processes(snapshot: Snapshot, scheduler: str) -> Iterator[Process]:
             if _IMAGES[scheduler].search(image):
                 available = integer(mapping(raw.get("status")).get("availableReplicas")) or 0
                 yield Process(f"Deployment {'/'.join(key_of(raw))}", tag, available)
-
-
-def images(deployment: Manifest) -> Iterator[tuple[str, str]]:
-    """The images of a Deployment's containers, each as its name and its tag."""
-    pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
-    for container in map(mapping, sequence(pod.get("containers"))):
-        yield _split(text(container.get("image")) or "")
-
-
-def _split(image: str) -> tuple[str, str]:
-    """An image's name and tag; the tag is empty if a digest is used."""
-    name = image.partition("@")[0]
-    path, slash, last = name.rpartition("/")
-    last, _, tag = last.partition(":")
-    return f"{path}{slash}{last}", tag
 
 
 @check(

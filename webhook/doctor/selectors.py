@@ -1,6 +1,6 @@
-"""Evaluates label selectors as the API server does, and matches a webhook's rules.
+"""The labels that a namespaceSelector sees, and whether a webhook has a rule about a kind.
 
-Source: Kubernetes API reference, meta/v1 LabelSelector; admissionregistration/v1 RuleWithOperations.
+Source: Kubernetes API reference, admissionregistration/v1 RuleWithOperations.
 """
 
 from __future__ import annotations
@@ -9,25 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.model.reading import Manifest, mapping, sequence
-
-# The API server sets this label on each namespace; a namespaceSelector selects a namespace's name by it.
-NAMESPACE_NAME = "kubernetes.io/metadata.name"
-
-
-def selects(selector: object, labels: Mapping[str, Any]) -> bool:
-    """Whether a selector matches these labels; a missing or empty selector matches everything."""
-    found = mapping(selector)
-    if any(labels.get(key) != value for key, value in mapping(found.get("matchLabels")).items()):
-        return False
-    return all(_holds(mapping(one), labels) for one in sequence(found.get("matchExpressions")))
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, operator = str(expression.get("key")), expression.get("operator")
-    if operator in {"Exists", "DoesNotExist"}:
-        return (key in labels) is (operator == "Exists")
-    # NotIn also matches an object without the label.
-    return (labels.get(key) in sequence(expression.get("values"))) is (operator == "In")
+from webhook.model.selectors import NAMESPACE_NAME
 
 
 def namespace_labels(name: str, namespaces: Mapping[str, Manifest]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import installed
 from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
-from webhook.doctor.selectors import selects
 from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import SERVER
 from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in, port_name
 from webhook.model.projections import labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.selectors import selects
 
 
 def _by_url(snapshot: Snapshot) -> bool:

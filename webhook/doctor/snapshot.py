@@ -84,6 +84,8 @@ class Snapshot:
     accounts: Mapping[str, bool | Unread] = field(default_factory=dict)
     # Grove's OperatorConfiguration; None where no operator was found.
     operator: Manifest | Unread | None = None
+    # Kueue's Configuration; None where no Deployment of Kueue mounts one.
+    kueue: Manifest | Unread | None = None
 
     def all(self, part: Part) -> tuple[Manifest, ...]:
         """The objects of a part. Raises `FactsUnavailable`."""

@@ -20,7 +20,7 @@ from webhook.admission.opinion import (
     opinion_of,
     opinion_on,
 )
-from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, gang_support, is_part, made_of
+from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, gang_support, is_part, made_of, topology_support
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
@@ -41,6 +41,7 @@ from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.topology_request import requests
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fact_supply import supplied
@@ -203,12 +204,18 @@ def _explain_opted_in(
     if opted_out:
         choice = Choice("", SPEC)
     place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
+    uses = {Capability.GANG: [Use(place, None)]}
+    if asked := requests(workload, made):
+        uses[Capability.TOPOLOGY_WORKLOAD] = [use for _, use in asked]
     views = []
     for profile in settings.profiles.values():
         own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
         outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
-        table = {Capability.GANG: gang_support(made or workload, profile)}
-        opinion = opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)
+        table = {
+            Capability.GANG: gang_support(made or workload, profile),
+            Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile),
+        }
+        opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(View(opinion, None, modes))
     tree = None if made is None else workload_tree(workload, made)
@@ -217,7 +224,7 @@ def _explain_opted_in(
         workload.name,
         choice,
         broken,
-        {Capability.GANG: [Use(place, None)]},
+        uses,
         tuple(views),
         tree,
         workload.kind,

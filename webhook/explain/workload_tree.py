@@ -13,6 +13,7 @@ from webhook.explain.gang_tree import Level, Node, left, shown
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.topology_request import domains, of_pods, of_workload
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
 _LEVELS = {
@@ -28,7 +29,10 @@ def workload_tree(workload: OptedInWorkload, made: OptedInWorkload) -> Node:
     gangs = tuple(_gangs(made)) if no_gang(made) is None else tuple(_members(made))
     pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
-    return Node(_LEVELS[workload.kind], f"{workload.namespace}/{workload.name}", pods, minimum, below=gangs)
+    # A JobSet's annotations win over those of its TrainJob.
+    own, above = domains(of_workload(made)), domains(of_workload(workload))
+    wanted = own[0] or above[0], own[1] or above[1]
+    return Node(_LEVELS[workload.kind], f"{workload.namespace}/{workload.name}", pods, minimum, *wanted, below=gangs)
 
 
 def _gangs(made: OptedInWorkload) -> Iterator[Node]:
@@ -73,4 +77,4 @@ def _members(made: OptedInWorkload) -> Iterator[Node]:
 
 
 def _member(name: str, pods: int, part: Part) -> Node:
-    return Node(Level.MEMBER, name, pods, pods, carries=tuple(carried(part.template)))
+    return Node(Level.MEMBER, name, pods, pods, *domains(of_pods(part)), carries=tuple(carried(part.template)))

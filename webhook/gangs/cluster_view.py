@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -20,8 +21,10 @@ from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
-from webhook.gangs.health import GangHealth, Observed, judge
+from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.kueue.followed import FollowedWorkloads
+from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
 from webhook.gangs.podgangs import PodGangs
@@ -32,8 +35,12 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.general import KUEUE_TO_RECONCILER
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
+from webhook.model.kueue.objects import KueueWorkload
+from webhook.model.kueue.projections import LOCAL_QUEUES
+from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
@@ -54,8 +61,9 @@ class ClusterView:
     """The watches on one cluster, and what they have read.
 
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
-    pods changed. It calls `object_changed` with each gang object, also those of other owners. It calls `facts_changed`
-    when something changed that may hold or release gangs, and `all_changed` when everything must be checked.
+    pods changed. It calls `object_changed` with each gang object, also those of other owners, and `fact_changed` with
+    each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release
+    gangs, and `all_changed` when everything must be checked.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -67,6 +75,7 @@ class ClusterView:
         pods_changed: Callable[[GangKey], None],
         facts_changed: Callable[[], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
+        fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -77,16 +86,19 @@ class ClusterView:
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
+        self._fact_changed = fact_changed
         self._all_changed = all_changed
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
         )
         self.stores = Stores(self.client, self._stored, gang_of_object, whose_object)
         self._gated = any(profile.gate for profile in settings.profiles.values())
+        self._pods_changed = pods_changed
         self._pods = GangPods(self.client, pods_changed)
         self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
+        self._queued = FollowedWorkloads()
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
@@ -180,8 +192,11 @@ class ClusterView:
         """
         podgang = self.gang(key)
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
+            self._queued.judged(key, None)
             return None
-        return judge(self._observed(key, podgang, anchors))
+        found = judge(self._observed(key, podgang, anchors))
+        self._queued.judged(key, found.kueue_workload)
+        return found
 
     def observed(self, key: GangKey) -> Observed | None:
         """What is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
@@ -191,8 +206,18 @@ class ClusterView:
     def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
-        found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
-        return Observed(podgang, found, self._object, own, known, self.live.facts, self._settings, anchors)
+        return Observed(
+            podgang,
+            self.roster_of(podgang) or Roster(),
+            self._object,
+            own,
+            None if workload is None else PodCliqueSet(workload),
+            self.live.facts,
+            self._settings,
+            anchors,
+            self._queued.places,
+            datetime.now(UTC),
+        )
 
     def unready(self) -> Iterator[str]:
         """Messages about what must still be read before a write."""
@@ -216,6 +241,9 @@ class ClusterView:
         if not self._gated:
             yield from _unread(self._pods.watches())
         yield from _unread((("PodCliqueSet", self._workloads.watch),))
+        queued = (self.live.watches.get(projection) for projection in KUEUE_TO_RECONCILER)
+        # Without the right to read them, gangs are judged without Kueue.
+        yield from _unread(("Kueue", watch) for watch in queued if watch is not None and watch.trouble is None)
 
     def kinds(self) -> Iterator[Api]:
         """The kinds that are followed in addition to those of the facts, served or not."""
@@ -270,19 +298,32 @@ class ClusterView:
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:
+        self._fact_changed(projection, key)
         if projection is POD_CLIQUE_SETS:
             for concerned in self._of_workload.members(key):
                 self._gang_changed(concerned)
         elif projection is TRAIN_JOB_FACTS:
             # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
             self.opted_in.look_at(JOB_SETS.api.kind, key)
+        elif projection.part == KUEUE_WORKLOADS.part:
+            self._kueue_workload_changed(key, self.live.watches[projection].index.entries.get(key))
         elif projection.part in _OF_GANGS:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
         elif projection is not POD_GANGS:
+            if projection.part == LOCAL_QUEUES.part:
+                self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
             self._held_changed()
+
+    def _kueue_workload_changed(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
+        self._queued.places.put(key, workload)
+        concerned = set(self._queued.gangs(key))
+        for owner in self._queued.owners(key, workload):
+            concerned.update(self.gangs_of(*owner))
+        for gang in concerned:
+            self._pods_changed(gang)
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:

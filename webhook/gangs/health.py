@@ -7,33 +7,29 @@ pods' gates, the rules that would refuse its workload today, and last from the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from webhook.backends.base import Stage
-from webhook.config.settings import Profile, Settings
-from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.anchors import Anchors, Wait, anchors_of, wait_of
-from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
+from webhook.config.settings import Profile
+from webhook.gangs.anchors import Wait, anchors_of, wait_of
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
-from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
-from webhook.gangs.leaving_objects import leaving
-from webhook.gangs.plan import Plan, SkipReason, is_groves, plan, recorded
+from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
+from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
+from webhook.gangs.object_reasons import object_reasons
+from webhook.gangs.observed import Observed
+from webhook.gangs.plan import is_groves, recorded
 from webhook.gangs.pod import GangPod
-from webhook.gangs.roster import Roster
 from webhook.gangs.rule_reasons import rule_reasons
 from webhook.gangs.waits import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
 from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove
 from webhook.model.disruption import Disruption
-from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
+from webhook.model.keys import ObjectKey, Record
+from webhook.model.kueue import keys
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import OptedInGang, no_gang
-from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang, controller_in
 
 
@@ -45,33 +41,14 @@ class State(StrEnum):
     IN_PART = "inPart"
     HELD = "held"
     LEAVING = "leaving"
-    # Opted-in workloads only: suspended, finished, or to start after another part of the same workload.
+    # Kueue has not admitted it.
+    QUEUED = "queued"
+    # Opted-in workloads only: suspended, run in another cluster, finished, or to start after another part of the same
+    # workload.
     SUSPENDED = "suspended"
+    ELSEWHERE = "elsewhere"
     ENDED = "ended"
     LATER = "later"
-
-
-# Returns the live object for a wanted one, or None. Raises `FactsUnavailable` if that kind is not read.
-Live = Callable[[Manifest], Manifest | None]
-
-
-class Observed(NamedTuple):
-    """What is known of one gang.
-
-    `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
-    workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
-    judged.
-    """
-
-    podgang: PodGang
-    roster: Roster
-    live: Live
-    # The gang's objects that Rollcall made, including those it no longer needs.
-    own: Sequence[Manifest]
-    workload: PodCliqueSet | None
-    facts: ClusterFacts
-    settings: Settings
-    anchors: Anchors | None = None
 
 
 class MemberHealth(NamedTuple):
@@ -111,11 +88,29 @@ class GangHealth:
     writer: Writer = Writer.NONE
     # The PodGang that it waits for.
     anchor: str | None = None
+    # Its Workload of Kueue, which may not exist yet, and its place in Kueue's queues.
+    kueue_workload: ObjectKey | None = None
+    queued: QueuedAs | None = None
+    # When Kueue takes it back unless it runs; empty if Kueue does not.
+    deadline: str = ""
 
     @property
     def word(self) -> str:
-        """The first reason, or the state if there is none."""
-        return self.obstacles[0].reason.value if self.obstacles else self.state.value
+        """The first reason; the state if there is none, or if it only waits for its turn."""
+        return self.obstacles[0].reason.value if self.in_trouble else self.state.value
+
+    @property
+    def why(self) -> str:
+        """The first reason in words, with the time that Kueue leaves; empty if there is none."""
+        found = self.obstacles[0].why if self.obstacles else ""
+        return f"{found}; {self.deadline}" if found and self.deadline else found
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether it has a hold reason, and does not only wait for its turn in Kueue's queue."""
+        if self.state is State.QUEUED:
+            return any(one.reason not in ITS_TURN for one in self.obstacles)
+        return bool(self.obstacles)
 
     @property
     def bound(self) -> int:
@@ -146,6 +141,8 @@ class GangHealth:
             "createdAt": self.created,
             **({"ownedByPodGang": True} if self.unmoved else {}),
             "members": [member._asdict() for member in self.members],
+            **({"kueue": self.queued.as_json()} if self.queued is not None else {}),
+            **({"deadline": self.deadline} if self.deadline else {}),
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
                 {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
@@ -163,19 +160,28 @@ def judge(seen: Observed) -> GangHealth:
     state = _state(podgang, counted)
     obstacles: list[HoldReason] = []
     wait: Wait | None = None
+    kueue = KueueHold()
+    if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
+        sight = KueueSight(seen.facts, seen.settings.kueue, seen.places, seen.now)
+        kueue = kueue_hold(podgang, seen.roster.members, _scheduler_of(seen.roster.members, profile), sight)
+    if state is State.SUSPENDED and kueue.why is not None:
+        state, obstacles = State.QUEUED, kueue.reasons
     if state in {State.HELD, State.IN_PART}:
         wait = _wait(seen, counted)
-        obstacles += _of_objects(seen)
+        obstacles += object_reasons(seen)
         if not _is_hindered(podgang):
             # For a hindered gang the hindrance is the whole reason.
             if profile is not None:
                 obstacles += rule_reasons(podgang, seen.workload, profile, seen.facts, seen.settings)
             obstacles += too_few(podgang, counted, seen.roster.unnamed)
-        obstacles += gated(counted, None if wait is None else wait.reason)
+        obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
         if not obstacles:
             scheduler = _scheduler_of(seen.roster.members, profile)
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
+        if state is State.HELD and _is_queued(obstacles, counted):
+            state = State.QUEUED
+        obstacles += [] if kueue.loop is None else [kueue.loop]
         if state is State.IN_PART:
             obstacles.append(_in_part(counted))
         if seen.workload is not None:
@@ -196,7 +202,16 @@ def judge(seen: Observed) -> GangHealth:
         _is_unmoved(podgang, seen.own),
         writer_of(podgang, seen.facts, seen.settings),
         None if wait is None else wait.anchor,
+        None if kueue.gang is None else kueue.gang.key,
+        kueue.queued,
+        kueue.deadline,
     )
+
+
+def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:
+    """Whether Kueue alone keeps every pod of a gang from its scheduler."""
+    pods = [pod for tally in counted for pod in tally.pods]
+    return all(one.is_kueues for one in obstacles) and all(keys.ADMISSION_GATE in pod.gates for pod in pods)
 
 
 def _is_unmoved(podgang: PodGang, own: Sequence[Manifest]) -> bool:
@@ -230,6 +245,8 @@ def _of_its_workload(gang: OptedInGang, counted: Sequence[Tally]) -> State | Non
     workload = gang.workload
     if workload.finished:
         return State.ENDED
+    if workload.managed_elsewhere is not None:
+        return State.ELSEWHERE
     if workload.suspended:
         return State.SUSPENDED
     waits = (part.after for part in workload.parts if gang.name == f"{workload.name}-{part.name}")
@@ -264,110 +281,8 @@ def _in_part(counted: Sequence[Tally]) -> HoldReason:
     )
 
 
-# The gang's objects
-
-
-def _of_objects(seen: Observed) -> Iterator[HoldReason]:
-    try:
-        planned = plan(seen.podgang, seen.facts, seen.settings)
-    except Inexpressible as refusal:
-        remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
-        yield HoldReason(Reason.INEXPRESSIBLE, str(refusal), remedy)
-        return
-    except FactsUnavailable as error:
-        yield HoldReason(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
-        return
-    if isinstance(planned, SkipReason):
-        if (told := _ASIDES.get(planned)) is not None:
-            kind = seen.podgang.workload_kind
-            yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
-        return
-    planned = _settled(seen, planned)
-    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
-    if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
-        yield frozen
-    yield from found
-
-
-def _settled(seen: Observed, planned: Plan) -> Plan:
-    """The plan with what the gang's existing objects have decided; unchanged if that cannot be read."""
-    try:
-        live = [found for desired in planned.objects if (found := seen.live(desired)) is not None]
-        return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
-    except (FactsUnavailable, Malformed):
-        return planned
-
-
 def _disruption_mode(seen: Observed, profile: Profile | None) -> Disruption | None:
     try:
         return None if profile is None else profile.backend.disruption_mode(seen.own)
     except Malformed:
         return None
-
-
-def _frozen(seen: Observed, planned: Plan) -> HoldReason | None:
-    """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
-    backend = planned.profile.backend
-    try:
-        wanted = [to_apply(backend.adopt(desired, seen.live(desired))) for desired in planned.objects]
-        frozen = backend.frozen(wanted, seen.own)
-    except (FactsUnavailable, Malformed):
-        return None
-    # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
-    # may be on a node.
-    if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
-        return None
-    remedy = f"undo the change, or delete and recreate the {seen.podgang.workload_kind}"
-    return HoldReason(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
-
-
-def _stage(pods: Sequence[GangPod]) -> Stage:
-    if any(pod.node is not None for pod in pods):
-        return Stage.BOUND
-    return Stage.WAITING if pods else Stage.EMPTY
-
-
-_ASIDES = {
-    SkipReason.UNRECORDED: HoldReason(
-        Reason.UNRECORDED,
-        "its {kind} predates Rollcall or was admitted without it, so its pods are not changed",
-        f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
-    ),
-    SkipReason.NO_PROFILE: HoldReason(
-        Reason.NO_PROFILE,
-        "the scheduler recorded on its {kind} is not a profile of this configuration",
-        "enable the profile again, or recreate the {kind} for another scheduler",
-    ),
-}
-
-
-def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason | None:
-    """What is wrong with one object of the gang; None if nothing is."""
-    name = f"{desired['kind']} {desired['metadata']['name']}"
-    try:
-        live = seen.live(desired)
-    except FactsUnavailable as error:
-        return HoldReason(Reason.API_MISSING, f"{name} cannot exist: {error}", "install the scheduler's CRDs")
-    if live is None:
-        return HoldReason(
-            Reason.OBJECT_MISSING, f"{name} is missing", "check that rollcall reconcile is running, and read its log"
-        )
-    if live["metadata"].get("deletionTimestamp") is not None:
-        return leaving(live)
-    if left_behind(live, seen.podgang):
-        why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
-        return HoldReason(
-            Reason.OBJECT_LEAVING,
-            why,
-            "the garbage collector deletes it; if it stays, check that the garbage collector is running",
-        )
-    if (owner := other_owner(live, seen.podgang)) is not None:
-        return HoldReason(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
-    try:
-        wanted = to_apply(planned.profile.backend.adopt(desired, live))
-    except Malformed as error:
-        return HoldReason(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
-    if in_step(wanted, live):
-        return None
-    why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
-    return HoldReason(Reason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")

@@ -1,5 +1,5 @@
 """The reasons why a gang does not start, with their texts. Also the reasons for problems of topology objects, of groups
-of pods, and of certificates.
+of pods, and of certificates, and for answers to Kueue.
 """
 
 from __future__ import annotations
@@ -48,8 +48,41 @@ class Reason(StrEnum):
     NO_ROOM = "GangNoRoom"
     # No problem is visible, but its scheduler does not report anything about it.
     SILENT = "GangSchedulerSilent"
+    # Kueue holds it. First the reasons that do not pass by themselves.
+    KUEUE_FINISHED = "KueueFinished"
+    KUEUE_DEACTIVATED = "KueueDeactivated"
+    KUEUE_NO_WORKLOAD = "KueueNoWorkload"
+    # Its LocalQueue or ClusterQueue is missing or stopped.
+    KUEUE_QUEUE_UNUSABLE = "KueueQueueUnusable"
+    # Another controller has to agree first.
+    KUEUE_GATED = "KueueGated"
+    # It asks for more than its ClusterQueue can ever have.
+    KUEUE_TOO_BIG = "KueueTooBig"
+    KUEUE_TOPOLOGY_UNKNOWN = "KueueTopologyUnknown"
+    # Kueue has admitted it, and its workload is still suspended.
+    KUEUE_NOT_RESUMED = "KueueNotResumed"
+    # Kueue admitted it before, and its scheduler did not start it in time.
+    KUEUE_TOOK_BACK = "KueueTookBack"
+    # Kueue admits nothing until all admitted workloads run.
+    KUEUE_BLOCKED = "KueueBlocked"
+    KUEUE_CHECKS = "KueueChecks"
+    KUEUE_BACKOFF = "KueueBackoff"
+    KUEUE_NO_TOPOLOGY = "KueueNoTopology"
+    KUEUE_WAITS_FOR_QUOTA = "KueueWaitsForQuota"
     # Pods with its labels that do not belong to it; its own pods wait for something else.
     UNOWNED = "GangPodsUnowned"
+
+
+# The reasons with which a gang waits for its turn: they pass without a change of the gang or its queues.
+ITS_TURN = frozenset(
+    {
+        Reason.KUEUE_BLOCKED,
+        Reason.KUEUE_CHECKS,
+        Reason.KUEUE_BACKOFF,
+        Reason.KUEUE_NO_TOPOLOGY,
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+    }
+)
 
 
 class TopologyReason(StrEnum):
@@ -82,6 +115,14 @@ class CertificateReason(StrEnum):
     REFUSED = "CertificateNotWritten"
 
 
+class CheckReason(StrEnum):
+    """What was decided about a Workload of Kueue that waits for an AdmissionCheck: the reason of an event."""
+
+    REJECTED = "GangRejected"
+    # The configuration asks for an audit only, so it was let pass.
+    WOULD_REJECT = "GangWouldBeRejected"
+
+
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
 
@@ -94,6 +135,11 @@ class HoldReason(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.why}; {self.remedy}"
+
+    @property
+    def is_kueues(self) -> bool:
+        """Whether Kueue holds the gang, not its scheduler."""
+        return self.reason.value.startswith("Kueue")
 
 
 def ordered(found: list[HoldReason]) -> tuple[HoldReason, ...]:

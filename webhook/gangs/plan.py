@@ -119,6 +119,9 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
     profile = settings.profiles.get(podgang.workload.scheduler or "")
     if profile is None:
         return False
+    if podgang.workload.managed_elsewhere is not None:
+        # It is shown, and nothing is written for it.
+        return False
     barred = no_gang(podgang.workload)
     return not profile.backend.makes_opted_in_gangs or (barred is not None and barred.hindrance is None)
 

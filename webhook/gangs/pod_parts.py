@@ -15,6 +15,7 @@ from webhook.model import grove
 from webhook.model.bounds import entries_kept
 from webhook.model.capabilities import KAI_QUEUE, QOS_LABEL, QUOTA_LABEL
 from webhook.model.claims import CLAIMS
+from webhook.model.kueue import keys as kueue
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import Manifest, mapping
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
@@ -25,6 +26,8 @@ Part = Literal["labels", "annotations", "spec"]
 
 # A label on pods of scaled gangs: Grove removes their gates only after this gang runs.
 BASE_PODGANG = "grove.io/base-podgang"
+# By these keys a pod names its Workload of Kueue, the first first.
+KUEUE_NAMES = (kueue.WORKLOAD, kueue.PREBUILT_WORKLOAD, kueue.POD_GROUP_NAME)
 
 # Keys that Rollcall reads, which are always kept.
 READ: Mapping[Part, frozenset[str]] = {
@@ -47,11 +50,12 @@ READ: Mapping[Part, frozenset[str]] = {
             QUOTA_LABEL,
             QOS_LABEL,
             KAI_QUEUE,
+            *KUEUE_NAMES,
             *(mark.key for mark, _ in CLAIMS if mark.part == "labels"),
         }
     ),
     "annotations": frozenset(
-        {STAMP_ANNOTATION, LWS_SIZE, *(mark.key for mark, _ in CLAIMS if mark.part == "annotations")}
+        {STAMP_ANNOTATION, LWS_SIZE, *KUEUE_NAMES, *(mark.key for mark, _ in CLAIMS if mark.part == "annotations")}
     ),
     "spec": frozenset(
         {

@@ -26,7 +26,7 @@ def rule_reasons(
     """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD."""
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, settings.available)
     try:
-        outcome = _judged(podgang, workload, profile, choice, facts)
+        outcome = _judged(podgang, workload, profile, choice, facts, settings)
     except Malformed:
         return
     for finding in outcome.findings:
@@ -36,7 +36,12 @@ def rule_reasons(
 
 
 def _judged(
-    podgang: PodGang, workload: PodCliqueSet | None, profile: Profile, choice: Choice, facts: ClusterFacts
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    profile: Profile,
+    choice: Choice,
+    facts: ClusterFacts,
+    settings: Settings,
 ) -> Outcome:
     """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
     well.
@@ -44,10 +49,10 @@ def _judged(
     if isinstance(podgang, OptedInGang):
         opted_in = podgang.workload
         api = opted_in.resource.api
-        return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, opted_in, None, choice, facts)
+        return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, opted_in, None, choice, facts, settings)
     if workload is None:
         return Outcome([], [])
-    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, workload, None, choice, facts)
+    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, workload, None, choice, facts, settings)
 
 
 _BY_PART = {

@@ -52,8 +52,10 @@ class StoredWorkloads(ServedWatch):
             "metadata": kept,
             "spec": raw.get("spec"),
         }
-        # Only these conditions of the status are kept. The rest does not affect decisions and changes all the time.
-        if told := [one for one in map(mapping, _conditions(raw)) if one.get("type") in _CONDITIONS]:
+        # Only these conditions of the status are kept, and that there is one: a workload without it was not processed
+        # yet. The rest does not affect decisions and changes all the time.
+        if mapping(raw.get("status")):
+            told = [one for one in map(mapping, _conditions(raw)) if one.get("type") in _CONDITIONS]
             found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in told]}
         return key_of(raw), Packed.of(found)
 

@@ -10,6 +10,7 @@ from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model import grove
+from webhook.model.kueue import keys
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.kinds import JOB_SETS, JOBS
 from webhook.model.workloads.place import label_value
@@ -85,21 +86,37 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
             yield HoldReason(Reason.TOO_FEW_PODS, has, remedy)
 
 
-def gated(counted: Sequence[Tally], waits: HoldReason | None = None) -> Iterator[HoldReason]:
+def gated(
+    counted: Sequence[Tally], waits: HoldReason | None = None, queued: HoldReason | None = None
+) -> Iterator[HoldReason]:
     """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it. `waits` says for which
-    anchor Grove's gate is on.
+    anchor Grove's gate is on, and `queued` why Kueue's is.
     """
     by_gate: dict[str, list[GangPod]] = {}
     for tally in counted:
         for pod in tally.pods:
-            for gate in pod.gates:
+            for gate in _telling(pod):
                 by_gate.setdefault(gate, []).append(pod)
     for gate, pods in by_gate.items():
-        if gate == grove.GATE and waits is not None:
-            yield waits
+        known = {grove.GATE: waits, **dict.fromkeys(_OF_ADMISSION, queued)}.get(gate)
+        if known is not None:
+            yield known
             continue
         has = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'has' if len(pods) == 1 else 'have'}"
         yield HoldReason(Reason.GATED, f"{has} the gate {gate}", _who_lifts(gate, pods[0]))
+
+
+# Kueue's gates on pods that it has not admitted.
+_OF_ADMISSION = frozenset({keys.ADMISSION_GATE, keys.ELASTIC_JOB_GATE})
+
+
+def _telling(pod: GangPod) -> Iterator[str]:
+    """The gates of a pod without those that come off by themselves, once Kueue has admitted the pod."""
+    admitted = _OF_ADMISSION.isdisjoint(pod.gates)
+    placed = admitted and keys.TOPOLOGY_GATE not in pod.gates
+    for gate in pod.gates:
+        if not ((gate == GATE and not placed) or (gate == keys.TOPOLOGY_GATE and not admitted)):
+            yield gate
 
 
 def _who_lifts(gate: str, pod: GangPod) -> str:
@@ -107,6 +124,14 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
         command = f"rollcall gangs ungate {pod.podgang} -n {pod.namespace}"
         return (
             f"the reconciler removes it when all pods and objects exist and no other gate is left; by hand: {command}"
+        )
+    if gate in _OF_ADMISSION:
+        look = f"kubectl describe workloads.kueue.x-k8s.io -n {pod.namespace}"
+        return f"Kueue removes it when it admits the pod's Workload: {look}"
+    if gate == keys.TOPOLOGY_GATE:
+        return (
+            "Kueue has admitted the pod, and removes it when it has chosen the pod's node; if it stays, read the log "
+            "of Kueue's controller (topology ungater)"
         )
     if gate != grove.GATE:
         return "the system that added it must remove it"

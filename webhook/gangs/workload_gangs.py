@@ -235,7 +235,7 @@ def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """The gangs that follow from the workload alone."""
     if isinstance(workload, LeaderWorkerSet):
         # Its pods are not prepared, so one gang for the whole workload is enough to report that.
-        yield OptedInGang(workload, workload.name, [(workload.name, workload.size)])
+        yield OptedInGang(workload, workload.name, [(workload.name, workload.size)], {})
     else:
         yield from gangs_of(workload)
 

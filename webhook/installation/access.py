@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.installation.names import (
     CA_SECRET,
@@ -19,7 +20,8 @@ from webhook.installation.names import (
     VALIDATING,
 )
 from webhook.model import grove
-from webhook.model.general import GENERAL, general_to_reconciler
+from webhook.model.kueue.admission_check import OWNER_KINDS, CheckMode
+from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import GANG_KINDS
@@ -60,6 +62,8 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
+    if settings.admission_check is not CheckMode.OFF:
+        rules += _answering_checks()
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
     if settings.makes_opted_in_gangs:
@@ -137,6 +141,16 @@ def _writing_topologies(settings: Settings) -> list[Manifest]:
     ]
 
 
+def _answering_checks() -> list[Manifest]:
+    """The rules to read a Workload and its objects when Kueue asks, and to answer."""
+    read = (WORKLOAD_KIND, *OWNER_KINDS)
+    written = (WORKLOAD_KIND, ADMISSION_CHECK_KIND)
+    return [
+        *({"apiGroups": [one.api.group], "resources": [one.plural], "verbs": ["get"]} for one in read),
+        *({"apiGroups": [one.api.group], "resources": [f"{one.plural}/status"], "verbs": ["patch"]} for one in written),
+    ]
+
+
 def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *accounts: str) -> list[Manifest]:
     """A role and its binding to service accounts; a Role is in the namespace of the accounts."""
     api_version = "rbac.authorization.k8s.io/v1"
@@ -157,12 +171,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """The rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
-    backends = [profile.backend for profile in settings.profiles.values()]
-    general = GENERAL if objects else general_to_reconciler(opted_in=settings.makes_opted_in_gangs)
-    resources = [
-        projection.resource
-        for projection in (*general, *(found for one in backends for found in one.followed(objects=objects)))
-    ]
+    resources = [projection.resource for projection in followed_projections(settings, objects=objects)]
     return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 
 

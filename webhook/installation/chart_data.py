@@ -1,8 +1,9 @@
 """The data of the Helm chart: what rights, webhooks and the net need, for each feature of a configuration.
 
 The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
-which they depend: a profile with its settings that matter here, the pod gate, deleted escapes, or self-managed
-certificates. Features only add objects and rules, so a configuration needs what its features need together.
+which they depend: a profile with its settings that matter here, the pod gate, deleted escapes, answers to Kueue, or
+self-managed certificates. Features only add objects and rules, so a configuration needs what its features need
+together.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from webhook.config.settings import Certificates, Enforcement, Profile, Registra
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
+from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import PODS
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -65,6 +67,7 @@ def _features(settings: Mapping[str, Mapping[str, object]]) -> Iterator[_Feature
     gated = _profile(installed_backends()[DEFAULT_SCHEDULER], {}, gate=True)
     yield _Feature("gate", _settings(gated))
     yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES))
+    yield _Feature("admissionCheck", _settings(admission_check=CheckMode.AUDIT))
     yield _Feature("selfManaged", _settings(certificates=Certificates(self_managed=True)))
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.model.keys import Api
+from webhook.model.kueue import keys as kueue
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
 from webhook.model.workloads.facts import ADMITTED_KINDS
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
@@ -56,4 +58,10 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
             add(resource, name, required=False)
     for resource in (*ADMITTED_KINDS, *(projection.resource for projection in OF_OPTED_IN_KINDS)):
         add(resource, "other workloads", required=False)
+    followed = dict.fromkeys(
+        one for objects in (True, False) for one in followed_projections(settings, objects=objects)
+    )
+    for projection in followed:
+        if projection.resource.api.group == kueue.GROUP:
+            add(projection.resource, "Kueue", required=False)
     return sorted(found.values(), key=lambda kind: not kind.required)

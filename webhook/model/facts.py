@@ -29,6 +29,14 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
+from webhook.model.kueue.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    KueueWorkloads,
+    LocalQueue,
+    ResourceFlavor,
+)
 from webhook.model.living_gang import GangObjects, map_key
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
@@ -82,6 +90,16 @@ class ClusterFacts:
     cluster_training_runtimes: Mapping[str, Any] | None = None
     # Pods that wait for a node as members of such a group.
     group_pods: GroupPods | None = None
+    # Of Kueue: LocalQueues and Workloads by namespace and name, the others by name. Of a Topology the node label keys,
+    # broadest first.
+    local_queues: Mapping[ObjectKey, LocalQueue] | None = None
+    cluster_queues: Mapping[str, ClusterQueue] | None = None
+    cohorts: Mapping[str, Cohort] | None = None
+    resource_flavors: Mapping[str, ResourceFlavor] | None = None
+    kueue_topologies: Mapping[str, tuple[str, ...]] | None = None
+    admission_checks: Mapping[str, AdmissionCheck] | None = None
+    # Only known to what explains gangs. Admission does not read them.
+    kueue_workloads: KueueWorkloads | None = None
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
@@ -133,6 +151,12 @@ class ClusterFacts:
             changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
+    def of_other_cluster(self) -> ClusterFacts:
+        """What is known here about a workload that another cluster runs: its namespace, its runtime, and what Kueue
+        holds it by. The queues, topologies and kinds of the other cluster are unknown.
+        """
+        return replace(NOTHING_KNOWN, **{part: getattr(self, part) for part in _OF_OTHER_CLUSTERS})
+
     def snapshot(self) -> Callable[[], ClusterFacts]:
         """A function that returns an unchanging copy, for a thread that reads while caches are written. This method
         copies the entries at once. The returned function builds the indexes, and any thread may call it.
@@ -172,3 +196,12 @@ def _copied(part: Mapping[Any, Any]) -> Any:
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})
 
 NOTHING_KNOWN = ClusterFacts()
+_OF_OTHER_CLUSTERS = (
+    "namespaces",
+    "train_jobs",
+    "training_runtimes",
+    "cluster_training_runtimes",
+    "local_queues",
+    "cluster_queues",
+    "partial",
+)

@@ -95,6 +95,13 @@ _PARTS = {
     "training_runtimes": "TrainingRuntime",
     "cluster_training_runtimes": "ClusterTrainingRuntime",
     "group_pods": "Pod",
+    "local_queues": "LocalQueue",
+    "cluster_queues": "ClusterQueue",
+    "cohorts": "Cohort",
+    "resource_flavors": "ResourceFlavor",
+    "kueue_topologies": "Kueue Topology",
+    "admission_checks": "AdmissionCheck",
+    "kueue_workloads": "Kueue Workload",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }

@@ -3,7 +3,7 @@
 Used only to find misspelt and misplaced keys, so the list may be longer than what Rollcall itself reads.
 
 Source: the constants of ai-dynamo/grove, koordinator-sh/koordinator, kai-scheduler/KAI-Scheduler, volcano-sh/volcano,
-kubernetes-sigs/jobset, lws, kueue and scheduler-plugins, and kubeflow/trainer (2026-08).
+kubernetes-sigs/jobset, lws, kueue and scheduler-plugins, and kubeflow/trainer (2026-08); kueue v0.19.
 """
 
 from __future__ import annotations
@@ -103,21 +103,30 @@ KNOWN_KEYS: Mapping[str, Holder] = {
         "resource-group revocable-zone sla-waiting-time task-index task-spec template-uid vgpu-number",
     ),
     **_keys("scheduling.x-k8s.io", _L, "pod-group"),
-    **_keys("kueue.x-k8s.io", _L, "priority-class pod-group-name"),
+    **_keys(
+        "kueue.x-k8s.io",
+        _L,
+        "cluster-queue-name concurrent-admission-parent job-uid local-queue-name max-exec-time-seconds "
+        "multikueue-origin pod-group-pod-index podset priority-class queue-name",
+    ),
+    **_keys(
+        "kueue.x-k8s.io",
+        _A,
+        "admission-gated-by component-workload-index elastic-job is-group-workload "
+        "job-completions-equal-parallelism job-min-parallelism job-owner-gvk job-owner-name "
+        "pod-group-fast-admission pod-group-pod-index-label pod-group-serving pod-group-total-count "
+        "pod-index-offset pod-suspending-parent podset-group-name podset-preferred-topology "
+        "podset-required-topology podset-slice-required-topology podset-slice-required-topology-constraints "
+        "podset-slice-size podset-unconstrained-topology priority-boost retriable-in-group role-hash "
+        "safe-to-forcefully-delete was-podgroup workload workload-allowed-resource-flavors",
+    ),
     **_keys(
         "kueue.x-k8s.io",
         _E,
-        "admission admission-gated-by cluster-queue-name component-workload-index concurrent-admission "
-        "concurrent-admission-parent elastic-job is-group-workload job-completions-equal-parallelism "
-        "job-min-parallelism job-owner-gvk job-owner-name job-uid local-queue-name managed manager multikueue "
-        "multikueue-origin multikueue-origin-uid pod-group-fast-admission pod-group-pod-index "
-        "pod-group-pod-index-label pod-group-serving pod-group-total-count pod-index-offset "
-        "pod-suspending-parent podset podset-group-name podset-preferred-topology podset-required-topology "
-        "podset-slice-required-topology podset-slice-required-topology-constraints podset-slice-size "
-        "podset-unconstrained-topology prebuilt-workload-name priority-boost provisioning-request queue-name "
-        "retriable-in-group role-hash safe-to-forcefully-delete topology was-podgroup workload "
-        "workload-allowed-resource-flavors workload-priority-class workload-slice-name "
-        "workload-slice-replacement-for",
+        "admission auto-generated concurrent-admission managed manager multikueue multikueue-origin-uid "
+        "multikueue-worker-workload-pod pod-group-name podset-replica-sizes prebuilt-workload-name "
+        "provisioning-request raycluster-generation raycluster-podset-replica-sizes stopping topology "
+        "workload-priority-class workload-slice-name workload-slice-replacement-for",
     ),
     **_keys("alpha.jobset.sigs.k8s.io", _A, "exclusive-topology node-selector"),
     **_keys(

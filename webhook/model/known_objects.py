@@ -55,6 +55,8 @@ class Quota:
     is_parent: bool
     namespace: str = field(default="", compare=False)
     created: str = field(default="", compare=False)
+    # Whether it has a max.
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,13 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class VolcanoQueue:
-    """A Volcano Queue. A new queue has no state until Volcano's controller has seen it."""
+    """A Volcano Queue. A new queue has no state until Volcano's controller has seen it. `limited`: it has a
+    capability.
+    """
 
     parent: str | None
     state: str | None
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +109,13 @@ class HyperNode:
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
     """A KAI Queue. Its labels say which node pool it is in, under a key that the administrator chose. If a queue has
-    more labels than the limit, its other labels are unknown.
+    more labels than the limit, its other labels are unknown. `limited`: it has a limit of any resource.
     """
 
     parent: str | None
     labels: Mapping[str, str] = field(default_factory=dict)
     has_more_labels: bool = False
+    limited: bool = False
 
 
 class QueueTree(Indexed[str, Any]):

@@ -42,3 +42,11 @@ def printable(text: str) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
+
+
+def cut(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` bytes of UTF-8, ending with "..." if it was cut."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "..."

@@ -50,3 +50,8 @@ def in_any_namespace(user: str) -> str:
 # The account's name in Grove's chart (ai-dynamo/grove, operator/charts/values.yaml, `serviceAccount.name`). The release
 # chooses the namespace: grove-system, default, or Dynamo's namespace if Dynamo's chart installs Grove.
 GROVE_OPERATORS = (service_account(ANY_NAMESPACE, "grove-operator"),)
+# Kueue's account in its manifests, its chart and Red Hat's operator. Updates by Kueue are never refused. In any other
+# namespace a tenant could make an account with that name.
+KUEUE_CONTROLLERS = tuple(
+    service_account(namespace, "kueue-controller-manager") for namespace in ("kueue-system", "openshift-kueue-operator")
+)

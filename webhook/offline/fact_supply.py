@@ -9,7 +9,7 @@ from functools import cache
 from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Unjudged
-from webhook.model.general import GENERAL
+from webhook.model.general import EVERY_GENERAL
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource
 
@@ -21,7 +21,7 @@ def projections_by_part() -> dict[str, tuple[Projection, ...]]:
     """Return the kinds that each part of the facts is read from."""
     found: dict[str, tuple[Projection, ...]] = {}
     backends = installed_backends().values()
-    for one in (*GENERAL, *(one for backend in backends for one in backend.projections)):
+    for one in (*EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
         found[one.part] = (*found.get(one.part, ()), one)
     return found
 

@@ -27,6 +27,7 @@ from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import POD
+from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
@@ -185,8 +186,9 @@ def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
 
 @cache
 def _read_kinds() -> frozenset[tuple[str, str]]:
-    """Return the kinds that some backend reads: they are known even if no enabled scheduler judges them."""
-    apis = (read.resource.api for backend in installed_backends().values() for read in backend.projections)
+    """Return the kinds of Kueue, and those that some backend reads: they are known even if no rule judges them."""
+    of_backends = (read for backend in installed_backends().values() for read in backend.projections)
+    apis = (read.resource.api for read in (*of_backends, *KUEUE_PROJECTIONS, WORKLOADS))
     return frozenset((api.group, api.kind) for api in apis)
 
 

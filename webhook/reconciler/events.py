@@ -1,4 +1,5 @@
-"""Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups and Secrets: what keeps them from working.
+"""Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups, Secrets and Workloads of Kueue: what keeps
+them from working.
 
 A problem is reported once, not at every attempt. Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -17,8 +18,9 @@ from webhook.certificates.snapshot import StoredCertificate
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.gangs.hold_reasons import CertificateReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
 from webhook.model.keys import Api
+from webhook.model.kueue.projections import WORKLOAD_KIND
 from webhook.model.plain_text import plain
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
@@ -50,9 +52,17 @@ class CircledGroup(NamedTuple):
     uid: str | None
 
 
+class CheckedWorkload(NamedTuple):
+    """A Workload of Kueue whose AdmissionCheck was answered."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 # What an event may be about, and its reason.
-Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate
-Why = Reason | TopologyReason | GroupReason | CertificateReason
+Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload
+Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
 _About = tuple[str, str, Why]
 
@@ -175,6 +185,11 @@ def _identity(regarded: Regarded) -> _Identity:
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
         return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
+    if isinstance(regarded, CheckedWorkload):
+        api = WORKLOAD_KIND.api
+        return _Identity(
+            f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "AnswerAdmissionCheck"
+        )
     if isinstance(regarded, StoredCertificate):
         return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api

@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchored_health import AnchoredHealth, Health
 from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
 from webhook.model.reading import Malformed
 from webhook.model.workloads.podgang import PodGang
@@ -35,11 +35,14 @@ _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBL
 
 @dataclass(slots=True)
 class _Known:
-    """The last judgement of a gang. `since` is when its reason last changed, `told` when it was reported."""
+    """The last judgement of a gang. `since` is when its reason last changed, `told` when it was reported. `held` is
+    why its scheduler last held it, until it starts.
+    """
 
     health: GangHealth
     since: float
     told: float | None = None
+    held: HoldReason | None = None
 
 
 class HealthWatch:
@@ -124,12 +127,15 @@ class HealthWatch:
             self._known.pop(key, None)
             self._untold.discard(key)
             return
+        held = _last_held(health, None if before is None else before.held)
+        health = _with_both_halves(health, held)
         self._count(health, 1)
         if before is not None and before.health.word == health.word:
             before.health = health
         else:
             before = self._known[key] = _Known(health, time.monotonic())
-        if health.obstacles and health.obstacles[0].reason not in _SAID_BY_WRITER:
+        before.held = held
+        if health.in_trouble and health.obstacles[0].reason not in _SAID_BY_WRITER:
             self._untold.add(key)
         else:
             self._untold.discard(key)
@@ -157,10 +163,28 @@ class HealthWatch:
                 return
 
 
+def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
+    """Why the scheduler of a gang holds it, or last held it; None once the gang has started."""
+    if health.state is State.STARTED:
+        return None
+    own = (one for one in health.obstacles if not one.is_kueues)
+    return next(own, before) if health.state in {State.HELD, State.IN_PART} else before
+
+
+def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth:
+    """The health of a gang that Kueue took back, with the reason why its scheduler held it before."""
+    if held is None or health.state is not State.QUEUED:
+        return health
+    said = f"; it was last held by {held.reason}: {held.why}"
+    loop = Reason.KUEUE_TOOK_BACK
+    whole = (one._replace(why=one.why + said) if one.reason is loop else one for one in health.obstacles)
+    return replace(health, obstacles=tuple(whole))
+
+
 def _note(health: GangHealth) -> str:
     first, *others = health.obstacles
     # Pods of other owners are listed by name, because no other output shows them.
     words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
     what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"
-    return f"{what}: {first}{more}"
+    return f"{what}: {health.why}; {first.remedy}{more}"

@@ -15,9 +15,11 @@ from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import CertificateReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
+from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
+from webhook.reconciler.check_metrics import CheckMetrics
 from webhook.telemetry.metrics import Exposition
 
 _SERVER_ERROR = 500
@@ -107,6 +109,7 @@ class Metrics(Exposition):
             ["escape"],
             registry=self.registry,
         )
+        self.checks = CheckMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
@@ -115,7 +118,7 @@ class Metrics(Exposition):
                 self.escaped.labels(scheduler, escape.value)
         for escape in DELETABLE:
             self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason):
+        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason):
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)
@@ -148,14 +151,16 @@ class Metrics(Exposition):
 
 
 def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
-    """Pairs of action and kind that may be written: gang and topology objects, pods (gates and escapes),
-    certificates.
+    """Pairs of action and kind that may be written: gang and topology objects, pods (gates and escapes), certificates,
+    answers to Kueue.
     """
     for profile in profiles:
         topology = profile.backend.topology_kind
         for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
             yield api.kind, "apply"
             yield api.kind, "delete"
+    yield WORKLOAD_KIND.api.kind, "answer"
+    yield ADMISSION_CHECK_KIND.api.kind, "activate"
     yield "Pod", "delete"
     yield "Pod", "ungate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

@@ -19,13 +19,16 @@ from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
-from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
+from webhook.errors import FactsUnavailable, NotLeading
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.key import GangKey
 from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
+from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Projection
+from webhook.reconciler.admission_checks import WORKERS as CHECK_WORKERS
+from webhook.reconciler.admission_checks import AdmissionChecks
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.escape_deletion import EscapeDeletion
@@ -36,9 +39,9 @@ from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.topologies import Topologies
+from webhook.reconciler.workers import Workers
 from webhook.reconciler.writer import Writer
-from webhook.telemetry import spans
-from webhook.telemetry.logs import configure, log, outline
+from webhook.telemetry.logs import configure, log
 
 # Gangs reconciled in parallel: most of the time is spent waiting for the API server.
 WORKERS = 8
@@ -48,9 +51,7 @@ RESYNC_SECONDS = 600.0
 READ_SECONDS = 30.0
 # How many unread kinds a message lists: usually all have the same cause.
 SAID_AT_MOST = 3
-# Time for a running write to finish after the process is told to stop.
-DRAIN_SECONDS = 5.0
-# Then, time for a running answer about health or metrics.
+# After the drain of the workers, time for a running answer about health or metrics.
 FINISH_SECONDS = 1
 
 
@@ -73,6 +74,7 @@ class Reconciler:
         `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
+        self.admission_checks: AdmissionChecks | None = None
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
@@ -83,6 +85,7 @@ class Reconciler:
             pods_changed=self._pods_changed,
             facts_changed=self._held_changed,
             object_changed=self._object_changed,
+            fact_changed=self._fact_changed,
             all_changed=self._all_changed,
             give_back=give_back,
             transport=transport,
@@ -130,12 +133,28 @@ class Reconciler:
                 metrics=self.metrics,
                 leads=self.leads,
             )
+        if settings.admission_check is not CheckMode.OFF:
+            self.admission_checks = AdmissionChecks(
+                settings,
+                client,
+                writer,
+                events,
+                self.metrics,
+                self.leads,
+                facts=lambda: self.following.live.facts,
+                ready=lambda: not any(self.following.live.unready()),
+                only=namespace,
+            )
+        self._workers = Workers(
+            self.queue,
+            self._reconcile,
+            said=_said,
+            failed=self.metrics.retry,
+            done=self._counted,
+        )
         self.metrics.interrupted.set_function(self._interrupted)
         kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
-        self._busy = 0
-        # Why the last unfinished key failed.
-        self._why = ""
 
     def _watches(self) -> Iterator[Watch]:
         """All watches."""
@@ -165,7 +184,7 @@ class Reconciler:
     @property
     def idle(self) -> bool:
         """Whether everything is read, the queue is empty, and no worker is busy."""
-        return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self._busy)
+        return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self._workers.busy)
 
     async def run(self) -> None:
         """Follow and write until cancelled; then finish running writes and release the lease."""
@@ -178,7 +197,10 @@ class Reconciler:
         following.append(asyncio.create_task(self.metrics.run()))
         if self.certificates is not None:
             following.append(asyncio.create_task(self.certificates.run()))
-        workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
+        workers = [asyncio.create_task(self._workers.run()) for _ in range(WORKERS)]
+        if self.admission_checks is not None:
+            checking = self.admission_checks.workers
+            workers += [asyncio.create_task(checking.run()) for _ in range(CHECK_WORKERS)]
         try:
             # `gather` would cancel all tasks together, but the lease must be released last.
             done, _ = await asyncio.wait([*following, *workers], return_when=asyncio.FIRST_EXCEPTION)
@@ -192,6 +214,8 @@ class Reconciler:
 
     async def once(self) -> None:
         """Write until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
+        # Kueue asks at any time, so there is no end to wait for.
+        self.admission_checks = None
         running, begun = asyncio.create_task(self.run()), time.monotonic()
         try:
             while not running.done():
@@ -205,9 +229,8 @@ class Reconciler:
                 if seconds >= READ_SECONDS and (why := self._unreadable()):
                     raise FactsUnavailable(f"nothing is ready after {READ_SECONDS:g} s: {why}")
                 if self._hopeless(seconds):
-                    raise FactsUnavailable(
-                        f"{self.queue.stuck} gangs or topologies could not be reconciled, the last because {self._why}"
-                    )
+                    said = f"{self.queue.stuck} gangs or topologies could not be reconciled"
+                    raise FactsUnavailable(f"{said}, the last because {self._workers.why}")
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -224,7 +247,7 @@ class Reconciler:
     def _hopeless(self, seconds: float) -> bool:
         """Whether all queued keys are stuck, and not because something is still being read."""
         reading = seconds < READ_SECONDS and any(self.unready())
-        return bool(self.queue.stuck) and self.queue.stuck == len(self.queue) and not self._busy and not reading
+        return bool(self.queue.stuck) and self.queue.stuck == len(self.queue) and not self._workers.busy and not reading
 
     # Changes, and the gangs they affect.
 
@@ -244,6 +267,10 @@ class Reconciler:
         if self._only is None or key[0] == self._only:
             self.circles.mark(api, key)
 
+    def _fact_changed(self, projection: Projection, key: Any) -> None:
+        if self.admission_checks is not None:
+            self.admission_checks.changed(projection, key)
+
     def _held_changed(self) -> None:
         self.health.mark_held()
 
@@ -252,50 +279,19 @@ class Reconciler:
             # Topology objects have no namespace.
             self._topologies.follow(self.following.live.facts.apis or frozenset())
         self._topologies.look_at_all()
+        if self.admission_checks is not None:
+            self.admission_checks.look_at_all()
 
-    async def _work(self) -> None:
-        while True:
-            key = await self.queue.take()
-            self._busy += 1
-            try:
-                await self._work_on(key)
-            finally:
-                self._busy -= 1
-                self.queue.done(key)
-                self.metrics.queue.set(len(self.queue))
-                self.metrics.failing.set(self.queue.failing)
+    def _counted(self) -> None:
+        self.metrics.queue.set(len(self.queue))
+        self.metrics.failing.set(self.queue.failing)
 
-    async def _work_on(self, key: GangKey | ObjectKey) -> None:
+    async def _reconcile(self, key: GangKey | ObjectKey) -> float | None:
         if not self.leads():
-            # A new leader checks everything.
-            return
-        try:
-            # A shutdown does not interrupt a write: half of a gang's objects could start half of the gang.
-            work = self._gangs.reconcile(key) if isinstance(key, GangKey) else self._topologies.reconcile(key[1])
-            about = {f"rollcall.{what}": value for what, value in _said(key).items()}
-            with spans.span("reconcile", spans.Side.INTERNAL, about):
-                again = await _unbroken(work)
-        except NotLeading:
-            return
-        except (RequestFailed, FactsUnavailable) as error:
-            wait = getattr(error, "wait", None) or 0.0
-            # The API server asked for a pause, so it applies to all gangs.
-            self.queue.hold(wait)
-            seconds = self.queue.failed(key, wait)
-            self._why = str(error)
-            self.metrics.retry(error)
-            log.info("not reconciled", **_said(key), why=outline(error), againIn=round(seconds, 1))
-        except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
-            seconds = self.queue.failed(key)
-            self._why = f"of an internal error, {type(error).__name__}; see the log"
-            self.metrics.retry(error)
-            log.exception("not reconciled", **_said(key), againIn=round(seconds, 1))
-        else:
-            if again is None:
-                self.queue.succeeded(key)
-            else:
-                self.queue.put_off(key, again)
-                self._why = "it waits for another system"
+            raise NotLeading
+        if isinstance(key, GangKey):
+            return await self._gangs.reconcile(key)
+        return await self._topologies.reconcile(key[1])
 
     async def _resync(self) -> None:
         while True:
@@ -307,18 +303,6 @@ def _said(key: GangKey | ObjectKey) -> dict[str, str]:
     """The fields that name the key in the log."""
     kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
     return {"kind": kind, "namespace": key[0], "name": key[1]}
-
-
-async def _unbroken(work: Any) -> Any:
-    """The result of `work`, which runs to its end even if the caller is cancelled."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with suppress(Exception):
-            async with asyncio.timeout(DRAIN_SECONDS):
-                await task
-        raise
 
 
 async def _ended(tasks: list[asyncio.Task[Any]]) -> None:

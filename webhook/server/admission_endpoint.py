@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.model.plain_text import cut
 from webhook.model.record import OPTED_OUT
 from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body, small_body
 from webhook.server.carriers import Carrier, carrier_of
@@ -26,7 +27,7 @@ from webhook.server.intake import Upload
 from webhook.server.lane import Turn
 from webhook.server.large_json import memory_of
 from webhook.server.large_review import LargeReview
-from webhook.server.review import MAX_WARNING_BYTES, cut
+from webhook.server.review import MAX_WARNING_BYTES
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
 from webhook.telemetry import spans

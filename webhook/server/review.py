@@ -18,7 +18,7 @@ from webhook.admission.review import KIND, request_from
 from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.findings import Action, Finding
-from webhook.model.plain_text import plain
+from webhook.model.plain_text import cut, plain
 
 # The API server keeps the message in audit events and prints it. A whole spec would hide what matters.
 MAX_MESSAGE_BYTES = 1024
@@ -157,11 +157,3 @@ def _audit(verdict: Verdict) -> dict[str, str]:
     if verdict.unjudged:
         annotations["unjudged"] = ",".join(sorted({missing.rule for missing in verdict.unjudged}))
     return annotations
-
-
-def cut(text: str, limit: int) -> str:
-    """Return `text` in at most `limit` bytes of UTF-8, ending with "..." if it was cut."""
-    encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= limit:
-        return text
-    return encoded[: limit - 3].decode("utf-8", "ignore") + "..."

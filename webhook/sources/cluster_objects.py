@@ -26,7 +26,7 @@ from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove, served_kinds
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
-from webhook.model.general import GENERAL
+from webhook.model.general import EVERY_GENERAL
 from webhook.model.kept_fields import kept
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import PODS
@@ -82,7 +82,7 @@ class ClusterObjects:
 def projections_of(settings: Settings) -> tuple[Projection, ...]:
     """Return the kinds of the facts, for the enabled schedulers."""
     backends = [profile.backend for profile in settings.profiles.values()]
-    return (*GENERAL, *(found for backend in backends for found in backend.projections))
+    return (*EVERY_GENERAL, *(found for backend in backends for found in backend.projections))
 
 
 async def read_cluster(

@@ -20,9 +20,10 @@ from webhook.model import grove, served_kinds
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
-from webhook.model.general import GENERAL
+from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api
 from webhook.model.known_objects import VolcanoQueue
+from webhook.model.kueue.projections import KUEUE_PROJECTIONS
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
@@ -122,6 +123,7 @@ def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> Clust
     return replace(known, field_names={**known_fields(), **(known.field_names or {}), **load_schemas(schemas)})
 
 
+_OF_KUEUE = frozenset(projection.part for projection in KUEUE_PROJECTIONS)
 # Objects that belong to a cluster rather than to its users: a folder may have some, and seldom has all.
 _IN_PART = frozenset(
     {
@@ -131,11 +133,12 @@ _IN_PART = frozenset(
         "hyper_nodes",
         "training_runtimes",
         "cluster_training_runtimes",
+        *_OF_KUEUE,
     }
 )
 _OPTED_IN = frozenset(projection.part for projection in OF_OPTED_IN_KINDS)
 # These objects are only read here and never judged.
-_NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes"})
+_NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes", *_OF_KUEUE})
 # Parts of the facts that are also taken from the documents being judged.
 _TOGETHER = _IN_PART | {
     NAMESPACES.part,
@@ -200,7 +203,7 @@ _SETS = frozenset({"apis", "bound_gangs"})
 @cache
 def _projections() -> dict[tuple[str, str], Projection]:
     """Return the projections by group and kind: those of admission itself, and those of each backend."""
-    every = (*GENERAL, *(found for backend in installed_backends().values() for found in backend.projections))
+    every = (*EVERY_GENERAL, *(found for backend in installed_backends().values() for found in backend.projections))
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 
 

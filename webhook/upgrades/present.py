@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.health import Observed, State, judge
+from webhook.gangs.health import State, judge
 from webhook.gangs.key import POD_GANG, GangKey
+from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, SkipReason, is_groves, plan
 from webhook.gangs.writers import Writer
 from webhook.model import grove

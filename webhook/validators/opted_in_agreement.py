@@ -151,6 +151,9 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
     """
     if not isinstance(workload, TrainJob) or workload.scheduler is None or context.choice.forced:
         return
+    if workload.managed_elsewhere is not None:
+        # Its JobSet is made in a namespace of another cluster.
+        return
     namespace = (context.facts.namespaces or {}).get(workload.namespace)
     runtime = runtime_of(workload, context.facts)
     if runtime is None or (namespace is not None and SCHEDULER_LABEL in namespace.labels):

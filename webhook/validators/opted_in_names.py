@@ -30,6 +30,12 @@ def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]
     return found
 
 
+def first_named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> str | None:
+    """The name that counts: the workload's own; for a TrainJob's JobSet else the TrainJob's; else a template's."""
+    above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []
+    return next((use.value for use in (*named(workload, keys, ()), *above, *named(workload, (), of_pods))), None)
+
+
 def _first(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], path: FieldPath, keys: Sequence[Key]
 ) -> Iterator[Use]:

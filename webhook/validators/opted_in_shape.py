@@ -11,6 +11,7 @@ from webhook.validators.wrong_types import METADATA, POD_SPEC, Unreadable, said_
 _TEMPLATE: dict[str, Any] = {"metadata": METADATA, "spec": POD_SPEC}
 _JOB: dict[str, Any] = {"parallelism": int, "completions": int, "template": _TEMPLATE}
 _JOB_SET: dict[str, Any] = {
+    "managedBy": str,
     "suspend": bool,
     "startupPolicy": {"startupPolicyOrder": str},
     "replicatedJobs": [
@@ -32,7 +33,7 @@ _PATCH: dict[str, Any] = {
     },
 }
 SHAPES: dict[tuple[str, str], Any] = {
-    ("batch", "Job"): {"metadata": METADATA, "spec": {**_JOB, "suspend": bool}},
+    ("batch", "Job"): {"metadata": METADATA, "spec": {**_JOB, "managedBy": str, "suspend": bool}},
     ("jobset.x-k8s.io", "JobSet"): {"metadata": METADATA, "spec": _JOB_SET},
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): {
         "metadata": METADATA,
@@ -45,6 +46,7 @@ SHAPES: dict[tuple[str, str], Any] = {
     ("trainer.kubeflow.org", "TrainJob"): {
         "metadata": METADATA,
         "spec": {
+            "managedBy": str,
             "suspend": bool,
             "runtimeRef": {"name": str, "kind": str, "apiGroup": str},
             "trainer": {"numNodes": int},

@@ -20,12 +20,14 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api
 from webhook.model.known_objects import SpecField
+from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.gang_scheduler import NO_GANG_SCHEDULER, GangScheduler
 from webhook.validators.selection import Choice
 
 S = TypeVar("S")
@@ -57,6 +59,8 @@ class Subject(StrEnum):
     OBJECT = "gang object"
     # Called with an `OptedInWorkload`; for a TrainJob also with the JobSet that is made from it.
     OPTED_IN = "workload of another kind"
+    # Called with a `PodCliqueSet` or an `OptedInWorkload`.
+    ANY_WORKLOAD = "workload of any kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
     # Called with an `AnyObject`, in the webhook and for files.
@@ -68,7 +72,10 @@ class Subject(StrEnum):
 
 
 # Constants, because looking up a member of an enumeration takes as long as calling a rule.
-_POD, _WORKLOAD, _CHANGE = Subject.POD, Subject.WORKLOAD, Subject.CHANGE
+_POD, _CHANGE = Subject.POD, Subject.CHANGE
+# The subjects that are called with a whole PodCliqueSet, and with a whole workload of another kind.
+_OF_SETS = (Subject.WORKLOAD, Subject.ANY_WORKLOAD)
+_OF_OPTED_IN = (Subject.OPTED_IN, Subject.ANY_WORKLOAD)
 
 
 class Change(NamedTuple):
@@ -112,6 +119,10 @@ class Context(Generic[S]):
     makes_gangs: bool = False
     # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
+    # The chosen scheduler.
+    gang_scheduler: GangScheduler = NO_GANG_SCHEDULER
+    # How Kueue is installed, if it is.
+    kueue: KueueSettings = INSTALLED
     proceed: Proceed = go_on
 
 
@@ -126,6 +137,8 @@ class Example:
     old: Manifest | None = None
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = field(default_factory=dict)
+    # The section `kueue` of the configuration.
+    kueue: Mapping[str, Any] = field(default_factory=dict)
     # The scheduler's version, if the profile states one.
     version: str | None = None
     # The user who creates it.
@@ -245,7 +258,7 @@ def run(
             outcome.add(bound, found, facts)
         elif workload is None:
             continue
-        elif subject is _WORKLOAD:
+        elif subject in _OF_SETS:
             outcome.add(bound, declared.check(workload, context), facts)
         elif subject is _CHANGE and old is not None:
             outcome.add(bound, declared.check(Change(old, workload), context), facts)
@@ -260,7 +273,7 @@ def run_on_opted_in(
     for bound in rules:
         context.proceed()
         declared = bound.rule
-        if declared.subject is Subject.OPTED_IN:
+        if declared.subject in _OF_OPTED_IN:
             outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:
             outcome.add(bound, declared.check(OptedInChange(old, workload), context), context.facts)

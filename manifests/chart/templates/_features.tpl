@@ -1,7 +1,8 @@
 {{- /*
 A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
-with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), "gate", "escapes" and
-"selfManaged". Each configuration has the feature "always". The files of the folder `files` list what each feature adds.
+with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), "gate", "escapes",
+"admissionCheck" and "selfManaged". Each configuration has the feature "always". The files of the folder `files` list
+what each feature adds.
 */}}
 
 {{- /* The profiles of the configuration, as JSON. default-scheduler is always one of them. */}}
@@ -34,6 +35,9 @@ with those of its settings that matter here ("volcano", "default-scheduler gangS
 {{- end }}
 {{- if dig "escapes" "delete" list .Values.configuration }}
 {{- $features = append $features "escapes" }}
+{{- end }}
+{{- if has (dig "kueue" "admissionCheck" "off" .Values.configuration) (list "audit" "on" true) }}
+{{- $features = append $features "admissionCheck" }}
 {{- end }}
 {{- if include "rollcall.selfManaged" . }}
 {{- $features = append $features "selfManaged" }}

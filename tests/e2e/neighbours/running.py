@@ -44,10 +44,10 @@ class Neighbour:
         if self.system.mutating:
             eventually(self._listens, f"the webhooks of {self.system.name} are reachable")
 
-    def register(self, prefix: str = "") -> None:
-        """Have the API server call its webhooks."""
-        wanted = configurations(self.system, self.ports.webhook, self._certificates.bundle, prefix)
-        if [one["metadata"]["name"] for one in wanted] != [one["metadata"]["name"] for one in self._registered]:
+    def register(self, prefix: str = "", reinvocation: str = "Never") -> None:
+        """Have the API server call its webhooks: `configurations` says what is meant by the parameters."""
+        wanted = configurations(self.system, self.ports.webhook, self._certificates.bundle, prefix, reinvocation)
+        if wanted != self._registered:
             self.unregister()
             self._registered = wanted
             register(self._plane, wanted)

@@ -22,9 +22,12 @@ _NOBODY = "https://127.0.0.1:1/"
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 
 
-def configurations(system: System, port: int, bundle: str, prefix: str = "") -> list[Manifest]:
+def configurations(
+    system: System, port: int, bundle: str, prefix: str = "", reinvocation: str = "Never"
+) -> list[Manifest]:
     """The webhook configurations of a system's module, narrowed as its Kustomize files do. `prefix` goes before their
-    names, which decide the order in which the API server calls mutating webhooks.
+    names, which decide the order in which the API server calls mutating webhooks; `reinvocation` is their
+    reinvocationPolicy.
     """
     folder = system.manifests
     if folder is None or not system.mutating:
@@ -33,6 +36,8 @@ def configurations(system: System, port: int, bundle: str, prefix: str = "") -> 
     for one in yaml.safe_load_all((folder / "webhooks.yaml").read_text()):
         name = prefix + (system.mutating if one["kind"].startswith("Mutating") else system.validating)
         hooks = list(_narrowed(system, one["webhooks"], port, bundle))
+        if one["kind"].startswith("Mutating"):
+            hooks = [{**hook, "reinvocationPolicy": reinvocation} for hook in hooks]
         found.append({**one, "metadata": {"name": name}, "webhooks": [*hooks, _probe(name)]})
     return found
 
@@ -51,7 +56,7 @@ def _narrowed(system: System, hooks: list[Manifest], port: int, bundle: str) -> 
 
 def _probe(name: str) -> Manifest:
     return {
-        "name": "probe.tests.rollcall.dev",
+        "name": "probe.tests.example.com",
         "clientConfig": {"url": _NOBODY},
         "failurePolicy": "Fail",
         "objectSelector": {"matchLabels": {_LABEL: name[:63]}},
@@ -88,7 +93,7 @@ def _followed(plane: ControlPlane, configuration: Manifest) -> bool:
     answer = plane.http.post(
         "/api/v1/namespaces/default/configmaps", params={"dryRun": "All"}, json={"metadata": metadata}
     )
-    assert answer.is_success or "probe.tests.rollcall.dev" in answer.text, answer.text
+    assert answer.is_success or "probe.tests.example.com" in answer.text, answer.text
     return not answer.is_success
 
 

@@ -16,11 +16,12 @@ FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUIL
 FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"}
 MORE = {
     "kai": {"subgroups"},
-    "volcano": {"subgroups"},
+    # Both read topology from annotations of opted-in workloads and write it into their gang objects.
+    "volcano": {"subgroups", "carried_topology"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
     "kube": {"generation", "groups", "frozen", "disruption"},
     # Koordinator reads gangs from annotations, as Go does.
-    "koordinator": {"gang_settings", "gang_groups", "go_values"},
+    "koordinator": {"gang_settings", "gang_groups", "go_values", "carried_topology"},
 }
 SUBJECTS = {
     "workload",
@@ -39,6 +40,9 @@ SUBJECTS = {
     "disruption",
     "queue_object",
     "opted_in",
+    "opted_in_topology",
+    "stages",
+    "kueue",
     "examples",
 }
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tests.unit.cluster.kueue_samples import KUEUE_SAMPLES
 from webhook.backends.registry import BUILT_IN
 from webhook.model import grove
-from webhook.model.general import GENERAL
+from webhook.model.general import EVERY_GENERAL
 from webhook.model.living_gang import living_gangs
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
@@ -47,7 +48,7 @@ def projections() -> tuple[Projection, ...]:
     """Every projection that is registered."""
     read = dict.fromkeys(found for backend in BUILT_IN for found in backend.projections)
     heads = dict.fromkeys(head for backend in BUILT_IN for head in backend(backend.settings_model(), None).gang_heads)
-    return (*GENERAL, *read, *(living_gangs(head) for head in heads))
+    return (*EVERY_GENERAL, *read, *(living_gangs(head) for head in heads))
 
 
 def attacks(sample: Manifest, size: int) -> Iterator[Attack]:
@@ -150,6 +151,7 @@ _PACK = {"packConstraint": {"required": "example.com/rack", "preferred": "exampl
 
 # By part of the facts an object with every field that its projection reads.
 SAMPLES: dict[str, Manifest] = {
+    **KUEUE_SAMPLES,
     "namespaces": {"metadata": {"labels": _LABELS, "annotations": {"a": "b"}}},
     "pod_clique_sets": {
         "metadata": {"labels": _LABELS, "annotations": dict(_QUEUES)},

@@ -173,7 +173,28 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
         "mpod-create.koordinator.sh",
         [(Level.ERROR, "Koordinator's webhook runs after m-rollcall")],
     ),
-    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.ERROR, "Kueue's webhook runs after m-rollcall")]),
+    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.NOTE, "Kueue's webhook runs after m-rollcall")]),
+    "Kueue by none of its own": (
+        "queues",
+        "mclusterqueue.kb.io",
+        [(Level.NOTE, "Kueue's webhook runs after m-rollcall")],
+    ),
+    "LeaderWorkerSet by another": (
+        "serving",
+        "mleaderworkerset.kb.io",
+        [(Level.NOTE, "LeaderWorkerSet's webhook runs after m-rollcall")],
+    ),
+    "JobSet by another": (
+        "training",
+        "mutate-jobset-x-k8s-io-v1alpha2-jobset.x-k8s.io",
+        [(Level.NOTE, "JobSet's webhook runs after m-rollcall")],
+    ),
+    "JobSet by its own name": ("jobset-mutating-webhook-configuration", "mpod.kb.io", []),
+    "Trainer, which changes no pods": (
+        "defaulter.trainer.kubeflow.org",
+        "defaulter.trainjob.trainer.kubeflow.org",
+        [],
+    ),
     "KAI before ours, of no profile": (
         "kai-admission",
         "admission.kai-scheduler.svc",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from webhook.doctor.parts import GANG_PODS, LEASE, MUTATING_WEBHOOKS, OWNED_PODS, SCHEDULER_LEASE, SECRET, trimmed
-from webhook.doctor.selectors import is_about, selects
+from webhook.doctor.selectors import is_about
+from webhook.model.selectors import selects
 
 LABELS = {"app": "web", "tier": "front"}
 

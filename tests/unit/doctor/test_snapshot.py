@@ -18,6 +18,7 @@ from webhook.doctor import reading
 from webhook.doctor.example_certificates import HOST, signed
 from webhook.doctor.examples import configured, installed, namespace, thing
 from webhook.doctor.handshakes import Endpoint, Seen
+from webhook.doctor.kueue import kueue_webhook, running_kueue
 from webhook.doctor.parts import DEPLOYMENTS, GANG_PODS, LEASE, NAMESPACES, PARTS, POD_CLIQUE_SETS, SECRET, Part
 from webhook.doctor.reading import endpoints, read_world
 from webhook.doctor.snapshot import Clock, Presented, Snapshot, Tried, Unread
@@ -209,6 +210,25 @@ def test_the_configuration_of_grove_s_operator_is_read_from_its_mount() -> None:
     assert operator_of(Cluster(), None) is None
     unread = operator_of(Cluster(), None, 403)
     assert unread.right == "get configmaps grove-cm in grove-system"
+
+
+def test_kueues_configuration_is_read_from_what_its_deployment_mounts_under_any_name() -> None:
+    kueue = running_kueue(volumes=[{"name": "manager-config", "configMap": {"name": "queues-manager-config"}}])
+    content = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nmanageJobsWithoutQueueName: true\n"
+    path = "/api/v1/namespaces/kueue-system/configmaps/queues-manager-config"
+    # Another system's Configuration of the same kind is not Kueue's.
+    others = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
+    for text, wanted in ((content, True), (others, None)):
+        cluster = Cluster(kueue, kueue_webhook("mpod.kb.io", "pods"))
+        cluster.answers[path] = (200, {"data": {"controller_manager_config.yaml": text}})
+        found = cluster.read().kueue
+        assert not isinstance(found, Unread)
+        assert (found or {}).get("manageJobsWithoutQueueName") is wanted
+    # Without webhook configurations that an administrator wrote, the Deployment may be anybody's.
+    alone = Cluster(kueue)
+    alone.answers[path] = (200, {"data": {"controller_manager_config.yaml": content}})
+    assert alone.read().kueue is None
+    assert path not in [request.url.path for request in alone.asked]
 
 
 def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.unit.worlds import koordinator
 from webhook.config.settings import Settings
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.differences import to_apply
-from webhook.gangs.health import GangHealth, Observed, judge
+from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, plan
 from webhook.gangs.pod import GangPod, read_gang_pod
 from webhook.gangs.roster import Roster
@@ -92,6 +94,7 @@ def judged(
     facts: ClusterFacts = FACTS,
     settings: Settings | None = None,
     anchors: Anchors | None = None,
+    now: datetime = datetime.max.replace(tzinfo=UTC),  # noqa: B008 - it never changes
 ) -> GangHealth:
     known = in_step() if objects is None else objects
     found = None if workload is None else PodCliqueSet(workload)
@@ -107,6 +110,7 @@ def judged(
             facts,
             chosen,
             anchors,
+            now=now,
         )
     )
 

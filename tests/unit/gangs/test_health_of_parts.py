@@ -10,8 +10,9 @@ from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, 
 from tests.unit.worlds import koordinator, settings_of
 from webhook.errors import FactsUnavailable
 from webhook.gangs.escapes import Escape
-from webhook.gangs.health import Observed, State, judge
+from webhook.gangs.health import State, judge
 from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.observed import Observed
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model.keys import Api, Record

@@ -13,6 +13,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.group_pods import GroupPods
 from webhook.model.group_tree import Groups
 from webhook.model.known_objects import PodGangs, QueuedGroups
+from webhook.model.kueue.objects import KueueWorkloads
 
 # What a server keeps these in; the facts of an example may be plain dicts.
 _KEPT_IN: dict[str, Any] = {
@@ -22,6 +23,7 @@ _KEPT_IN: dict[str, Any] = {
     "pod_groups": Groups,
     "composite_pod_groups": Groups,
     "group_pods": GroupPods,
+    "kueue_workloads": KueueWorkloads,
 }
 
 

@@ -61,11 +61,17 @@ def judge(case: Grown, settings: Settings) -> Verdict:
     return verdict
 
 
-def settings_for(schedulers: Sequence[str], config: Mapping[str, Any], version: str | None = None) -> Settings:
-    """Settings of these schedulers, the first of them the default, with that config."""
+def settings_for(
+    schedulers: Sequence[str],
+    config: Mapping[str, Any],
+    version: str | None = None,
+    kueue: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings of these schedulers, the first of them the default, with that config and that section `kueue`."""
     stated = {} if version is None else {"schedulerVersion": version}
     first = {"name": schedulers[0], "config": dict(config), **stated}
-    return replace(settings_from(configuration_of(first, *schedulers[1:]), "test"), standalone=True)
+    document = configuration_of(first, *schedulers[1:], kueue=dict(kueue or {}))
+    return replace(settings_from(document, "test"), standalone=True)
 
 
 def _grown(manifest: Manifest, length: int, style: Style) -> Manifest:

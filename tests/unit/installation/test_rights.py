@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.installation.registrations import GANGS, HEAD
 from webhook.config.file import default_settings, settings_from
+from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.model.findings import Action
+from webhook.validators import GENERAL_RULES
+from webhook.validators.registry import BoundRule
 
 
 def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
@@ -47,6 +52,11 @@ def test_a_server_can_read_its_cached_kinds_and_write_nothing() -> None:
         "trainer.kubeflow.org/trainjobs": reading,
         "trainer.kubeflow.org/trainingruntimes": reading,
         "trainer.kubeflow.org/clustertrainingruntimes": reading,
+        "kueue.x-k8s.io/localqueues": reading,
+        "kueue.x-k8s.io/clusterqueues": reading,
+        "kueue.x-k8s.io/resourceflavors": reading,
+        "kueue.x-k8s.io/topologies": reading,
+        "kueue.x-k8s.io/admissionchecks": reading,
     }
 
 
@@ -101,6 +111,15 @@ OPTED_IN_KINDS = {
     "leaderworkerset.x-k8s.io/leaderworkersets/finalizers": ["update"],
     "trainer.kubeflow.org/trainjobs": FOLLOWING,
 }
+# For the gangs that Kueue holds, if Rollcall makes gangs.
+KUEUE = (
+    "kueue.x-k8s.io/localqueues",
+    "kueue.x-k8s.io/clusterqueues",
+    "kueue.x-k8s.io/resourceflavors",
+    "kueue.x-k8s.io/topologies",
+    "kueue.x-k8s.io/admissionchecks",
+)
+OF_KUEUE = {**dict.fromkeys(KUEUE, FOLLOWING), "kueue.x-k8s.io/workloads": FOLLOWING}
 # By profile: what it needs besides.
 BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "default-scheduler": ({"name": "default-scheduler"}, {}),
@@ -111,6 +130,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.k8s.io/podgroups": WRITING,
             "scheduling.k8s.io/compositepodgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
         },
     ),
     "koord-scheduler": (
@@ -120,6 +140,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
             **GATED,
         },
     ),
@@ -130,6 +151,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
         },
     ),
     "volcano": (
@@ -139,6 +161,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
         },
     ),
     "kai-scheduler": (
@@ -149,12 +172,13 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "grove.io/clustertopologybindings/finalizers": ["update"],
             "kai.scheduler/schedulingshards": FOLLOWING,
             "scheduling.run.ai/podgroups": WRITING,
+            **OF_KUEUE,
         },
     ),
     "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
     "scheduler-plugins-scheduler": (
         {"name": "scheduler-plugins-scheduler"},
-        {**OPTED_IN_KINDS, "scheduling.x-k8s.io/podgroups": WRITING},
+        {**OPTED_IN_KINDS, **OF_KUEUE, "scheduling.x-k8s.io/podgroups": WRITING},
     ),
     "volcano with the gate": (
         {"name": "volcano", "gate": True},
@@ -163,6 +187,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
             **OPTED_IN_KINDS,
+            **OF_KUEUE,
             **GATED,
         },
     ),
@@ -173,6 +198,29 @@ def test_a_reconciler_can_delete_pods_only_if_configured() -> None:
     settings = settings_from({**HEAD, "escapes": {"delete": ["stale"]}}, "test")
     role = reconciler_access_rules(settings, "system", "writer")[0]
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": [*FOLLOWING, "get", "delete"]} in role["rules"]
+
+
+@pytest.mark.parametrize("mode", ["audit", "on"])
+def test_a_reconciler_can_answer_kueue_only_if_configured(mode: str) -> None:
+    def granted(**sections: Any) -> dict[str, list[str]]:
+        settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "lpx-scheduler"}]}, **sections}, "test")
+        rules = reconciler_access_rules(settings, "system", "writer")[0]["rules"]
+        return {f"{rule['apiGroups'][0]}/{rule['resources'][0]}": rule["verbs"] for rule in rules}
+
+    without, found = granted(kueue={"admissionCheck": "off"}), granted(kueue={"admissionCheck": mode})
+    assert without == granted()
+    assert {kind: verbs for kind, verbs in found.items() if verbs != without.get(kind)} == {
+        **OF_KUEUE,
+        "kueue.x-k8s.io/workloads": [*FOLLOWING, "get"],
+        "kueue.x-k8s.io/workloads/status": ["patch"],
+        "kueue.x-k8s.io/admissionchecks/status": ["patch"],
+        "batch/jobs": ["get"],
+        "jobset.x-k8s.io/jobsets": ["get"],
+        "leaderworkerset.x-k8s.io/leaderworkersets": ["get"],
+        "trainer.kubeflow.org/trainjobs": ["get"],
+        "grove.io/podcliquesets": [*FOLLOWING, "get"],
+        "/pods": [*FOLLOWING, "get"],
+    }
 
 
 @pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
@@ -211,3 +259,22 @@ def test_a_server_can_read_workload_api_objects_if_gangs_use_them() -> None:
         "scheduling.k8s.io/podgroups": reading,
         "scheduling.k8s.io/compositepodgroups": reading,
     }
+
+
+def with_kueue_rule(settings: Settings) -> Settings:
+    """Settings as if their first profile had one rule about Kueue."""
+    profile = next(iter(settings.profiles.values()))
+    about_kueue = BoundRule(replace(profile.every_rule[0], id="kueue/some-rule"), Action.WARN)
+    profile.rules = {ceiling: (about_kueue,) if ceiling is Action.DENY else () for ceiling in Action}
+    return settings
+
+
+def test_a_server_can_read_kueues_queues_if_a_rule_about_them_is_on() -> None:
+    settings = with_kueue_rule(settings_from(HEAD, "test"))
+    assert rights("kueue.x-k8s.io", settings=settings) == {kind: ["get", "list", "watch"] for kind in KUEUE}
+
+
+def test_a_server_without_a_rule_about_kueue_reads_nothing_of_it() -> None:
+    rules = {rule.id: "off" for rule in GENERAL_RULES if rule.id.startswith("kueue/")}
+    settings = settings_from({**HEAD, "enforcement": {"rules": rules}}, "test")
+    assert rights("kueue.x-k8s.io", settings=settings) == {}

@@ -224,6 +224,22 @@ spec:
     parent: all
     minMember: 4
 """
+KUEUE_QUEUES = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata:
+  name: research
+  namespace: team-a
+spec:
+  clusterQueue: gpus
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata:
+  name: gpus
+spec:
+  namespaceSelector: {}
+"""
 VOLCANO_QUEUE = """\
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
@@ -289,6 +305,7 @@ CORRECT = {
         JOB, "        app: train\n", "        rollcall.dev/scheduler: koord-scheduler\n"
     ),
     "a JobSet": JOB_SET,
+    "a Job in a queue of Kueue": labelled(JOB, "kueue.x-k8s.io/queue-name: research") + f"---\n{KUEUE_QUEUES}",
     "a LeaderWorkerSet": GROUPS,
     "a TrainJob and its runtime": f"{RUNTIME}---\n{TRAIN_JOB}",
     "Queues of KAI": KAI_QUEUES,

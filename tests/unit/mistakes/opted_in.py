@@ -83,6 +83,25 @@ _JOBS = {
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/932",
     ),
 }
+_TOPOLOGY = """\
+apiVersion: kai.scheduler/v1alpha1
+kind: Topology
+metadata:
+  name: dc
+spec:
+  levels: [{nodeLabel: example.com/zone}, {nodeLabel: example.com/rack}]
+"""
+
+
+def _near(manifest: str, topology: str, level: str) -> str:
+    wanted = annotated(on("kai-scheduler", manifest), f"kai.scheduler/topology: {topology}")
+    return changed(
+        wanted,
+        f"kai.scheduler/topology: {topology}\n",
+        f"kai.scheduler/topology: {topology}\n    kai.scheduler/topology-required-placement: {level}\n",
+    )
+
+
 _JOB_SETS = {
     "exclusive topology": Mistake(
         annotated(JOB_SET, "alpha.jobset.sigs.k8s.io/exclusive-topology: example.com/rack"),
@@ -117,6 +136,22 @@ _JOB_SETS = {
         ("7 error kai/owner-queue",),
     ),
 }
+_JOB_SETS |= {
+    "a topology of KAI that is unknown": Mistake(
+        _near(JOB_SET, "racks", "example.com/rack"), ("7 not judged kai/owner-topology",)
+    ),
+    "a topology of KAI with Koordinator": Mistake(
+        annotated(JOB_SET, "kai.scheduler/topology: dc"), ("7 warning owner/topology-unread",)
+    ),
+    "a topology of Koordinator that is not JSON": Mistake(
+        annotated(JOB_SET, "gang.scheduling.koordinator.sh/network-topology-spec: RackLayer"),
+        ("7 warning koordinator/owner-topology-unread",),
+    ),
+    "a topology of Volcano without its plugin": Mistake(
+        annotated(on("volcano", JOB_SET), 'volcano.sh/network-topology-highest-tier: "1"'),
+        ("7 warning volcano/owner-topology-off",),
+    ),
+}
 _LEADER_WORKER_SETS = {
     "no pods in a group": Mistake(changed(GROUPS, "size: 4", "size: 0"), ("11 error owner/group-size",)),
     "workers that wait for their leader": Mistake(
@@ -144,6 +179,15 @@ _LEADER_WORKER_SETS = {
     ),
 }
 _TRAIN_JOBS = {
+    "a level that the topology of KAI lacks": Mistake(
+        f"{_near(TRAIN_JOB, 'dc', 'rack')}---\n{on('kai-scheduler', RUNTIME)}---\n{_TOPOLOGY}",
+        ("8 error kai/owner-topology",),
+    ),
+    "a level without a topology of KAI": Mistake(
+        annotated(on("kai-scheduler", TRAIN_JOB), "kai.scheduler/topology-required-placement: example.com/rack")
+        + f"---\n{on('kai-scheduler', RUNTIME)}",
+        ("7 warning kai/owner-topology-unnamed",),
+    ),
     "a label on the TrainJob alone, in an unknown namespace": Mistake(
         f"{_PLAIN_RUNTIME}---\n{TRAIN_JOB}", ("31 not judged owner/train-job-alone",)
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.cli.agreement import HEAD, KAI_ONLY, agree
 from tests.unit.cli.conftest import Run
-from tests.unit.mistakes import gang_objects, opted_in, podcliqueset, wrong_names
+from tests.unit.mistakes import gang_objects, kueue_and_gangs, kueue_workloads, opted_in, podcliqueset, wrong_names
 from tests.unit.mistakes.manifests import CORRECT, SET
 from tests.unit.mistakes.mistake import WITHOUT_OPTIONS, Mistake
 from tests.unit.server.test_capabilities import ask
@@ -22,6 +22,8 @@ MISTAKES: dict[str, Mistake] = {
     **podcliqueset.MISTAKES,
     **opted_in.MISTAKES,
     **gang_objects.MISTAKES,
+    **kueue_and_gangs.MISTAKES,
+    **kueue_workloads.MISTAKES,
 }
 LEVELS = (" error ", " warning ")
 

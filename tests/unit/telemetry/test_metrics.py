@@ -64,6 +64,7 @@ def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
     assert set(reconciler["rollcall_gangs"]["scheduler"]) >= {*schedulers, "other"}
     assert reconciler["rollcall_writes_total"] == {
         "kind": (
+            "AdmissionCheck",
             "CompositePodGroup",
             "MutatingWebhookConfiguration",
             "Pod",
@@ -73,7 +74,7 @@ def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
             "ValidatingWebhookConfiguration",
             "Workload",
         ),
-        "action": ("apply", "create", "delete", "disown", "replace", "ungate"),
+        "action": ("activate", "answer", "apply", "create", "delete", "disown", "replace", "ungate"),
     }
 
 

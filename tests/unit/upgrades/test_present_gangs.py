@@ -11,8 +11,8 @@ import pytest
 from tests.unit.gangs.judged_gangs import FACTS, in_step, podgang, whole
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
-from webhook.gangs.health import Observed
 from webhook.gangs.key import GangKey
+from webhook.gangs.observed import Observed
 from webhook.gangs.roster import Roster
 from webhook.gangs.writers import Writer
 from webhook.model.keys import Api, Record

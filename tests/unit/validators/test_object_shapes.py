@@ -144,7 +144,7 @@ def test_every_field_that_a_rule_reads_of_its_examples_has_a_path(scheduler: str
             assert found.rule != "rollcall/object-shape" or found.at != ROOT, manifest
 
     for example in (rule.passes, rule.fails):
-        settings = settings_of(scheduler, example.config)
+        settings = settings_of(scheduler, example.config, kueue=example.kueue)
         for way in fields_of({"metadata": example.object["metadata"], "spec": example.object.get("spec")}):
             for wrong in (7, "x", ["x"], {"x": 7}):
                 judged(example, settings, with_field(example.object, way, wrong))

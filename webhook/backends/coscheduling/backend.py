@@ -19,6 +19,7 @@ from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
+from webhook.validators.gang_scheduler import permit_retry_seconds
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)
@@ -65,6 +66,12 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def judged_in_files(self) -> tuple[Judged, ...]:
         return super().judged_kinds
+
+    @property
+    def retry_seconds(self) -> int:
+        # It keeps the pods that have a node for the timeout. A rejected gang may not be tried again before the queue is
+        # flushed (seen with v0.34.7).
+        return permit_retry_seconds(self.settings.scheduleTimeoutSeconds)
 
     @property
     def capabilities(self) -> CapabilityTable:

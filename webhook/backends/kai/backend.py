@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, topology
@@ -12,6 +12,7 @@ from webhook.backends.kai.keys import (
     ANNOTATION_GROUP,
     ANNOTATION_SKIP,
     CONTROLLERS,
+    DEFAULT_QUEUE,
     LABEL_SUBGROUP,
     NAME,
     POD_GROUP,
@@ -19,6 +20,7 @@ from webhook.backends.kai.keys import (
 )
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
+from webhook.backends.queue_tree import limits_of
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -29,6 +31,9 @@ from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.gang_scheduler import Limit
+from webhook.validators.opted_in_names import first_named
 
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
@@ -66,6 +71,11 @@ class KaiBackend(Backend[KaiSettings]):
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
+
+    def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
+        keys = (("labels", self.settings.queueLabelKey),)
+        name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
+        return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -6,6 +6,7 @@ SchedulingShard v1).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from webhook.backends.kai import keys
@@ -20,7 +21,14 @@ from webhook.model.record import OWN_LABELS
 
 def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
     labels, whole = labels_kept(labels_of(raw), first=OWN_LABELS)
-    return name_of(raw), KaiQueue(name_text(mapping(raw.get("spec")).get("parentQueue")), labels, not whole)
+    spec = mapping(raw.get("spec"))
+    return name_of(raw), KaiQueue(name_text(spec.get("parentQueue")), labels, not whole, _is_limited(spec))
+
+
+def _is_limited(spec: Mapping[str, Any]) -> bool:
+    """Whether a Queue limits a resource: -1 means no limit."""
+    stated = (one.get("limit") for one in mapping(spec.get("resources")).values() if isinstance(one, dict))
+    return any(limit is not None and limit != -1 for limit in stated)
 
 
 def _topology(raw: Manifest) -> tuple[str, KaiLevels]:
@@ -47,7 +55,7 @@ QUEUES = Projection(
     Resource(keys.QUEUE, "queues", namespaced=False),
     _queue,
     QueueTree,
-    fields=("metadata.labels", "spec.parentQueue"),
+    fields=("metadata.labels", "spec.parentQueue", "spec.resources"),
 )
 TOPOLOGIES = Projection(
     "kai_topologies", Resource(keys.TOPOLOGY, "topologies", namespaced=False), _topology, fields=("spec.levels",)
@@ -88,5 +96,5 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
         },
         "status": {"resourcesStatus": {"allocated": {}}},
     },
-    keys.QUEUES[:2]: {"spec": {"parentQueue": str}},
+    keys.QUEUES[:2]: {"spec": {"parentQueue": str, "resources": {}}},
 }

@@ -31,6 +31,8 @@ ANNOTATION_MINIMUM = "kai.scheduler/batch-min-member"
 # The administrator can choose other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
 LABEL_QUEUE = "kai.scheduler/queue"
 LABEL_NODE_POOL = "kai.scheduler/node-pool"
+# The queue of a group that podgrouper makes and that names none.
+DEFAULT_QUEUE = "default-queue"
 # On a PodCliqueSet, with its meaning for podgrouper: whether the pods may be preempted, no matter their priority.
 LABEL_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")

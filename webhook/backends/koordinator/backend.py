@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods
@@ -17,6 +17,8 @@ from webhook.backends.koordinator.keys import (
     LABEL_POD_GROUP,
     NAME,
     POD_GROUP,
+    QUOTA_KEYS,
+    QUOTA_KEYS_OF_PODS,
 )
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
@@ -29,6 +31,9 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.gang_scheduler import Limit, permit_retry_seconds
+from webhook.validators.opted_in_names import first_named
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
 FIRST_VERSION = Version(1, 5)
@@ -91,6 +96,18 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
+
+    @property
+    def retry_seconds(self) -> int:
+        # It keeps the pods that have a node for the timeout. A rejected gang may not be tried again before its queue is
+        # flushed (seen with v1.8.0).
+        return permit_retry_seconds(self.settings.scheduleTimeoutSeconds)
+
+    def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
+        name = first_named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS)
+        found = None if name is None else (facts.elastic_quotas or {}).get(name)
+        if name is not None and found is not None and found.limited:
+            yield Limit("the ElasticQuota", name, name)
 
     @property
     def capabilities(self) -> CapabilityTable:

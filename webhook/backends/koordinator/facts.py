@@ -24,7 +24,8 @@ IS_PARENT_LABEL = "quota.scheduling.koordinator.sh/is-parent"
 def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
     created = text(mapping(raw.get("metadata")).get("creationTimestamp")) or ""
     namespace, name = key_of(raw)
-    return name, Quota(text(labels_of(raw).get(IS_PARENT_LABEL)) == "true", namespace, created)
+    limited = bool(mapping(mapping(raw.get("spec")).get("max")))
+    return name, Quota(text(labels_of(raw).get(IS_PARENT_LABEL)) == "true", namespace, created, limited)
 
 
 def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
@@ -51,7 +52,7 @@ ELASTIC_QUOTAS = Projection(
     Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota"), "elasticquotas"),
     _elastic_quota,
     ElasticQuotas,
-    fields=("metadata.creationTimestamp", "metadata.labels"),
+    fields=("metadata.creationTimestamp", "metadata.labels", "spec.max"),
 )
 NETWORK_TOPOLOGIES = Projection(
     "network_topologies",

@@ -14,6 +14,7 @@ from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import UnknownTopology, inexpressible, refuse_twins, unknown
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.carried_topology import carried_topology
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import layer_of, unavailable
 from webhook.model.capabilities import Capability
@@ -22,6 +23,7 @@ from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.version import Version
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import Member, PodGang
 
 
@@ -116,6 +118,8 @@ def _topology(
     podgang: PodGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> str | None:
     """The network-topology-spec of the whole gang, or None if the gang asks for none."""
+    if isinstance(podgang, OptedInGang):
+        return carried_topology(podgang, settings, version, facts)
     _refuse_groups(podgang)
     constraints = [podgang.effective(member) for member in podgang.members]
     required = {constraint.required for constraint in constraints}

@@ -3,6 +3,7 @@
 Source: apis/extension/{coscheduling,network_topology,qos,priority,elastic_quota}.go.
 """
 
+from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.keys import Api
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
@@ -75,6 +76,9 @@ NODE_LAYER = "NodeTopologyLayer"
 ROOT_LAYER = "ClusterTopologyLayer"
 HOSTNAME = "kubernetes.io/hostname"
 
+# What names the quota of an opted-in workload: on itself, and on its pod templates.
+QUOTA_KEYS = (("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL))
+QUOTA_KEYS_OF_PODS = (("labels", QUOTA_LABEL),)
 # Quotas that Koordinator creates itself; the first is the parent of all.
 ROOT_QUOTA = "koordinator-root-quota"
 BUILT_IN_QUOTAS = ("koordinator-default-quota", "koordinator-system-quota")

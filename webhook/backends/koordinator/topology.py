@@ -6,8 +6,11 @@ pkg/scheduler/frameworkext/networktopology). The layer of a key is looked up, ne
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+
 from webhook.backends.inexpressible import UnknownTopology
-from webhook.backends.koordinator.keys import HOSTNAME, NETWORK_TOPOLOGY, NODE_LAYER
+from webhook.backends.koordinator.gang_settings import Topology
+from webhook.backends.koordinator.keys import HOSTNAME, MUST_GATHER, NETWORK_TOPOLOGY, NODE_LAYER, ROOT_LAYER
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
@@ -59,3 +62,19 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
     if mapped is not None:
         return mapped if any(layer.name == mapped for layer in layers) else None
     return next((layer.name for layer in layers if key in layer.label_keys), None)
+
+
+def declared_layers(facts: ClusterFacts) -> frozenset[str] | None:
+    """The names that a spec may give as layers; None if the ClusterNetworkTopology is unknown or missing."""
+    layers = (facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
+    return None if layers is None else frozenset({NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)})
+
+
+def required_layers(spec: Topology) -> list[str]:
+    """The layers that a spec requires."""
+    return [entry.layer for entry in spec if entry.strategy == MUST_GATHER]
+
+
+def undeclared(spec: Topology, names: Container[str]) -> Iterator[str]:
+    """The layers that a spec requires and that are not among `names`."""
+    return (layer for layer in required_layers(spec) if layer not in names)

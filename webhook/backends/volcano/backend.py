@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.queue_tree import limits_of
 from webhook.backends.volcano import gangs, pods
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.facts import PROJECTIONS, SHAPES
@@ -13,6 +16,7 @@ from webhook.backends.volcano.keys import (
     HYPER_NODE,
     NAME,
     POD_GROUP,
+    ROOT_QUEUE,
 )
 from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
@@ -25,6 +29,9 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
+from webhook.validators.gang_scheduler import Limit
+from webhook.validators.opted_in_names import first_named
 
 # Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
@@ -65,6 +72,11 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
         return (Resource(POD_GROUP, "podgroups"),)
+
+    def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
+        keys = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
+        name = first_named(workload, keys, keys) or self.settings.defaultQueue
+        return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
     @property
     def capabilities(self) -> CapabilityTable:

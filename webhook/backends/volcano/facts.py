@@ -18,8 +18,9 @@ from webhook.validators.wrong_types import COUNTS, METADATA
 
 
 def _queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
-    parent, state = mapping(raw.get("spec")).get("parent"), mapping(raw.get("status")).get("state")
-    return name_of(raw), VolcanoQueue(name_text(parent), name_text(state))
+    spec, state = mapping(raw.get("spec")), mapping(raw.get("status")).get("state")
+    limited = bool(mapping(spec.get("capability")))
+    return name_of(raw), VolcanoQueue(name_text(spec.get("parent")), name_text(state), limited)
 
 
 def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
@@ -40,7 +41,7 @@ QUEUES = Projection(
     Resource(keys.QUEUE, "queues", namespaced=False),
     _queue,
     QueueTree,
-    fields=("spec.parent", "status.state"),
+    fields=("spec.parent", "spec.capability", "status.state"),
 )
 HYPER_NODES = Projection(
     "hyper_nodes",
@@ -81,5 +82,5 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
             "subGroupPolicy": [_POLICY],
         },
     },
-    keys.QUEUES[:2]: {"spec": {"parent": str}},
+    keys.QUEUES[:2]: {"spec": {"parent": str, "capability": {}}},
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins, unknown
 from webhook.backends.volcano import keys
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
+from webhook.backends.volcano.carried_topology import carried_topology
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.topology import tier_of
 from webhook.model.capabilities import VOLCANO_QUEUE
@@ -36,7 +37,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     the queue of its namespace at creation. Writing `default` again would move the group back, unseen by any webhook.
     """
     refuse_twins(podgang, "volcano/tree")
-    whole, parts = _tiers(podgang, settings, facts)
+    whole, parts = _topologies(podgang, settings, facts)
     queue = queue_of_gang(podgang, record) or settings.defaultQueue
     if not is_subdomain(queue):
         why = "it is not a DNS subdomain, so Volcano's CRD refuses it"
@@ -47,7 +48,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     if record.priority_class is not None:
         spec["priorityClassName"] = record.priority_class
     if whole is not None:
-        spec["networkTopology"] = _network_topology(whole)
+        spec["networkTopology"] = whole
     spec["subGroupPolicy"] = [
         _subgroup(podgang.member_label, member.name, member.min_replicas, parts.get(member.name))
         for member in podgang.members
@@ -82,7 +83,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     return {**desired, "spec": {**spec, "minMember": minimum, "subGroupPolicy": policies}}
 
 
-def _subgroup(label: str, name: str, minimum: int, tier: int | None) -> Manifest:
+def _subgroup(label: str, name: str, minimum: int, topology: Manifest | None) -> Manifest:
     policy: Manifest = {
         "name": name,
         "labelSelector": {"matchLabels": {label: cut_name(name, LABEL_VALUE_LIMIT)}},
@@ -90,9 +91,20 @@ def _subgroup(label: str, name: str, minimum: int, tier: int | None) -> Manifest
         "subGroupSize": minimum,
         "minSubGroups": 1,
     }
-    if tier is not None:
-        policy["networkTopology"] = _network_topology(tier)
+    if topology is not None:
+        policy["networkTopology"] = topology
     return policy
+
+
+def _topologies(
+    podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts
+) -> tuple[Manifest | None, dict[str, Manifest]]:
+    """The networkTopology of the whole gang, and those of single members."""
+    if isinstance(podgang, OptedInGang):
+        return carried_topology(podgang, settings, facts)
+    whole, parts = _tiers(podgang, settings, facts)
+    hard = {name: _network_topology(tier) for name, tier in parts.items()}
+    return None if whole is None else _network_topology(whole), hard
 
 
 def _network_topology(tier: int) -> Manifest:

@@ -47,6 +47,16 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
     return number
 
 
+def never_fits(tier: int, known: Mapping[str, HyperNode]) -> str | None:
+    """Why Volcano never places a gang whose widest allowed tier is this one; None if it may."""
+    if tier == 0:
+        return "volcano never places a gang in a single HyperNode of tier 0"
+    tiers = indexed(known).tiers
+    if tiers and tier < tiers[0]:
+        return f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds room for the gang"
+    return None
+
+
 def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
     """HyperNodes with their index: either those kept for the cluster, or made from a plain mapping."""
     return known if isinstance(known, HyperNodes) else HyperNodes(known)

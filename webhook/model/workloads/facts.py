@@ -93,7 +93,7 @@ def _cluster_runtime(raw: Manifest) -> tuple[str, Packed]:
 
 # What `rollcall facts` writes of the workloads and runtimes.
 _MARKS = ("metadata.labels", "metadata.annotations")
-_COMMON = (*_MARKS, "metadata.uid", "metadata.ownerReferences", "spec.suspend", "spec.scheduling")
+_COMMON = (*_MARKS, "metadata.uid", "metadata.ownerReferences", "spec.managedBy", "spec.suspend", "spec.scheduling")
 _COUNTS = ("parallelism", "completions", "scheduling")
 
 

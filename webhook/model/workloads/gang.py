@@ -6,11 +6,12 @@ separate gang. Each group of a LeaderWorkerSet is one gang; its pods show which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import shown
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
 from webhook.model.workloads.job import Job
@@ -18,7 +19,7 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.podgang import Member, OwnerReference, PackConstraint, PodGang
-from webhook.model.workloads.workload import Hindrance, OptedInWorkload
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part
 
 # On the pods and gang objects of opted-in workloads: the gang and the member, cut to the length of a label value.
 GANG_LABEL = "rollcall.dev/gang"
@@ -29,12 +30,19 @@ _UNCONSTRAINED = PackConstraint(SPEC, None, None)
 class OptedInGang(PodGang):
     """A gang of an opted-in workload, in the form of a PodGang. Its objects are deleted with the workload."""
 
-    __slots__ = ("workload",)
+    __slots__ = ("parts", "workload")
 
     gang_label = GANG_LABEL
     member_label = MEMBER_LABEL
 
-    def __init__(self, workload: OptedInWorkload, name: str, members: Iterable[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        workload: OptedInWorkload,
+        name: str,
+        members: Iterable[tuple[str, int]],
+        parts: Mapping[str, tuple[Part, ...]],
+    ) -> None:
+        """`members` are the names and pods of its members; `parts` has the parts of each."""
         metadata: Manifest = {
             **workload.metadata,
             "name": name,
@@ -43,6 +51,7 @@ class OptedInGang(PodGang):
         }
         super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
         self.workload = workload
+        self.parts = parts
         self.members = [Member(SPEC, member, pods, pods, _UNCONSTRAINED) for member, pods in members]
 
     @property
@@ -72,6 +81,8 @@ class NoGang:
 
 def no_gang(workload: OptedInWorkload) -> NoGang | None:
     """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
+    if (other := workload.managed_elsewhere) is not None:
+        return NoGang(SPEC / "managedBy", f"spec.managedBy says that {shown(other)} runs it, so no pods are made here")
     if (at := workload.native_path) is not None:
         return NoGang(at, f"its own controller makes its gang, because {at} is set")
     for template in workload.templates:
@@ -98,7 +109,7 @@ def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     elif isinstance(workload, Job):
         members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
         if members:
-            yield OptedInGang(workload, workload.name, members)
+            yield OptedInGang(workload, workload.name, members, {workload.name: workload.parts})
     elif isinstance(workload, LeaderWorkerSet):
         for index in range(workload.replicas):
             yield group_gang(workload, str(index))
@@ -117,12 +128,14 @@ def names_of(workload: OptedInWorkload) -> frozenset[str]:
 def _of_job_set(workload: JobSet) -> Iterator[OptedInGang]:
     sequenced = workload.sequence_path is not None
     gangs: dict[str, list[tuple[str, int]]] = {}
+    parts: dict[str, tuple[Part, ...]] = {}
     for part in workload.parts:
         if part.pods > 0:
             found = membership(Place(Needed("job_sets", workload.key), part.name), sequenced=sequenced)
             gangs.setdefault(found.gang, []).append((found.member, part.pods))
+            parts[found.member] = (part,)
     for name, members in gangs.items():
-        yield OptedInGang(workload, name, members)
+        yield OptedInGang(workload, name, members, {member: parts[member] for member, _ in members})
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:
@@ -130,4 +143,5 @@ def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -
     revision, if known.
     """
     found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
-    return OptedInGang(workload, found.gang, [(found.member, workload.size if size is None else size)])
+    members = [(found.member, workload.size if size is None else size)]
+    return OptedInGang(workload, found.gang, members, {found.member: workload.parts})

@@ -6,14 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
+from webhook.model.kueue.keys import COMPLETIONS_IN_STEP, MIN_PARALLELISM, parse_bool
 from webhook.model.reading import integer, mapping, text
 from webhook.model.workloads.kinds import JOBS
 from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
-
-# Kueue's partial admission (kueue, pkg/controller/jobs/job): the least number of pods at a time, and whether
-# completions are lowered as well.
-MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
-COMPLETIONS_IN_STEP = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 _WHY_TAIL = (
     "the pods that replace finished pods are fewer than the gang needs to start, so the last of them never start"
@@ -24,6 +20,7 @@ class Job(OptedInWorkload):
     """A Job (batch/v1)."""
 
     resource = JOBS
+    own_controller = "kubernetes.io/job-controller"
 
     def _read_parts(self) -> Iterator[Part]:
         pods = pods_at_once(self.spec)
@@ -34,7 +31,7 @@ class Job(OptedInWorkload):
         """More completions than parallel pods, now or after Kueue has lowered the number of parallel pods."""
         yield from tail(self.spec, SPEC, pods_at_once(self.spec))
         least = text(self.annotations.get(MIN_PARALLELISM))
-        in_step = self.annotations.get(COMPLETIONS_IN_STEP) == "true" or self.spec.get("completions") is None
+        in_step = parse_bool(self.annotations.get(COMPLETIONS_IN_STEP)) or self.spec.get("completions") is None
         if least is not None and not in_step and least != str(parallelism(self.spec)):
             yield Hindrance(
                 "owner/partial-admission",

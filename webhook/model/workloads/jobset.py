@@ -5,7 +5,7 @@ Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhook
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ class JobSet(OptedInWorkload):
     """A JobSet (jobset.x-k8s.io/v1alpha2)."""
 
     resource = JOB_SETS
+    own_controller = "jobset.sigs.k8s.io/jobset-controller"
 
     def _read_parts(self) -> Iterator[Part]:
         before: tuple[str, ...] = ()
@@ -62,7 +63,7 @@ class JobSet(OptedInWorkload):
     def native_path(self) -> FieldPath | None:
         """The path of `spec.scheduling` of the JobSet or of one of its Jobs."""
         for index, part in enumerate(self.parts):
-            if self._job(index).get("scheduling") is not None:
+            if self.job_spec(index).get("scheduling") is not None:
                 return super().native_path or part.path / "template" / "spec" / "scheduling"
         return super().native_path
 
@@ -79,6 +80,19 @@ class JobSet(OptedInWorkload):
                 found.add(name)
                 waiting += self._by_name[name].after
 
+    def done_before(self, part: Part, followed: Iterable[str]) -> frozenset[str]:
+        """The names of the parts whose pods are finished when a part starts. `followed` are those that it follows."""
+        return frozenset(name for waiting in (part.name, *followed) for name in self._completed.get(waiting, ()))
+
+    @cached_property
+    def _completed(self) -> dict[str, tuple[str, ...]]:
+        """By part, the parts that it waits for until they are complete. Others are only ready."""
+        found = {}
+        for part, raw in zip(self.parts, sequence(self.spec.get("replicatedJobs")), strict=True):
+            waits = map(mapping, () if self.in_order else sequence(mapping(raw).get("dependsOn")))
+            found[part.name] = tuple(text(one.get("name")) or "" for one in waits if one.get("status") == "Complete")
+        return found
+
     @cached_property
     def _by_name(self) -> dict[str, Part]:
         return {part.name: part for part in self.parts}
@@ -90,7 +104,8 @@ class JobSet(OptedInWorkload):
     def _template(self, index: int) -> Mapping[str, Any]:
         return mapping(mapping(sequence(self.spec.get("replicatedJobs"))[index]).get("template"))
 
-    def _job(self, index: int) -> Mapping[str, Any]:
+    def job_spec(self, index: int) -> Mapping[str, Any]:
+        """The spec of a part's Jobs."""
         return mapping(self._template(index).get("spec"))
 
     def hindrances(self) -> Iterator[Hindrance]:
@@ -107,7 +122,7 @@ class JobSet(OptedInWorkload):
                     "gang scheduler puts no pod on a node before all pods exist",
                     f"remove the annotation, or assign the Jobs to nodes yourself and add {NODE_SELECTOR}",
                 )
-            yield from tail(self._job(index), part.path / "template" / "spec", every if at_once else part.pods)
+            yield from tail(self.job_spec(index), part.path / "template" / "spec", every if at_once else part.pods)
 
     def _exclusive(self, index: int, part: Part) -> Use | None:
         """The annotation that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other

@@ -79,6 +79,7 @@ class TrainJob(OptedInWorkload):
     """A TrainJob (trainer.kubeflow.org/v1alpha1)."""
 
     resource = TRAIN_JOBS
+    own_controller = "trainer.kubeflow.org/trainjob-controller"
 
     def _read_parts(self) -> Iterator[Part]:
         return iter(())
@@ -188,6 +189,11 @@ class MadeJobSet(JobSet):
         self.train_job = train_job
         self.runtime = runtime
         self._brought = brought
+
+    @property
+    def managed_elsewhere(self) -> str | None:
+        """The foreign controller of the TrainJob, else that of the runtime's template."""
+        return self.train_job.managed_elsewhere or super().managed_elsewhere
 
     def in_train_job(self, path: FieldPath) -> FieldPath:
         """Where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""

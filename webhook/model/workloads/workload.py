@@ -68,6 +68,8 @@ class OptedInWorkload(ABC):
     """A workload that is not Grove's. Raises `Malformed` if a field that it reads has the wrong type."""
 
     resource: ClassVar[Resource]
+    # What `spec.managedBy` says for the controller of the kind; None if the kind has no such field.
+    own_controller: ClassVar[str | None] = None
 
     def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
         self.raw = raw
@@ -83,6 +85,7 @@ class OptedInWorkload(ABC):
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
         _ = self.parts, self.record, self.controller, self.suspended, self.sequence_path, tuple(self.hindrances())
+        _ = self.managed_elsewhere
 
     @property
     def kind(self) -> str:
@@ -147,6 +150,16 @@ class OptedInWorkload(ABC):
     def suspended(self) -> bool:
         """Whether it is suspended: it has no pods now, and may have other pods when it is resumed."""
         return flag(self.spec.get("suspend"))
+
+    @property
+    def managed_elsewhere(self) -> str | None:
+        """The controller in `spec.managedBy`, if it is another than the kind's own: then no pods are made here.
+        MultiKueue (kueue.x-k8s.io/multikueue) runs the workload in another cluster.
+        """
+        if self.own_controller is None:
+            return None
+        named = text(self.spec.get("managedBy"))
+        return None if named in {None, "", self.own_controller} else named
 
     @property
     def finished(self) -> bool:

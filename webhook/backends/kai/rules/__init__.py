@@ -1,7 +1,9 @@
 """The rules of KAI: one file for each subject, in the order in which they are run and listed."""
 
 from webhook.backends.kai.rules import (
+    kueue,
     opted_in,
+    opted_in_topology,
     pod_group,
     pod_group_place,
     pod_group_topology,
@@ -12,4 +14,15 @@ from webhook.backends.kai.rules import (
 )
 from webhook.validators.registry import collect
 
-RULES = collect(workload, queue, topology, pod_group, pod_group_place, pod_group_topology, queue_object, opted_in)
+RULES = collect(
+    workload,
+    queue,
+    topology,
+    pod_group,
+    pod_group_place,
+    pod_group_topology,
+    queue_object,
+    opted_in,
+    opted_in_topology,
+    kueue,
+)

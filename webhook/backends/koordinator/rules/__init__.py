@@ -4,6 +4,7 @@ from webhook.backends.koordinator.rules import (
     change,
     gang_group,
     opted_in,
+    opted_in_topology,
     pod,
     pod_group,
     pod_group_topology,
@@ -14,4 +15,6 @@ from webhook.backends.koordinator.rules import (
 )
 from webhook.validators.registry import collect
 
-RULES = collect(workload, change, topology, qos, quota, gang_group, pod_group, pod_group_topology, pod, opted_in)
+RULES = collect(
+    workload, change, topology, qos, quota, gang_group, pod_group, pod_group_topology, pod, opted_in, opted_in_topology
+)

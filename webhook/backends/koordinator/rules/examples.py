@@ -19,6 +19,7 @@ from webhook.backends.koordinator.keys import (
 )
 from webhook.model.facts import ClusterFacts
 from webhook.model.gang_groups import KoordinatorPodGroups
+from webhook.model.known_objects import TopologyLayer
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import StoredObject
 
@@ -59,6 +60,20 @@ def annotated_pod(**settings: str) -> Manifest:
 def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
     """The setting of a network topology."""
     return {ANNOTATION_TOPOLOGY.removeprefix(GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
+
+
+# A ClusterNetworkTopology with a layer above the nodes.
+SPINE_LAYERS = {
+    "default": (
+        TopologyLayer("SpineLayer", None, ("example.com/spine",)),
+        TopologyLayer("NodeTopologyLayer", "SpineLayer", ()),
+    )
+}
+
+
+def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
+    """The annotation of a network topology of one layer."""
+    return _prefixed(gather({"layer": layer, "strategy": strategy}))
 
 
 def known(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from webhook.backends.koordinator.keys import NAME
+from webhook.backends.koordinator.keys import NAME, QUOTA_KEYS, QUOTA_KEYS_OF_PODS
 from webhook.backends.koordinator.rules.quota import judge_quota
 from webhook.backends.koordinator.rules.workload import judge_match_policy
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.backends.queue_families import opted_in_disagreement
-from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
+from webhook.model.capabilities import QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import Quota
 from webhook.model.workloads.trainjob import MadeJobSet
@@ -16,8 +16,6 @@ from webhook.validators.opted_in_examples import job, job_set, pod_template, rep
 from webhook.validators.opted_in_names import named
 from webhook.validators.registry import Example, Results, Subject, rule
 
-_KEYS = (("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL))
-_OF_PODS = (("labels", QUOTA_LABEL),)
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
 
 
@@ -35,7 +33,7 @@ def quota(workload: OptedInWorkload, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
     pkg/webhook/elasticquota/pod_check.go.
     """
-    for use in named(workload, _KEYS, _OF_PODS):
+    for use in named(workload, QUOTA_KEYS, QUOTA_KEYS_OF_PODS):
         yield from judge_quota(use.value, use.path, context)
 
 
@@ -49,8 +47,8 @@ quota_disagree = opted_in_disagreement(
     """,
     scheduler=NAME,
     key=("labels", QUOTA_LABEL),
-    keys=lambda _: _KEYS,
-    of_pods=lambda _: _OF_PODS,
+    keys=lambda _: QUOTA_KEYS,
+    of_pods=lambda _: QUOTA_KEYS_OF_PODS,
     remedy=lambda _: f"name one quota, preferably in the label {QUOTA_LABEL} of the workload",
     what="quota",
     passes=Example(job_set(replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-a"})))),

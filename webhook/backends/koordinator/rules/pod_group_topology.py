@@ -4,39 +4,25 @@ reads it: it drops entries that it cannot read and looks for layers that may not
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from webhook.backends.koordinator.gang_settings import Topology, Unreadable, is_set, read_topology, topology_kept
-from webhook.backends.koordinator.keys import (
-    ANNOTATION_TOPOLOGY,
-    MUST_GATHER,
-    NETWORK_TOPOLOGY,
-    NODE_LAYER,
-    ROOT_LAYER,
-    STRATEGIES,
-)
-from webhook.backends.koordinator.rules.examples import gather, known, pod_group
+from webhook.backends.koordinator.keys import ANNOTATION_TOPOLOGY, STRATEGIES
+from webhook.backends.koordinator.rules.examples import SPINE_LAYERS, gather, known, pod_group
 from webhook.backends.koordinator.rules.gang_group import BOTH, members_of, most_action, nearest
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.backends.koordinator.topology import THE_TOPOLOGY, unavailable
+from webhook.backends.koordinator.topology import THE_TOPOLOGY, declared_layers, unavailable, undeclared
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_groups import gang_id
-from webhook.model.known_objects import TopologyLayer
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.list_faults import told
 from webhook.validators.registry import Example, Results, rule
 
 AT = ANNOTATIONS / ANNOTATION_TOPOLOGY
-_THE_LAYERS = {
-    "default": (
-        TopologyLayer("SpineLayer", None, ("example.com/spine",)),
-        TopologyLayer("NodeTopologyLayer", "SpineLayer", ()),
-    )
-}
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
-_CLUSTER = known(network_topologies=_THE_LAYERS)
+_CLUSTER = known(network_topologies=SPINE_LAYERS)
 _FINE = pod_group(settings=gather(_SPINE))
 
 
@@ -138,13 +124,13 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go
     (`searchMustGatherSatisfiedNodes`), v1.8.0.
     """
-    layers = (context.facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
-    if layers is None:
+    names = declared_layers(context.facts)
+    if names is None:
         # If it is unknown or missing, another rule reports it.
         return
-    names = {NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)}
     alike = {name.casefold(): name for name in sorted(names, reverse=True)}
-    for layer in told(_undeclared(found, names), () if found.old is None else _undeclared(found.old, names)):
+    before = () if found.old is None else undeclared(_read(found.old), names)
+    for layer in told(undeclared(_read(found), names), before):
         declared = alike.get(layer.casefold())
         yield Finding(
             at=AT,
@@ -155,21 +141,16 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
         )
 
 
-def _undeclared(found: StoredObject, names: Container[str]) -> Iterator[str]:
-    required = (entry.layer for entry in _read(found) if entry.strategy == MUST_GATHER)
-    return (layer for layer in required if layer not in names)
-
-
 @rule(
     "koordinator/gang-topology-differs",
     kinds=BOTH,
     passes=Example(
         pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
-        facts=known(pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=_THE_LAYERS),
+        facts=known(pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS),
     ),
     fails=Example(
         pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
-        facts=known(pod_group("worker", "leader", "worker"), network_topologies=_THE_LAYERS),
+        facts=known(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
     ),
 )
 def topology_differs(found: StoredObject, context: RuleContext) -> Results:

@@ -1,6 +1,17 @@
 """The rules of default-scheduler: one file for each subject, in the order in which they are run and listed."""
 
-from webhook.backends.kube.rules import agreement, change, disruption, opted_in, pod, pod_group, tree, workload
+from webhook.backends.kube.rules import (
+    agreement,
+    change,
+    disruption,
+    opted_in,
+    opted_in_topology,
+    pod,
+    pod_group,
+    stages,
+    tree,
+    workload,
+)
 from webhook.validators.registry import collect
 
-RULES = collect(workload, disruption, change, pod_group, tree, agreement, pod, opted_in)
+RULES = collect(workload, disruption, change, pod_group, tree, agreement, pod, opted_in, opted_in_topology, stages)

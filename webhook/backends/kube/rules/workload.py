@@ -33,6 +33,11 @@ from webhook.validators.membership import spare_pods, unsupported
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _CLIQUES = SPEC / "template" / "cliques"
+# Why a topology has no effect, and what to do.
+TOPOLOGY_GATE_OFF = (
+    "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler would ignore the constraint",
+    "remove the constraint, or enable the gate and add it to schedulerGates",
+)
 _TWO = (clique("leader", replicas=1), clique("worker"))
 
 
@@ -201,10 +206,7 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
             "remove the topologyConstraint, or use Kubernetes 1.37 with CompositePodGroup or another scheduler",
         )
     elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
-        why, remedy = (
-            "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler would ignore the constraint",
-            "remove the topologyConstraint, or enable the gate and add it to schedulerGates",
-        )
+        why, remedy = TOPOLOGY_GATE_OFF
     else:
         return
     for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE):

@@ -2,6 +2,7 @@
 
 from webhook.backends.volcano.rules import (
     opted_in,
+    opted_in_topology,
     pod_group,
     pod_group_topology,
     queue,
@@ -11,4 +12,4 @@ from webhook.backends.volcano.rules import (
 )
 from webhook.validators.registry import collect
 
-RULES = collect(workload, queue, topology, pod_group, pod_group_topology, queue_object, opted_in)
+RULES = collect(workload, queue, topology, pod_group, pod_group_topology, queue_object, opted_in, opted_in_topology)

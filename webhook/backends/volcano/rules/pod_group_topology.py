@@ -10,7 +10,7 @@ from webhook.backends.volcano.rules.examples import pod_group, policy
 from webhook.backends.volcano.rules.pod_group import pod_group_rule
 from webhook.backends.volcano.settings import RuleContext
 from webhook.backends.volcano.subgroups import policies
-from webhook.backends.volcano.topology import HYPER_NODES, indexed
+from webhook.backends.volcano.topology import HYPER_NODES, indexed, never_fits
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
@@ -43,7 +43,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
                 at=path / "highestTierAllowed",
                 found=None,
                 why="volcano ignores a hard topology without a tier, and the gang starts on any nodes",
-                remedy="name the widest tier that the gang may span, or remove the networkTopology",
+                remedy="name the widest tier that the gang may span, or remove the topology",
             )
         elif tier == 0:
             yield _never(path / "highestTierAllowed", tier)
@@ -54,7 +54,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
                 at=path,
                 found=dict(topology),
                 why="the cluster has no HyperNode, so volcano ignores the topology",
-                remedy="create HyperNodes, or remove the networkTopology",
+                remedy="create HyperNodes, or remove the topology",
                 absent=HYPER_NODES,
             )
         elif tier is not None:
@@ -64,12 +64,10 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
 
 
 def _judge_tier(tier: int, path: FieldPath, known: HyperNodes) -> Results:
-    tiers = known.tiers
-    if tier < tiers[0]:
-        why = f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds room for the gang"
-    elif tier > tiers[-1]:
+    tiers, why = known.tiers, never_fits(tier, known)
+    if why is None and tier > tiers[-1]:
         why = f"the widest HyperNodes are of tier {tiers[-1]}, so volcano ignores the topology"
-    else:
+    if why is None:
         return
     remedy = f"name a tier from {max(tiers[0], 1)} to {tiers[-1]}"
     yield Finding(at=path, found=tier, why=why, remedy=remedy, absent=HYPER_NODES)
@@ -89,8 +87,7 @@ def _judge_name(name: str, path: FieldPath, known: HyperNodes) -> Results:
 
 
 def _never(path: FieldPath, found: object) -> Finding:
-    why = "volcano never places a gang in a single HyperNode of tier 0"
-    return Finding(at=path, found=found, why=why, remedy="name a tier of 1 or more")
+    return Finding(at=path, found=found, why=never_fits(0, {}) or "", remedy="name a tier of 1 or more")
 
 
 @pod_group_rule(

@@ -1,0 +1,181 @@
+"""The answer to Kueue's AdmissionCheck: Rejected only for what a change of the object alone can cure, else Ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.decisions import GPU, KOORD, NVLINK, in_namespace
+from tests.unit.worlds import gang_pod, koordinator, settings_of
+from webhook.admission.admission_check import Answer, Outcome, answer, workload_of
+from webhook.config.settings import Settings
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Needed
+from webhook.model.kueue.admission_check import CheckMode
+from webhook.validators.examples import pod_clique_set
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+
+ON = replace(koordinator(standalone=False), admission_check=CheckMode.ON)
+AUDIT = replace(ON, admission_check=CheckMode.AUDIT)
+KNOWN = in_namespace()
+OTHER_SCHEDULER = pod_template({"schedulerName": "volcano"})
+REPLACING = job(parallelism=2, completions=5)
+
+
+def asked(manifest: Any, settings: Settings = ON, facts: ClusterFacts = KNOWN) -> Answer:
+    group = manifest.get("apiVersion", "grove.io/v1alpha1").rpartition("/")[0] if "/" in manifest["apiVersion"] else ""
+    return answer((group, manifest["kind"]), manifest, "default", facts, settings)
+
+
+def grove(manifest: Any, **labels: str) -> Any:
+    metadata = {**manifest["metadata"], "labels": {**manifest["metadata"].get("labels", {}), **labels}}
+    return {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", **manifest, "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(job(), id="Job"),
+        pytest.param(job_set(), id="JobSet"),
+        pytest.param(leader_worker_set(), id="LeaderWorkerSet"),
+        pytest.param(train_job(), id="TrainJob"),
+        pytest.param(grove(pod_clique_set(), **KOORD), id="PodCliqueSet"),
+    ],
+)
+def test_a_workload_that_no_rule_denies_is_ready(manifest: Any) -> None:
+    assert asked(manifest) == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
+    assert asked(manifest).state == "Ready"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "start"),
+    [
+        (
+            REPLACING,
+            "owner/completions at spec.completions: 5: ",
+        ),
+        (
+            job_set(replicated("node", template=OTHER_SCHEDULER)),
+            'owner/scheduler-name at spec.replicatedJobs[0].template.spec.template.spec.schedulerName: "volcano": ',
+        ),
+        (
+            leader_worker_set(startupPolicy="LeaderReady"),
+            'owner/leader-ready at spec.startupPolicy: "LeaderReady": ',
+        ),
+        (
+            grove(pod_clique_set(GPU, annotations=NVLINK), **KOORD),
+            'koordinator/mnnvl at metadata.annotations[grove.io/mnnvl-group]: "train": ',
+        ),
+    ],
+)
+def test_a_fault_of_the_object_is_rejected_with_the_text_of_the_finding(manifest: Any, start: str) -> None:
+    found = asked(manifest)
+    assert (found.outcome, found.state) == (Outcome.REJECTED, "Rejected")
+    assert found.message.startswith(start)
+
+
+def test_an_audit_lets_the_same_fault_pass_and_says_so() -> None:
+    found = asked(REPLACING, AUDIT)
+    assert (found.outcome, found.state) == (Outcome.WOULD_REJECT, "Ready")
+    assert found.message.startswith("would be rejected: owner/completions at spec.completions: 5: ")
+
+
+def test_a_fault_that_another_object_may_cure_is_ready_and_told() -> None:
+    labelled = {"quota.scheduling.koordinator.sh/name": "gone"}
+    settings = replace(settings_of("koord-scheduler", standalone=False, gate=False), admission_check=CheckMode.ON)
+    found = asked(job(labels=labelled), settings, replace(KNOWN, elastic_quotas={}))
+    assert (found.outcome, found.state) == (Outcome.READY, "Ready")
+    assert found.message.startswith("not rejected, because other objects may cure it: koordinator/owner-quota at ")
+
+
+def test_a_fault_of_the_profile_is_ready() -> None:
+    settings = replace(koordinator({"matchPolicy": "only-waiting"}, standalone=False), admission_check=CheckMode.ON)
+    assert asked(job(), settings).outcome is Outcome.READY
+
+
+def test_a_fault_that_a_newer_scheduler_cures_is_ready() -> None:
+    settings = settings_of("kai-scheduler", {"defaultQueue": "team"}, standalone=False, schedulerVersion="0.15.0")
+    old = job_set(scheduler="kai-scheduler")
+    found = asked(old, replace(settings, admission_check=CheckMode.ON), replace(KNOWN, kai_queues={}))
+    assert found.state == "Ready"
+
+
+def test_the_mode_of_the_namespace_counts() -> None:
+    faulty = grove(pod_clique_set(GPU, annotations=NVLINK), **KOORD)
+    assert asked(faulty).outcome is Outcome.REJECTED
+    warned = in_namespace(**{"rollcall.dev/enforcement": "warn"})
+    assert asked(faulty, facts=warned) == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
+
+
+def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
+    assert asked(REPLACING, facts=in_namespace(**{"rollcall.dev/enforcement": "off"})).outcome is Outcome.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("manifest", "facts", "message"),
+    [
+        pytest.param(
+            REPLACING, NOTHING_KNOWN, "not judged: the namespace default is not read yet", id="unknown namespace"
+        ),
+        pytest.param(job(scheduler=None), KNOWN, "not judged: this Job records no scheduler", id="not opted in"),
+        pytest.param(
+            job(scheduler="other", completions=5), KNOWN, "not judged: no profile other is enabled", id="no profile"
+        ),
+        pytest.param(
+            {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {}},
+            KNOWN,
+            "not judged: Rollcall has no rules about RayCluster",
+            id="another kind",
+        ),
+        pytest.param(
+            job(parallelism=2, completions=5, managedBy="kueue.x-k8s.io/multikueue"),
+            KNOWN,
+            "not judged: MultiKueue runs its pods in another cluster",
+            id="MultiKueue",
+        ),
+        pytest.param(
+            job(parallelism="two"),
+            KNOWN,
+            "not judged: Job cannot be read: expected a whole number, found str",
+            id="unreadable",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_ready(manifest: Any, facts: ClusterFacts, message: str) -> None:
+    found = asked(manifest, facts=facts)
+    assert found == Answer(Outcome.NOT_JUDGED, message)
+    assert found.state == "Ready"
+
+
+def test_a_workload_with_too_many_parts_is_ready() -> None:
+    found = asked(job_set(*({"name": f"n{index}"} for index in range(10_001))))
+    assert found.message == (
+        "not judged: spec.replicatedJobs has 10001 entries, and at most 10000 are judged; split the object"
+    )
+
+
+def test_a_message_has_at_most_512_bytes() -> None:
+    named = "x" * 200
+    many = [replicated(f"{named}{index}", template=OTHER_SCHEDULER) for index in range(3)]
+    for settings in (ON, AUDIT):
+        assert len(asked(job_set(*many), settings).message.encode()) <= 512
+
+
+def test_other_faults_are_counted() -> None:
+    faulty = job_set(*(replicated(name, template=OTHER_SCHEDULER) for name in ("a", "b", "c")))
+    assert asked(faulty).message.endswith(" (+2 more)")
+
+
+def test_pods_of_grove_and_of_workloads_are_judged_by_their_workload() -> None:
+    assert workload_of(gang_pod(), "team-a") == Needed("pod_clique_sets", ("team-a", "demo"))
+    controller = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
+    pod = {"metadata": {"name": "train-0", "namespace": "team-a", "ownerReferences": [controller]}}
+    assert workload_of(pod, "team-a") == Needed("jobs", ("team-a", "train"))
+    assert workload_of({"metadata": {"name": "alone"}}, "team-a") is None
+
+
+def test_a_pod_of_no_workload_is_judged_by_itself() -> None:
+    alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": {"containers": []}}
+    assert asked(alone).state == "Ready"

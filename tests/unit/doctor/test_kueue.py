@@ -1,0 +1,238 @@
+"""Kueue beside Rollcall: its webhooks, its configuration, its release, and Grove's; the findings for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.doctor.findings import reported, unknown
+from webhook.doctor.checking import Level
+from webhook.doctor.examples import configured, deployment, installed, namespace
+from webhook.doctor.kueue import kueue_webhook, running_kueue
+from webhook.doctor.snapshot import Snapshot, Unread
+from webhook.model.reading import Manifest
+
+FRAMEWORKS = [
+    "batch/job",
+    "jobset.x-k8s.io/jobset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    "pod",
+    "trainer.kubeflow.org/trainjob",
+]
+PODS = kueue_webhook("mpod.kb.io", "pods")
+WHERE = "Kueue's Configuration"
+
+
+def beside(block: Manifest, version: str = "v1beta2", *arguments: str, **section: Any) -> Snapshot:
+    """Kueue with these fields in its Configuration, and these in the `kueue:` block of ours."""
+    found = {
+        "apiVersion": f"config.kueue.x-k8s.io/{version}",
+        "kind": "Configuration",
+        "integrations": {"frameworks": FRAMEWORKS},
+        **block,
+    }
+    kueue = running_kueue()
+    kueue["spec"]["template"]["spec"]["containers"][0]["args"] = list(arguments)
+    return installed(kueue, PODS, settings=configured(kueue=section), kueue=found)
+
+
+FRAMEWORKS_SET = {"integrations": {"frameworks": ["batch/job", "kubeflow.org/tfjob"]}}
+ELSEWHERE = {
+    "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]
+}
+TEAMS = {"matchLabels": {"team": "a"}}
+UNMANAGED = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kueue-system", "kube-system"]}
+OFF = [("waitForPodsReady.enable", "it is false, and the kueue: block says true")]
+COMPARED: dict[str, tuple[Snapshot, list[tuple[str, str]]]] = {
+    "the defaults of both": (beside({}), []),
+    "a timeout": (
+        beside({"waitForPodsReady": {"timeout": "1h30m"}}),
+        [
+            ("waitForPodsReady.timeout", 'it is "5400s", and the kueue: block says "1800s"'),
+            ("waitForPodsReady.recoveryTimeout", 'it is "5400s", and the kueue: block says "1800s"'),
+        ],
+    ),
+    "a timeout in both, in other words": (
+        beside({"waitForPodsReady": {"timeout": "90m0s"}}, waitForPodsReady={"timeout": "1h30m"}),
+        [],
+    ),
+    "a timeout of zero is Kueue's default": (beside({"waitForPodsReady": {"timeout": "0s"}}), []),
+    "no recovery": (
+        beside({"waitForPodsReady": {"timeout": "30m", "recoveryTimeout": "0s"}}),
+        [("waitForPodsReady.recoveryTimeout", 'it is "0s", and the kueue: block says "1800s"')],
+    ),
+    "blocking, and a limit": (
+        beside({"waitForPodsReady": {"blockAdmission": True, "requeuingStrategy": {"backoffLimitCount": 3}}}),
+        [
+            ("waitForPodsReady.blockAdmission", "it is true, and the kueue: block says false"),
+            ("waitForPodsReady.requeuingStrategy.backoffLimitCount", "it is 3, and the kueue: block says null"),
+        ],
+    ),
+    "v1beta1 does not wait unless it says so": (beside({}, "v1beta1"), OFF),
+    "v1beta1 that waits has other defaults": (
+        beside({"waitForPodsReady": {"enable": True}}, "v1beta1"),
+        [
+            ("waitForPodsReady.timeout", 'it is "300s", and the kueue: block says "1800s"'),
+            ("waitForPodsReady.recoveryTimeout", 'it is "300s", and the kueue: block says "1800s"'),
+            ("waitForPodsReady.blockAdmission", "it is true, and the kueue: block says false"),
+        ],
+    ),
+    "v1beta1 that does not wait, and neither says the block": (
+        beside({"waitForPodsReady": {"timeout": "5m"}}, "v1beta1", waitForPodsReady={"enable": False}),
+        [],
+    ),
+    "the gate that turns waiting off": (beside({"featureGates": {"DisableWaitForPodsReady": True}}), OFF),
+    "gates on the command line": (
+        beside({}, "v1beta2", "--feature-gates=SchedulerLibraryIntegration=true,TopologyAwareScheduling=false"),
+        [
+            ("featureGates.SchedulerLibraryIntegration", "it is true, and the kueue: block says false"),
+            ("featureGates.TopologyAwareScheduling", "it is false, and the kueue: block says true"),
+        ],
+    ),
+    "every workload": (
+        beside({"manageJobsWithoutQueueName": True}),
+        [("manageJobsWithoutQueueName", "it is true, and the kueue: block says false")],
+    ),
+    "only frameworks that rules ask about count": (
+        beside(FRAMEWORKS_SET, integrations={"frameworks": ["batch/job"]}),
+        [],
+    ),
+    "a framework is off": (
+        beside(FRAMEWORKS_SET, integrations={"frameworks": ["batch/job", "pod"]}),
+        [("integrations.frameworks", 'it is ["batch/job"], and the kueue: block says ["batch/job", "pod"]')],
+    ),
+    "without frameworks only Jobs": (beside({"integrations": {}}, integrations={"frameworks": ["batch/job"]}), []),
+    "namespaces in another order": (beside({"managedJobsNamespaceSelector": {"matchExpressions": [UNMANAGED]}}), []),
+    "other namespaces": (
+        beside({"managedJobsNamespaceSelector": TEAMS}, managedJobsNamespaceSelector=ELSEWHERE),
+        [
+            (
+                "managedJobsNamespaceSelector",
+                'it is {"matchLabels": {"team": "a"}, "matchExpressions": []}, and the kueue: block says '
+                '{"matchLabels": {}, "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", '
+                '"values": ["kube-system"]}]}',
+            )
+        ],
+    ),
+    "deactivated workloads are deleted": (
+        beside({"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "1h"}}}),
+        [
+            (
+                "objectRetentionPolicies.workloads.afterDeactivatedByKueue",
+                'it is "a duration", and the kueue: block says null',
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("snapshot", "wanted"), COMPARED.values(), ids=COMPARED)
+def test_each_difference_from_kueues_configuration_is_reported(
+    snapshot: Snapshot, wanted: list[tuple[str, str]]
+) -> None:
+    found = reported(snapshot, "kueue/configuration")
+    assert found == [(Level.WARNING, f"{WHERE}, {place}", said) for place, said in wanted]
+
+
+def test_a_configuration_that_is_not_found_is_a_note() -> None:
+    said = "Kueue is installed, and no Deployment of its image with a ConfigMap was found"
+    where = "MutatingWebhookConfiguration kueue-mutating-webhook-configuration"
+    for snapshot in (installed(PODS), installed(PODS, running_kueue())):
+        assert reported(snapshot, "kueue/configuration") == [(Level.NOTE, where, said)]
+    assert reported(installed(), "kueue/configuration") == []
+
+
+def test_a_deployment_of_a_tenant_with_kueues_image_is_not_kueue() -> None:
+    theirs = deployment("kueue", "registry.k8s.io/kueue/kueue:v0.19.0", "team-a")
+    configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "manageJobsWithoutQueueName": True}
+    found = reported(installed(theirs, PODS, kueue=configuration), "kueue/configuration")
+    assert [level for level, _, _ in found] == [Level.NOTE]
+
+
+def test_a_configuration_that_cannot_be_read_is_not_known() -> None:
+    forbidden = replace(beside({}), kueue=Unread("the ConfigMap kueue-manager-config", "HTTP 403: forbidden"))
+    assert unknown(forbidden, "kueue/configuration") == [
+        "the ConfigMap kueue-manager-config could not be read: HTTP 403: forbidden"
+    ]
+    odd = beside({"waitForPodsReady": {"timeout": "soon"}})
+    assert unknown(odd, "kueue/configuration") == ["an object cannot be read: expected a duration, found str"]
+
+
+def train_jobs(**fields: Any) -> Manifest:
+    return kueue_webhook("mtrainjob.kb.io", "trainjobs", "trainer.kubeflow.org", **fields)
+
+
+AGAIN = train_jobs(reinvocationPolicy="IfNeeded")
+REINVOKED: dict[str, tuple[Snapshot, list[tuple[Level, str]]]] = {
+    "never": (installed(train_jobs(reinvocationPolicy="Never"), namespace("a", scheduler="volcano")), []),
+    "not said is never": (installed(train_jobs(), namespace("a", scheduler="volcano")), []),
+    "again, in a namespace with the label": (
+        installed(AGAIN, namespace("a", scheduler="volcano"), namespace("b", scheduler="volcano")),
+        [(Level.ERROR, "its reinvocationPolicy is IfNeeded; namespaces with the label: a and 1 more")],
+    ),
+    "again, without such a namespace": (installed(AGAIN), [(Level.NOTE, "its reinvocationPolicy is IfNeeded")]),
+    "again, by a release that writes once": (installed(AGAIN, running_kueue("v0.20.0")), []),
+    "again, but not for TrainJobs": (
+        installed(kueue_webhook("mjob.kb.io", "jobs", "batch", reinvocationPolicy="IfNeeded")),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("snapshot", "wanted"), REINVOKED.values(), ids=REINVOKED)
+def test_kueues_webhook_for_train_jobs_is_called_once(snapshot: Snapshot, wanted: list[tuple[Level, str]]) -> None:
+    where = "MutatingWebhookConfiguration kueue-mutating-webhook-configuration, mtrainjob.kb.io"
+    found = reported(snapshot, "kueue/reinvocation")
+    assert found == [(level, where, said) for level, said in wanted]
+
+
+RELEASES = {
+    "the release of the tests": (running_kueue("v0.19.3"), []),
+    "a newer one": (running_kueue("v0.20.1"), ["Kueue runs in release 0.20.1; Rollcall is tested with 0.19"]),
+    "a tag that is no version": (running_kueue("main"), []),
+    "Trainer": (
+        deployment("trainer", "ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.1.0"),
+        ["Trainer runs in release 2.1.0; Rollcall is tested with 2.2"],
+    ),
+    "KubeRay": (
+        deployment("kuberay-operator", "quay.io/kuberay/operator:v1.7.0"),
+        ["KubeRay runs in release 1.7.0; Rollcall is tested with 1.6"],
+    ),
+    "JobSet": (deployment("jobset-controller-manager", "registry.k8s.io/jobset/jobset:v0.12.0"), []),
+    "LeaderWorkerSet": (
+        deployment("lws-controller-manager", "registry.k8s.io/lws/lws:v0.8.0"),
+        ["LeaderWorkerSet runs in release 0.8.0; Rollcall is tested with 0.9"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "wanted"), RELEASES.values(), ids=RELEASES)
+def test_the_release_of_a_controller_is_read_from_its_image(raw: Manifest, wanted: list[str]) -> None:
+    found = reported(installed(raw), "controllers/release")
+    assert [(level, said) for level, _, said in found] == [(Level.NOTE, said) for said in wanted]
+
+
+GATED, UNGATED = ({"name": "koord-scheduler", "gate": gate} for gate in (True, False))
+GROVES: dict[str, tuple[Snapshot, list[str]]] = {
+    tag: (installed(deployment("grove-operator", f"grove-operator:{tag}"), settings=configured(GATED)), wanted)
+    for tag, wanted in {
+        "v0.1.0-alpha.9": ["its image has the tag v0.1.0-alpha.9"],
+        "v0.1.0-alpha.11": ["its image has the tag v0.1.0-alpha.11"],
+        "v0.1.0-alpha.12-rc1": [],
+        "v0.1.0-alpha.13": [],
+        "latest": [],
+    }.items()
+}
+OLD_GROVE = deployment("grove-operator", "grove-operator:v0.1.0-alpha.11")
+GROVES["nobody else gates its pods"] = installed(OLD_GROVE, settings=configured(UNGATED)), []
+GROVES["Kueue gates its pods"] = (
+    installed(OLD_GROVE, running_kueue(), PODS, settings=configured(UNGATED)),
+    ["its image has the tag v0.1.0-alpha.11"],
+)
+
+
+@pytest.mark.parametrize(("snapshot", "wanted"), GROVES.values(), ids=GROVES)
+def test_a_grove_that_removes_the_gates_of_others_is_reported(snapshot: Snapshot, wanted: list[str]) -> None:
+    assert [said for _, _, said in reported(snapshot, "grove/gates")] == wanted

@@ -1,0 +1,186 @@
+"""The state of a gang that Kueue holds by gates, that it has admitted, that it took back, or that runs elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.gangs.judged_gangs import in_step, judged, podgang, whole
+from tests.unit.gangs.queued_gangs import NOW, condition, health, job, queued_facts, workload
+from tests.unit.worlds import koordinator
+from webhook.gangs.health import GangHealth, State, judge
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.observed import Observed
+from webhook.gangs.pod import GangPod
+from webhook.gangs.roster import Roster
+from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads, LocalQueue, Owner
+from webhook.model.kueue.settings import KueueSettings
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
+
+ADMISSION, TOPOLOGY = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"
+OWN = "rollcall.dev/gang-sync"
+ADMITTED = (
+    condition("QuotaReserved", "QuotaReserved", status=True),
+    condition("Admitted", "Admitted", status=True, at="11:45:00"),
+    condition("PodsReady", "WaitForStart", at="11:45:00"),
+)
+SHORT = condition("QuotaReserved", "Pending", "insufficient unused quota for cpu in flavor f, 2 more needed")
+
+
+def facts_of(*found: tuple[tuple[str, str], KueueWorkload]) -> Any:
+    """The facts of a PodGang's pods in `default`, with these Workloads."""
+    facts = queued_facts(local_queues={("default", "main"): LocalQueue("research")})
+    return replace(facts, kueue_workloads=KueueWorkloads({("default", key[1]): found for key, found in found}))
+
+
+def grouped(**changes: Any) -> list[GangPod]:
+    """The pods of a gang that are one pod group of Kueue."""
+    return [
+        one._replace(annotations={**one.annotations, "kueue.x-k8s.io/pod-group-name": "demo"}, **changes)
+        for one in whole()
+    ]
+
+
+def in_group(pods: list[GangPod], *conditions: Manifest, **status: Any) -> GangHealth:
+    return judged(pods, in_step(), facts=facts_of(workload("demo", *conditions, **status)), now=NOW)
+
+
+def test_a_gang_whose_pods_have_kueues_gate_is_queued_with_the_reason_of_its_workload() -> None:
+    found = in_group(grouped(gates=(ADMISSION, TOPOLOGY, OWN)), SHORT)
+    assert (found.state, found.word, found.kueue_workload) == (State.QUEUED, "queued", ("default", "demo"))
+    assert [str(one) for one in found.obstacles] == [
+        "ClusterQueue research is short of 2 cpu in flavor f; wait for quota, raise the quota of ClusterQueue "
+        "research, or ask for less"
+    ]
+
+
+def test_a_gang_that_also_lacks_something_else_is_held_by_that() -> None:
+    found = judged(grouped(gates=(ADMISSION,)), {}, facts=facts_of(workload("demo", SHORT)))
+    assert (found.state, found.word) == (State.HELD, "GangObjectMissing")
+    assert found.obstacles[-1].reason is Reason.KUEUE_WAITS_FOR_QUOTA
+
+
+def test_a_gang_of_which_kueue_has_admitted_a_part_is_held() -> None:
+    pods = whole()
+    pods[1:] = [one._replace(gates=(ADMISSION,)) for one in pods[1:]]
+    each = {
+        ("default", one.name): replace(
+            workload(one.name, *(() if one.gates else ADMITTED))[1], job_uid=None, owner=Owner("Pod", one.name, one.uid)
+        )
+        for one in pods
+    }
+    facts = replace(facts_of(), kueue_workloads=KueueWorkloads(each))
+    found = judged(pods, in_step(), facts=facts)
+    assert (found.state, found.word) == (State.HELD, "KueueWaitsForQuota")
+    assert found.kueue_workload == ("default", "demo-0-worker-0")
+
+
+def test_pods_without_a_workload_of_kueue_say_so() -> None:
+    found = judged(grouped(gates=(ADMISSION,)), in_step(), facts=facts_of())
+    assert (found.state, found.word) == (State.QUEUED, "KueueNoWorkload")
+    assert str(found.obstacles[0]) == (
+        "its pods have Kueue's gate, and Kueue has made no Workload for them; read the events of the pods: a pod group "
+        "needs as many pods as its pod-group-total-count says"
+    )
+
+
+GATES = {
+    "Kueue's, and Workloads are not read": (
+        (ADMISSION, TOPOLOGY, OWN),
+        "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate kueue.x-k8s.io/admission; "
+        "Kueue removes it when it admits the pod's Workload: kubectl describe workloads.kueue.x-k8s.io -n default",
+    ),
+    "Kueue's for a topology": (
+        (TOPOLOGY, OWN),
+        "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate kueue.x-k8s.io/topology; Kueue "
+        "has admitted the pod, and removes it when it has chosen the pod's node; if it stays, read the log of Kueue's "
+        "controller (topology ungater)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GATES)
+def test_a_gate_of_kueue_is_named_without_those_that_follow_it(case: str) -> None:
+    gates, expected = GATES[case]
+    found = judged(whole(gates=gates))
+    assert (found.state, [str(one) for one in found.obstacles]) == (State.HELD, [expected])
+
+
+def test_an_admitted_gang_that_its_scheduler_holds_shows_when_kueue_takes_it_back() -> None:
+    found = in_group(grouped(), *ADMITTED)
+    assert (found.state, found.word) == (State.HELD, "GangSchedulerSilent")
+    assert found.deadline == "Kueue takes it back at 12:15:00 UTC, in 15m, unless all 8 pods are ready"
+    assert found.why == f"{found.obstacles[0].why}; {found.deadline}"
+    assert found.as_json()["deadline"] == found.deadline
+
+
+COUNTDOWNS: dict[str, tuple[tuple[Manifest, ...], KueueSettings, str]] = {
+    "Kueue does not wait for ready pods": (ADMITTED[:2], KueueSettings(), ""),
+    "the configuration says that it does not": (ADMITTED, KueueSettings(pods_ready_seconds=None), ""),
+    "all are ready": ((*ADMITTED[:2], condition("PodsReady", "Started", status=True)), KueueSettings(), ""),
+    "a shorter time": (
+        ADMITTED,
+        KueueSettings(pods_ready_seconds=960),
+        "Kueue takes it back at 12:01:00 UTC, in 60s, unless all 8 pods are ready",
+    ),
+    "the time is over": (
+        ADMITTED,
+        KueueSettings(pods_ready_seconds=60),
+        "Kueue takes it back at 11:46:00 UTC, in 0s, unless all 8 pods are ready",
+    ),
+    "a pod was lost": (
+        (*ADMITTED[:2], condition("PodsReady", "WaitForRecovery", at="11:59:00")),
+        KueueSettings(recovery_seconds=300),
+        "Kueue takes it back at 12:04:00 UTC, in 4m, unless all 8 pods are ready",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COUNTDOWNS)
+def test_the_time_that_kueue_leaves_follows_its_conditions_and_settings(case: str) -> None:
+    conditions, settings, expected = COUNTDOWNS[case]
+    seen = Observed(
+        PodGang(podgang()),
+        Roster(grouped()),
+        lambda _: None,
+        [],
+        None,
+        facts_of(workload("demo", *conditions)),
+        replace(koordinator(standalone=False), kueue=settings),
+        now=NOW,
+    )
+    assert judge(seen).deadline == expected
+
+
+def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
+    evicted = (
+        condition("QuotaReserved", "Pending", "Exceeded the PodsReady timeout team-a/job-train-1a2b3"),
+        condition("Evicted", "PodsReadyTimeout", status=True),
+    )
+    stats = {"evictions": [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 3}]}
+    requeued = {"count": 3, "requeueAt": "2026-01-01T12:00:45Z"}
+    found = health(queued_facts(workload("job-train-1a2b3", *evicted, requeueState=requeued, schedulingStats=stats)))
+    assert (found.state, found.word) == (State.QUEUED, "KueueTookBack")
+    assert [str(one) for one in found.obstacles] == [
+        "Kueue took it back 3 times, because koord-scheduler did not get all of its pods running and ready within 30m; "
+        "find out what koord-scheduler lacks for the whole gang, or raise waitForPodsReady.timeout of Kueue above the "
+        "time that the gang needs",
+        "Kueue queues it again at 12:00:45 UTC, in 45s; wait; each eviction makes the next wait longer",
+    ]
+
+
+def test_a_gang_that_is_held_again_has_the_loop_behind_its_schedulers_reason() -> None:
+    stats = {"evictions": [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1}]}
+    found = in_group(grouped(), *ADMITTED, schedulingStats=stats)
+    assert [one.reason for one in found.obstacles] == [Reason.SILENT, Reason.KUEUE_TOOK_BACK]
+    assert found.obstacles[1].why.startswith("Kueue took it back once, because koord-scheduler")
+
+
+def test_a_workload_that_runs_in_another_cluster_is_elsewhere() -> None:
+    raw = job(suspend=False)
+    raw["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    found = health(queued_facts(), raw)
+    assert (found.state, found.word, found.obstacles) == (State.ELSEWHERE, "elsewhere", ())

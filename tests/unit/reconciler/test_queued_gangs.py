@@ -1,0 +1,169 @@
+"""Gangs that Kueue holds, in a cluster that changes: when they are judged again, and what is counted and told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
+from tests.unit.reconciler.opted_in_workloads import JOB_PATH, JOB_SET_PATH, job, job_set
+from tests.unit.reconciler.running_reconciler import running, running_written, sample, until
+from webhook.gangs.health import State
+from webhook.gangs.key import GangKey
+from webhook.model.kueue.projections import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from webhook.model.workloads.kinds import JOB_SETS, JOBS, TRAIN_JOBS
+from webhook.reconciler.run import Reconciler
+
+pytestmark = pytest.mark.usefixtures("hurried")
+API = "/apis/kueue.x-k8s.io/v1beta2"
+PATH, LOCAL, CLUSTER = f"{API}/workloads", f"{API}/localqueues", f"{API}/clusterqueues"
+TRAIN = GangKey("team-a", "train", "Job", "train")
+SCHEDULER = {"scheduler": "koord-scheduler"}
+
+
+def world() -> WritableWorld:
+    found = WritableWorld(
+        *SERVED,
+        POD_GROUPS,
+        JOBS,
+        JOB_SETS,
+        TRAIN_JOBS,
+        WORKLOADS.resource,
+        LOCAL_QUEUES.resource,
+        CLUSTER_QUEUES.resource,
+    )
+    found.put(LOCAL, {"metadata": {"name": "main", "namespace": "team-a"}, "spec": {"clusterQueue": "research"}})
+    found.put(CLUSTER, {"metadata": {"name": "research"}, "spec": {"namespaceSelector": {}}})
+    return found
+
+
+def suspended() -> dict[str, Any]:
+    found = job(suspend=True)
+    found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "main"
+    return found
+
+
+def workload(
+    reason: str, message: str, *, kind: str = "Job", owner: str = "train", uid: str = "job-train", **status: Any
+) -> dict[str, Any]:
+    reference = {"apiVersion": "any/v1", "kind": kind, "name": owner, "uid": uid, "controller": True}
+    return {
+        "metadata": {
+            "name": f"of-{owner}",
+            "namespace": "team-a",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"kueue.x-k8s.io/job-uid": uid},
+            "ownerReferences": [reference],
+        },
+        "spec": {"queueName": "main", "podSets": [{"name": "main", "count": 2}]},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "False", "reason": reason, "message": message}],
+            **status,
+        },
+    }
+
+
+SHORT = workload("Pending", "insufficient unused quota for cpu in flavor f, 2 more needed")
+STOPPED = workload("Inadmissible", "ClusterQueue research is inactive")
+
+
+def counted(found: Reconciler) -> dict[str, float]:
+    """The gangs of the scheduler, by health."""
+    family = next(one for one in found.metrics.registry.collect() if one.name == "rollcall_gangs")
+    return {
+        one.labels["health"]: one.value
+        for one in family.samples
+        if one.labels["scheduler"] == SCHEDULER["scheduler"] and one.value
+    }
+
+
+async def test_a_gang_is_judged_again_when_its_workload_of_kueue_comes_changes_and_goes() -> None:
+    cluster = world()
+    cluster.put(JOB_PATH, suspended())
+    async with running(cluster) as found:
+        await until(lambda: counted(found) == {"KueueNoWorkload": 1})
+        cluster.put(PATH, SHORT)
+        await until(lambda: counted(found) == {"queued": 1})
+        cluster.tell(PATH, "MODIFIED", STOPPED)
+        await until(lambda: counted(found) == {"KueueQueueUnusable": 1})
+        cluster.remove(PATH, "team-a", "of-train")
+        await until(lambda: counted(found) == {"KueueNoWorkload": 1})
+
+
+async def test_a_train_jobs_workload_stands_for_the_gang_of_its_job_set() -> None:
+    cluster = world()
+    made = job_set("tune", ("node", 2), suspend=True)
+    made["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "name": "tune",
+            "uid": "trainjob-tune",
+            "controller": True,
+        }
+    ]
+    cluster.put(JOB_SET_PATH, made)
+    async with running(cluster) as found:
+        await until(lambda: counted(found) == {"suspended": 1})
+        cluster.put(PATH, workload("Pending", "", kind="TrainJob", owner="tune", uid="trainjob-tune"))
+        await until(lambda: counted(found) == {"queued": 1})
+
+
+async def test_only_what_does_not_pass_by_itself_gets_an_event() -> None:
+    cluster = world()
+    cluster.put(JOB_PATH, suspended())
+    cluster.put(PATH, SHORT)
+    async with running_written(cluster) as found:
+        await until(lambda: counted(found) == {"queued": 1})
+        cluster.tell(PATH, "MODIFIED", STOPPED)
+        await until(lambda: cluster.events)
+    assert [event["reason"] for event in cluster.events] == ["KueueQueueUnusable"]
+    assert cluster.events[0]["note"] == (
+        "The gang does not start: Kueue holds it: ClusterQueue research is inactive; read the condition Active: "
+        "kubectl describe localqueues.kueue.x-k8s.io main -n team-a"
+    )
+    assert cluster.events[0]["regarding"]["name"] == "train"
+
+
+async def test_the_event_of_a_gang_that_kueue_took_back_says_why_its_scheduler_held_it() -> None:
+    cluster = world()
+    cluster.put(JOB_PATH, job())
+    async with running_written(cluster) as found:
+        await until(lambda: counted(found) == {"GangTooFewPods": 1})
+        cluster.tell(JOB_PATH, "MODIFIED", suspended())
+        stats = {"evictions": [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 2}]}
+        cluster.put(PATH, workload("Pending", "", schedulingStats=stats))
+        await until(lambda: "KueueTookBack" in [event["reason"] for event in cluster.events])
+    assert cluster.events[-1]["note"].startswith(
+        "The gang does not start: Kueue took it back 2 times, because koord-scheduler did not get all of its pods "
+        "running and ready within 30m; it was last held by GangTooFewPods: train has 0 pods of the 2 that it needs to "
+        "start; find out what koord-scheduler lacks"
+    )
+
+
+async def test_what_kueue_wrote_into_the_template_of_an_admitted_workload_holds_no_gang() -> None:
+    cluster = world()
+    admitted = {**suspended(), "status": {"ready": 0}}
+    admitted["spec"]["suspend"] = False
+    metadata = admitted["spec"]["template"]["metadata"]
+    metadata["annotations"] = {"kueue.x-k8s.io/workload": "of-train"}
+    metadata["labels"]["kueue.x-k8s.io/podset"] = "main"
+    cluster.put(JOB_PATH, admitted)
+    async with running_written(cluster) as found:
+        await until(lambda: counted(found) == {"GangTooFewPods": 1})
+
+
+async def test_gangs_are_judged_without_kueue_if_its_objects_may_not_be_read() -> None:
+    cluster = world()
+    cluster.put(JOB_PATH, suspended())
+    cluster.put(PATH, STOPPED)
+    cluster.refused = {PATH: httpx.Response(403, json=failure(403, "workloads.kueue.x-k8s.io is forbidden"))}
+    async with running(cluster) as found:
+        await until(lambda: counted(found) == {"suspended": 1})
+        health = found.following.health(TRAIN)
+    assert health is not None
+    assert (health.state, health.obstacles) == (State.SUSPENDED, ())
+    assert sample(found, "rollcall_gangs", health="suspended", **SCHEDULER) == 1

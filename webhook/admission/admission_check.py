@@ -1,0 +1,164 @@
+"""The answer to Kueue's AdmissionCheck about one workload, without I/O: Ready, or Rejected with the text of a finding.
+
+Kueue asks when it has reserved quota, before any pod runs. It deactivates a workload that is rejected, and nobody
+activates it again. So only a fault that a change of the object alone can cure is a reason to reject: a rule must deny
+the object as it is enforced in its namespace, and find the same fault without knowing anything of the cluster, nor an
+old version of the scheduler. A missing queue, topology or runtime may exist a minute later, and does not reject.
+
+Source: kubernetes-sigs/kueue v0.19, apis/kueue/v1beta2/workload_types.go (CheckState) and
+pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from webhook.admission.decision import WORKLOADS
+from webhook.admission.gang_object import validate_object
+from webhook.admission.size import require_few_parts
+from webhook.config.settings import Enforcement, Profile, Settings
+from webhook.errors import TooManyParts
+from webhook.model.admission_request import Kind, Request
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action, Finding
+from webhook.model.keys import Needed
+from webhook.model.kubernetes_kinds import POD
+from webhook.model.kueue import keys
+from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.kueue.holding import runs_elsewhere
+from webhook.model.plain_text import cut, plain
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.workloads.place import place_of
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.workload import OptedInWorkload
+
+# Kueue allows 32 KiB, repeats the message in conditions and events, and cuts events after 1 KiB.
+MAX_MESSAGE_BYTES = 512
+
+
+class Outcome(StrEnum):
+    """What was decided: the label of a metric."""
+
+    # No rule denies the workload, or what denies it may be cured by other objects.
+    READY = "ready"
+    # Ready, because no rule is about such a workload, or it could not be judged.
+    NOT_JUDGED = "notJudged"
+    REJECTED = "rejected"
+    # Ready, because the configuration asks for an audit only.
+    WOULD_REJECT = "wouldReject"
+
+
+class Answer(NamedTuple):
+    """The answer to one check, with the message for the user."""
+
+    outcome: Outcome
+    message: str
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the object has a fault that only a change of the object can cure."""
+        return self.outcome in {Outcome.REJECTED, Outcome.WOULD_REJECT}
+
+    @property
+    def state(self) -> str:
+        """The state as Kueue writes it."""
+        return keys.CHECK_REJECTED if self.outcome is Outcome.REJECTED else keys.CHECK_READY
+
+
+class _Judged(NamedTuple):
+    """The denials of an object, and those of them that a change of the object alone can cure."""
+
+    scheduler: str
+    denials: Sequence[Finding]
+    lasting: Sequence[Finding]
+
+
+def not_judged(why: str) -> Answer:
+    """The answer about a workload that cannot be judged: Ready, because a check that waits holds quota."""
+    return Answer(Outcome.NOT_JUDGED, cut(plain(f"not judged: {why}"), MAX_MESSAGE_BYTES))
+
+
+def workload_of(pod: Manifest, namespace: str) -> Needed | None:
+    """The workload that decides about a pod, as a fact; None if the pod is judged by itself. Raises `Malformed`."""
+    found = Pod(pod, namespace)
+    if found.podgang is not None and found.workload is not None:
+        return Needed("pod_clique_sets", (namespace, found.workload))
+    place = place_of(found)
+    return None if place is None else place.workload
+
+
+def answer(kind: tuple[str, str], owner: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> Answer:
+    """The answer about the object of that group and kind for which Kueue has reserved quota."""
+    if namespace not in (facts.namespaces or ()):
+        # Its labels may weaken the rules.
+        return not_judged(f"the namespace {namespace} is not read yet")
+    try:
+        judged = _judged(kind, owner, namespace, facts, settings)
+    except TooManyParts as error:
+        return not_judged(str(error))
+    except Malformed as error:
+        # The API server accepted the object, so Rollcall reads it by another schema.
+        return not_judged(f"{kind[1]} cannot be read: {error}")
+    if isinstance(judged, str):
+        return not_judged(judged)
+    if judged.lasting:
+        said = _said(judged.lasting)
+        if settings.admission_check is CheckMode.ON:
+            return Answer(Outcome.REJECTED, cut(said, MAX_MESSAGE_BYTES))
+        return Answer(Outcome.WOULD_REJECT, cut(f"would be rejected: {said}", MAX_MESSAGE_BYTES))
+    if judged.denials:
+        said = f"not rejected, because other objects may cure it: {_said(judged.denials)}"
+        return Answer(Outcome.READY, cut(said, MAX_MESSAGE_BYTES))
+    return Answer(Outcome.READY, cut(f"no rule of {judged.scheduler} denies it", MAX_MESSAGE_BYTES))
+
+
+def _judged(
+    kind: tuple[str, str], owner: Manifest, namespace: str, facts: ClusterFacts, settings: Settings
+) -> _Judged | str:
+    """What the rules say of an object, or why none is about it. Raises `Malformed`."""
+    if kind == POD:
+        return _judged_pod(owner, namespace, facts, settings)
+    workloads = WORKLOADS.get(kind)
+    if workloads is None:
+        return f"Rollcall has no rules about {kind[1]}"
+    require_few_parts(Request("", "CREATE", Kind(kind[0], "", kind[1]), namespace, "", owner))
+    workload = workloads.view(owner, namespace)
+    if isinstance(workload, OptedInWorkload) and runs_elsewhere(workload):
+        return "MultiKueue runs its pods in another cluster"
+    # As a stored workload: only what it recorded counts.
+    choice = workloads.choice_of(workload, workload, facts, settings)
+    if choice is None:
+        return f"this {kind[1]} records no scheduler"
+    profile = settings.profiles.get(choice.scheduler)
+    if profile is None:
+        return f"no profile {choice.scheduler} is enabled"
+    found = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
+    denials = [one for one in found if one.action is Action.DENY]
+    if not denials:
+        return _Judged(profile.name, (), ())
+    newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
+    alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
+    # A finding at the choice is about the scheduler as it is configured and installed.
+    of_object = [one for one in denials if one.at != choice.path]
+    return _Judged(profile.name, denials, _in_both(of_object, alone))
+
+
+def _judged_pod(pod: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> _Judged:
+    """What the rules say of a pod that no workload of Rollcall made. Raises `Malformed`."""
+    request = Request("", "CREATE", Kind("", "v1", "Pod"), namespace, "", pod)
+    verdict = validate_object(request, facts, settings)
+    alone = validate_object(request, NOTHING_KNOWN, settings).findings if verdict.denials else ()
+    return _Judged(verdict.scheduler or "any scheduler", verdict.denials, _in_both(verdict.denials, alone))
+
+
+def _in_both(denials: Sequence[Finding], alone: Sequence[Finding]) -> list[Finding]:
+    """The denials that do not depend on any other object."""
+    known: set[Any] = {one.identity for one in alone if one.absent is None}
+    return [one for one in denials if one.absent is None and one.identity in known]
+
+
+def _said(findings: Sequence[Finding]) -> str:
+    more = f" (+{len(findings) - 1} more)" if len(findings) > 1 else ""
+    return cut(plain(str(findings[0])), MAX_MESSAGE_BYTES - len(more)) + more

@@ -1,0 +1,25 @@
+"""The kinds whose objects are followed in a cluster as facts, under a configuration.
+
+Watches and rights are both made from this list, so a service account may read exactly what is read.
+"""
+
+from __future__ import annotations
+
+from webhook.config.settings import Settings
+from webhook.model.general import general_to_reconciler, general_to_server
+from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.projections import Projection
+
+
+def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
+    """The projections for admission, which also judges gang `objects` of other authors; without `objects` those for the
+    reconciler.
+    """
+    if objects:
+        general = general_to_server(kueue=settings.judges_kueue)
+    else:
+        kueue = settings.makes_gangs or settings.admission_check is not CheckMode.OFF
+        general = general_to_reconciler(opted_in=settings.makes_opted_in_gangs, kueue=kueue)
+    backends = (profile.backend for profile in settings.profiles.values())
+    every = (*general, *(found for backend in backends for found in backend.followed(objects=objects)))
+    return tuple(dict.fromkeys(every))

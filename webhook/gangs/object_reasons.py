@@ -1,0 +1,117 @@
+"""What is wrong with the objects of a gang that does not start (no I/O): each is compared with what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from webhook.backends.base import Stage
+from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.leaving_objects import leaving
+from webhook.gangs.observed import Observed
+from webhook.gangs.plan import Plan, SkipReason, plan
+from webhook.gangs.pod import GangPod
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.record import SCHEDULER_LABEL
+
+
+def object_reasons(seen: Observed) -> Iterator[HoldReason]:
+    """What is wrong with the objects of a gang."""
+    try:
+        planned = plan(seen.podgang, seen.facts, seen.settings)
+    except Inexpressible as refusal:
+        remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
+        yield HoldReason(Reason.INEXPRESSIBLE, str(refusal), remedy)
+        return
+    except FactsUnavailable as error:
+        yield HoldReason(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
+        return
+    if isinstance(planned, SkipReason):
+        if (told := _ASIDES.get(planned)) is not None:
+            kind = seen.podgang.workload_kind
+            yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
+        return
+    planned = _settled(seen, planned)
+    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
+    if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
+        yield frozen
+    yield from found
+
+
+def _settled(seen: Observed, planned: Plan) -> Plan:
+    """The plan with what the gang's existing objects have decided; unchanged if that cannot be read."""
+    try:
+        live = [found for desired in planned.objects if (found := seen.live(desired)) is not None]
+        return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
+    except (FactsUnavailable, Malformed):
+        return planned
+
+
+def _frozen(seen: Observed, planned: Plan) -> HoldReason | None:
+    """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
+    backend = planned.profile.backend
+    try:
+        wanted = [to_apply(backend.adopt(desired, seen.live(desired))) for desired in planned.objects]
+        frozen = backend.frozen(wanted, seen.own)
+    except (FactsUnavailable, Malformed):
+        return None
+    # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
+    # may be on a node.
+    if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
+        return None
+    remedy = f"undo the change, or delete and recreate the {seen.podgang.workload_kind}"
+    return HoldReason(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
+
+
+def _stage(pods: Sequence[GangPod]) -> Stage:
+    if any(pod.node is not None for pod in pods):
+        return Stage.BOUND
+    return Stage.WAITING if pods else Stage.EMPTY
+
+
+_ASIDES = {
+    SkipReason.UNRECORDED: HoldReason(
+        Reason.UNRECORDED,
+        "its {kind} predates Rollcall or was admitted without it, so its pods are not changed",
+        f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
+    ),
+    SkipReason.NO_PROFILE: HoldReason(
+        Reason.NO_PROFILE,
+        "the scheduler recorded on its {kind} is not a profile of this configuration",
+        "enable the profile again, or recreate the {kind} for another scheduler",
+    ),
+}
+
+
+def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason | None:
+    """What is wrong with one object of the gang; None if nothing is."""
+    name = f"{desired['kind']} {desired['metadata']['name']}"
+    try:
+        live = seen.live(desired)
+    except FactsUnavailable as error:
+        return HoldReason(Reason.API_MISSING, f"{name} cannot exist: {error}", "install the scheduler's CRDs")
+    if live is None:
+        return HoldReason(
+            Reason.OBJECT_MISSING, f"{name} is missing", "check that rollcall reconcile is running, and read its log"
+        )
+    if live["metadata"].get("deletionTimestamp") is not None:
+        return leaving(live)
+    if left_behind(live, seen.podgang):
+        why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
+        return HoldReason(
+            Reason.OBJECT_LEAVING,
+            why,
+            "the garbage collector deletes it; if it stays, check that the garbage collector is running",
+        )
+    if (owner := other_owner(live, seen.podgang)) is not None:
+        return HoldReason(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
+    try:
+        wanted = to_apply(planned.profile.backend.adopt(desired, live))
+    except Malformed as error:
+        return HoldReason(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
+    if in_step(wanted, live):
+        return None
+    why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
+    return HoldReason(Reason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")

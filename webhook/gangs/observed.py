@@ -1,0 +1,40 @@
+"""What is known of one gang when it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from webhook.config.settings import Settings
+from webhook.gangs.anchors import Anchors
+from webhook.gangs.kueue.queue_places import QueuePlaces
+from webhook.gangs.roster import Roster
+from webhook.model.facts import ClusterFacts
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+
+# Returns the live object for a wanted one, or None. Raises `FactsUnavailable` if that kind is not read.
+Live = Callable[[Manifest], Manifest | None]
+
+
+class Observed(NamedTuple):
+    """What is known of one gang.
+
+    `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
+    workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
+    judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time.
+    """
+
+    podgang: PodGang
+    roster: Roster
+    live: Live
+    # The gang's objects that Rollcall made, including those it no longer needs.
+    own: Sequence[Manifest]
+    workload: PodCliqueSet | None
+    facts: ClusterFacts
+    settings: Settings
+    anchors: Anchors | None = None
+    places: QueuePlaces = QueuePlaces()
+    now: datetime = datetime.max.replace(tzinfo=UTC)

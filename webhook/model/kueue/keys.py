@@ -1,0 +1,157 @@
+"""The names that Kueue reads and writes: labels, annotations, scheduling gates, conditions and their reasons.
+
+This module imports nothing of Rollcall, so the views of workloads can use it. Source: kubernetes-sigs/kueue v0.19,
+apis/kueue/v1beta2, pkg/constants, pkg/controller/constants, pkg/controller/jobs/{job,pod}/constants.
+"""
+
+from __future__ import annotations
+
+GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
+
+# A label: the LocalQueue of a workload or a pod. Kueue writes it itself where the namespace has a LocalQueue `default`.
+QUEUE_NAME = f"{GROUP}/queue-name"
+DEFAULT_QUEUE = "default"
+# A label: the WorkloadPriorityClass. It orders the queue and never reaches a pod.
+PRIORITY_CLASS = f"{GROUP}/priority-class"
+# An annotation, formerly a label: the Workload that a workload or pod belongs to.
+PREBUILT_WORKLOAD = f"{GROUP}/prebuilt-workload-name"
+# An annotation: who must remove it before Kueue admits the Workload.
+ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
+
+# Annotations of a Job: partial admission, and whether its completions follow its parallelism; elastic Jobs.
+MIN_PARALLELISM = f"{GROUP}/job-min-parallelism"
+COMPLETIONS_IN_STEP = f"{GROUP}/job-completions-equal-parallelism"
+ELASTIC_JOB = f"{GROUP}/elastic-job"
+
+# Plain pods. The name is an annotation, formerly a label; the others are annotations.
+POD_GROUP_NAME = f"{GROUP}/pod-group-name"
+POD_GROUP_TOTAL_COUNT = f"{GROUP}/pod-group-total-count"
+POD_GROUP_FAST_ADMISSION = f"{GROUP}/pod-group-fast-admission"
+POD_GROUP_SERVING = f"{GROUP}/pod-group-serving"
+RETRIABLE_IN_GROUP = f"{GROUP}/retriable-in-group"
+ROLE_HASH = f"{GROUP}/role-hash"
+SUSPENDING_PARENT = f"{GROUP}/pod-suspending-parent"
+# A label and a finalizer of pods that Kueue holds by a gate.
+MANAGED = f"{GROUP}/managed"
+
+# What Kueue writes on pods and templates when it admits a Workload. Another value that is already there is final: the
+# Workload ends with the reason FailedToStart.
+PODSET = f"{GROUP}/podset"
+LOCAL_QUEUE_NAME = f"{GROUP}/local-queue-name"
+CLUSTER_QUEUE_NAME = f"{GROUP}/cluster-queue-name"
+WORKLOAD = f"{GROUP}/workload"
+WORKLOAD_SLICE_NAME = f"{GROUP}/workload-slice-name"
+WRITTEN_LABELS = (PODSET, LOCAL_QUEUE_NAME, CLUSTER_QUEUE_NAME)
+WRITTEN_ANNOTATIONS = (WORKLOAD,)
+
+# On Kueue's Workloads: a label with the UID of the owner, and the group's index of a LeaderWorkerSet.
+JOB_UID = f"{GROUP}/job-uid"
+COMPONENT_INDEX = f"{GROUP}/component-workload-index"
+IS_GROUP_WORKLOAD = f"{GROUP}/is-group-workload"
+
+# Annotations of a pod template that ask for a topology. The values are node label keys.
+REQUIRED_TOPOLOGY = f"{GROUP}/podset-required-topology"
+PREFERRED_TOPOLOGY = f"{GROUP}/podset-preferred-topology"
+UNCONSTRAINED_TOPOLOGY = f"{GROUP}/podset-unconstrained-topology"
+SLICE_REQUIRED_TOPOLOGY = f"{GROUP}/podset-slice-required-topology"
+SLICE_SIZE = f"{GROUP}/podset-slice-size"
+SLICE_CONSTRAINTS = f"{GROUP}/podset-slice-required-topology-constraints"
+# Pod sets with the same name here are placed as one.
+PODSET_GROUP_NAME = f"{GROUP}/podset-group-name"
+
+ADMISSION_GATE = f"{GROUP}/admission"
+TOPOLOGY_GATE = f"{GROUP}/topology"
+ELASTIC_JOB_GATE = f"{GROUP}/elastic-job"
+GATES = (ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE)
+
+# The value of managedBy of a workload whose pods run in another cluster, the controller of its admission check, and the
+# label of its copy in that other cluster.
+MULTIKUEUE = f"{GROUP}/multikueue"
+MULTIKUEUE_ORIGIN = f"{GROUP}/multikueue-origin"
+PROVISIONING_REQUEST = f"{GROUP}/provisioning-request"
+# The manager of Kueue's entry in a TrainJob's runtimePatches. Every TrainJob gets the entry, held or not.
+MANAGER = f"{GROUP}/manager"
+
+# The pod set of a Job.
+MAIN = "main"
+# The name that Kueue gives the kinds it can hold, by kind.
+FRAMEWORKS = {
+    "Job": "batch/job",
+    "JobSet": "jobset.x-k8s.io/jobset",
+    "TrainJob": "trainer.kubeflow.org/trainjob",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/leaderworkerset",
+    "Pod": "pod",
+}
+
+# Values of stopPolicy.
+NO_STOP, HOLD, HOLD_AND_DRAIN = "None", "Hold", "HoldAndDrain"
+
+# Conditions of queues and checks, and of Workloads.
+ACTIVE = "Active"
+QUOTA_RESERVED = "QuotaReserved"
+ADMITTED = "Admitted"
+PODS_READY = "PodsReady"
+EVICTED = "Evicted"
+PREEMPTED = "Preempted"
+REQUEUED = "Requeued"
+FINISHED = "Finished"
+DEACTIVATION_TARGET = "DeactivationTarget"
+WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
+BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
+
+WORKLOAD_CONDITIONS = frozenset(
+    {
+        QUOTA_RESERVED,
+        ADMITTED,
+        PODS_READY,
+        EVICTED,
+        PREEMPTED,
+        REQUEUED,
+        FINISHED,
+        DEACTIVATION_TARGET,
+        WAITING_FOR_REPLACEMENT_PODS,
+        BLOCKED_ON_PREEMPTION_GATES,
+    }
+)
+
+# Reasons of QuotaReserved=False.
+PENDING = "Pending"
+INADMISSIBLE = "Inadmissible"
+ADMISSION_GATED = "AdmissionGated"
+WAITING = "Waiting"
+ON_HOLD = "OnHold"
+# The finer reasons of the gate UnadmittedWorkloadsObservability.
+WAITING_FOR_QUOTA = "WaitingForQuota"
+EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
+MISCONFIGURED = "Misconfigured"
+SUSPENDED = "Suspended"
+WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+PENDING_EVALUATION = "PendingEvaluation"
+# Reasons of Admitted=False.
+PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
+# Reasons of PodsReady.
+WAIT_FOR_START, WAIT_FOR_RECOVERY, STARTED, RECOVERED = "WaitForStart", "WaitForRecovery", "Started", "Recovered"
+# Reasons of Evicted. The last one is the start of a reason.
+PODS_READY_TIMEOUT = "PodsReadyTimeout"
+BY_ADMISSION_CHECK = "AdmissionCheck"
+CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+NODE_FAILURES = "NodeFailures"
+DEACTIVATED = "Deactivated"
+# Reasons of Finished.
+SUCCEEDED, FAILED, OUT_OF_SYNC, OWNER_NOT_FOUND = "Succeeded", "Failed", "OutOfSync", "OwnerNotFound"
+FAILED_TO_START = "FailedToStart"
+
+# States of an admission check in a Workload.
+CHECK_PENDING, CHECK_READY, CHECK_RETRY, CHECK_REJECTED = "Pending", "Ready", "Retry", "Rejected"
+
+# What Go's strconv.ParseBool reads as true.
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+
+
+def parse_bool(value: object) -> bool:
+    """Whether Kueue reads the value of an annotation as true."""
+    return isinstance(value, str) and value in _TRUE

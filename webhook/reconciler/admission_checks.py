@@ -1,0 +1,214 @@
+"""Answers the AdmissionChecks of Kueue that name Rollcall as their controller.
+
+A check that waits holds the quota of its Workload, without a limit. So each is answered within seconds, also if its
+object cannot be read or judged: then with Ready. An answer is written once, and only while Kueue waits for it; Kueue
+resets it when it evicts the Workload. No state is kept that a restart or another leader would miss.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from webhook.admission.admission_check import Outcome
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.config.settings import Settings
+from webhook.errors import NotLeading
+from webhook.gangs.hold_reasons import CheckReason
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import ObjectKey
+from webhook.model.kueue.admission_check import (
+    CONTROLLER,
+    activation,
+    answered,
+    reserved_at,
+    waiting_checks,
+)
+from webhook.model.kueue.objects import AdmissionCheck, KueueWorkload
+from webhook.model.kueue.projections import ADMISSION_CHECKS, WORKLOADS
+from webhook.model.projections import Projection
+from webhook.model.reading import mapping
+from webhook.reconciler.events import CheckedWorkload, Events
+from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.workers import Workers
+from webhook.reconciler.workload_owners import WorkloadOwners, read
+from webhook.reconciler.writer import Writer
+
+# Workloads answered in parallel.
+WORKERS = 4
+# The namespace part of the key of an AdmissionCheck, which has no namespace.
+CLUSTER = ""
+# An object that cannot be read for this long, or facts that are missing for this long, are not waited for.
+PATIENCE_SECONDS = 10.0
+# Pause before looking again for facts that are not read yet.
+LOOK_AGAIN_SECONDS = 0.5
+_MANAGER = "rollcall-admission-check"
+# The event that each outcome is worth.
+_REASONS = {Outcome.REJECTED: CheckReason.REJECTED, Outcome.WOULD_REJECT: CheckReason.WOULD_REJECT}
+
+
+class _Waiting(NamedTuple):
+    """A Workload that waits for an answer: since when it has quota, and since when this process knows that."""
+
+    reserved: str
+    seen: float
+
+
+class AdmissionChecks:
+    """Keeps the AdmissionChecks active, and answers them. `facts` are what is known of the cluster, and `ready` is
+    whether that is everything. `only` is the only namespace whose Workloads are answered; then no check is activated.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        settings: Settings,
+        client: Client,
+        writer: Writer,
+        events: Events,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+        *,
+        facts: Callable[[], ClusterFacts],
+        ready: Callable[[], bool],
+        only: str | None = None,
+    ) -> None:
+        self._client = client
+        self._writer = writer
+        self._events = events
+        self._metrics = metrics
+        self._leads = leads
+        self._owners = WorkloadOwners(settings, client, facts)
+        self._ready = ready
+        self._only = only
+        self._facts = facts
+        # The names of the AdmissionChecks that Rollcall answers.
+        self._ours: set[str] = set()
+        self._waiting: dict[ObjectKey, _Waiting] = {}
+        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+        self.workers = Workers(self.queue, self.reconcile, said=_said, failed=metrics.retry)
+        metrics.checks.pending.set_function(lambda: len(self._waiting))
+        metrics.checks.oldest.set_function(self._oldest)
+
+    def changed(self, projection: Projection, key: Any) -> None:
+        """Look at an AdmissionCheck or a Workload that has changed."""
+        if projection is WORKLOADS:
+            self._workload_changed(key)
+        elif projection is ADMISSION_CHECKS:
+            self._check_changed(key)
+
+    def look_at_all(self) -> None:
+        """Queue every AdmissionCheck of Rollcall, and every Workload that waits."""
+        self._ours = {name for name, check in self._checks.items() if check.controller == CONTROLLER}
+        for name in self._ours:
+            self.queue.add((CLUSTER, name))
+        workloads = self._workloads
+        for key in self._waiting.keys() - workloads.keys():
+            del self._waiting[key]
+        for key in workloads:
+            self._workload_changed(key)
+
+    @property
+    def _workloads(self) -> Mapping[ObjectKey, KueueWorkload]:
+        return self._facts().kueue_workloads or {}
+
+    @property
+    def _checks(self) -> Mapping[str, AdmissionCheck]:
+        return self._facts().admission_checks or {}
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Activate an AdmissionCheck, or answer a Workload. Return the seconds after which to check again. Raises
+        `RequestFailed`, `NotLeading`.
+        """
+        if not self._leads():
+            raise NotLeading
+        if key[0] == CLUSTER:
+            await self._activate(key[1])
+            return None
+        return await self._reply(key)
+
+    # Changes
+
+    def _check_changed(self, name: str) -> None:
+        check = self._checks.get(name)
+        if (check is not None and check.controller == CONTROLLER) is not (name in self._ours):
+            self.look_at_all()
+        elif name in self._ours:
+            self.queue.add((CLUSTER, name))
+
+    def _workload_changed(self, key: ObjectKey) -> None:
+        if self._only is not None and key[0] != self._only:
+            return
+        workload = self._workloads.get(key)
+        if workload is None or not waiting_checks(workload, self._ours):
+            self._waiting.pop(key, None)
+            return
+        reserved, known = reserved_at(workload), self._waiting.get(key)
+        if known is None or known.reserved != reserved:
+            self._waiting[key] = _Waiting(reserved, time.monotonic())
+        self.queue.add(key)
+
+    def _oldest(self) -> float:
+        """The seconds for which the Workload that waits longest has held quota."""
+        since = min((one.reserved for one in self._waiting.values()), default="")
+        try:
+            return max((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds(), 0.0)
+        except (ValueError, TypeError):
+            return 0.0
+
+    # Writes
+
+    async def _activate(self, name: str) -> None:
+        check = self._checks.get(name)
+        if self._only is not None or check is None or check.controller != CONTROLLER or check.active:
+            return
+        request = requests.apply(
+            ADMISSION_CHECKS.resource,
+            activation(name, _now()),
+            _MANAGER,
+            subresource="status",
+            dry_run=self._writer.dry_run,
+        )
+        await self._writer.send("activate", ADMISSION_CHECKS.resource, (CLUSTER, name), request)
+
+    async def _reply(self, key: ObjectKey) -> float | None:
+        if key not in self._waiting:
+            return None
+        if not self._ready() and self._is_patient(key):
+            return LOOK_AGAIN_SECONDS
+        raw = await read(self._client, WORKLOADS.resource, *key)
+        if raw is None:
+            return None
+        # The watch may be behind, and an answer at the wrong time stops a workload that runs.
+        names = waiting_checks(WORKLOADS.read(raw)[1], self._ours)  # type: ignore[index]
+        if not names:
+            return None
+        found = await self._owners.answer(key, raw, patient=self._is_patient(key))
+        patch = answered(raw, names, found.state, found.message, _now())
+        request = requests.json_patch(
+            WORKLOADS.resource, *key, patch, subresource="status", dry_run=self._writer.dry_run
+        )
+        await self._writer.send("answer", WORKLOADS.resource, key, request)
+        self._metrics.checks.answered.labels(found.outcome.value).inc()
+        if (reason := _REASONS.get(found.outcome)) is not None:
+            uid = str(mapping(raw.get("metadata")).get("uid") or "")
+            await self._events.warn(CheckedWorkload(*key, uid), reason, found.message)
+        return None
+
+    def _is_patient(self, key: ObjectKey) -> bool:
+        known = self._waiting.get(key)
+        return known is not None and time.monotonic() - known.seen < PATIENCE_SECONDS
+
+
+def _said(key: ObjectKey) -> dict[str, str]:
+    """The fields that name the key in the log."""
+    if key[0] == CLUSTER:
+        return {"kind": ADMISSION_CHECKS.resource.api.kind, "name": key[1]}
+    return {"kind": WORKLOADS.resource.api.kind, "namespace": key[0], "name": key[1]}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,56 @@
+"""GangScheduler: what the rules for every scheduler ask of the chosen one. A backend is one, and overrides what
+differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from webhook.model.facts import ClusterFacts
+from webhook.model.workloads.workload import OptedInWorkload
+
+# In kube-scheduler's framework: the longest wait in Permit, and when a pod that nothing has moved is tried again.
+_MOST_PERMIT_SECONDS = 900
+_FLUSH_SECONDS = 300
+
+
+def permit_retry_seconds(schedule_timeout: int) -> int:
+    """How long a gang may wait for its next attempt if a plugin keeps its placed pods in Permit for that time."""
+    return min(schedule_timeout, _MOST_PERMIT_SECONDS) + _FLUSH_SECONDS
+
+
+class Limit(NamedTuple):
+    """A queue or quota of the scheduler itself that limits a workload. `called` is what messages call it: "the KAI
+    Queue". `own` is the queue that the workload is in: the limit may be that of a queue above it.
+    """
+
+    called: str
+    name: str
+    own: str
+
+
+class GangScheduler:
+    """A scheduler that holds the pods of a gang until all of them fit."""
+
+    # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
+    groups_opted_in: ClassVar[bool] = False
+
+    @property
+    def makes_opted_in_gangs(self) -> bool:
+        """Whether Rollcall makes the gangs of opted-in workloads for this scheduler, under these settings."""
+        return False
+
+    @property
+    def retry_seconds(self) -> int:
+        """How long a gang may wait for its next attempt, at most, although there is room; 0 if that is not known to
+        take long.
+        """
+        return 0
+
+    def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
+        """The queues or quotas that limit an opted-in workload, as far as they are known."""
+        return iter(())
+
+
+NO_GANG_SCHEDULER = GangScheduler()

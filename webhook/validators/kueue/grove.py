@@ -1,0 +1,145 @@
+"""Rules about PodCliqueSets whose pods Kueue holds. Kueue knows neither PodClique nor PodGang. It holds each pod by a
+gate, and makes one Workload for each pod, or for all pods that name the same pod group.
+
+Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod; ai-dynamo/grove, docs/proposals/704-kueue-tas-integration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action, Finding
+from webhook.model.kueue import keys
+from webhook.model.kueue.objects import LocalQueue
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.kueue.held_cliques import HeldClique, growth, held_cliques, pods_of, starts_alone
+from webhook.validators.registry import Context, Example, Results, rule
+from webhook.validators.selection import NAMESPACE
+
+# Python refuses to convert a number with thousands of digits, and a count of pods has 32 bits.
+_MOST_DIGITS = 10
+_DEFAULT = ClusterFacts(local_queues={("default", keys.DEFAULT_QUEUE): LocalQueue("research")})
+
+
+def _grouped(total: str = "4", group: str = "demo", **fields: Any) -> Manifest:
+    """A clique of four pods, or of `fields`, in a pod group of Kueue."""
+    annotations = {keys.POD_GROUP_NAME: group, keys.POD_GROUP_TOTAL_COUNT: total}
+    return clique("worker", labels={keys.QUEUE_NAME: "team"}, annotations=annotations, **{"replicas": 4, **fields})
+
+
+@rule(
+    "kueue/pod-by-pod",
+    default=Action.WARN,
+    passes=Example(pod_clique_set(_grouped()), facts=_DEFAULT),
+    fails=Example(pod_clique_set(clique("worker")), facts=_DEFAULT),
+)
+def pod_by_pod(workload: PodCliqueSet, context: Context[Any]) -> Results:
+    """Kueue makes a Workload for each pod of a PodCliqueSet and admits these one at a time. If the quota ends in the
+    middle of two gangs, each holds a part of it and waits for the other. No pod starts before Kueue has admitted the
+    last pod of its gang.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_webhook.go,
+    pkg/controller/jobframework/reconciler.go (`FindAncestorJobManagedByKueue` knows no PodClique).
+    """
+    if starts_alone(workload):
+        return
+    for one in held_cliques(workload, context):
+        if one.held.group is not None:
+            continue
+        if one.held.path is not None:
+            yield Finding(
+                at=one.held.path,
+                found=one.held.queue,
+                why="Kueue admits the pods of this gang one at a time",
+                remedy="remove the label, or use one pod group for all cliques",
+            )
+            continue
+        by = "it has a LocalQueue default" if one.held.queue is not None else "Kueue manages it"
+        yield Finding(
+            at=NAMESPACE,
+            found=workload.namespace,
+            why=f"{by}, so Kueue admits the pods of this gang one at a time",
+            remedy="use a namespace that Kueue does not manage, or one pod group for all cliques",
+        )
+        # The namespace is the cause for every clique.
+        return
+
+
+@rule(
+    "kueue/pod-group-name",
+    default=Action.WARN,
+    passes=Example(pod_clique_set(_grouped())),
+    fails=Example(
+        {**pod_clique_set(_grouped("8")), "spec": {**pod_clique_set(_grouped("8"))["spec"], "replicas": 2}},
+    ),
+)
+def pod_group_name(workload: PodCliqueSet, context: Context[Any]) -> Results:
+    """Kueue admits a pod group as a whole, and its number of pods is fixed. All gangs of a set share a group that the
+    cliques name, so the gangs start together and none can be added. A gang whose cliques name different groups is
+    admitted in parts.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`validatePodGroupMetadata`,
+    `removeExcessPods`).
+    """
+    grouped = [one for one in held_cliques(workload, context) if one.held.group is not None]
+    if not grouped:
+        return
+    first = grouped[0]
+    for one in grouped:
+        if one.held.group != first.held.group:
+            yield Finding(
+                at=one.group_path,
+                found=one.held.group,
+                why="another clique names another pod group, and Kueue admits the two apart",
+                remedy="use one pod group for all cliques",
+            )
+    if (cause := growth(workload)) is not None:
+        yield Finding(
+            at=first.group_path,
+            found=first.held.group,
+            why=cause,
+            remedy="make one PodCliqueSet for each gang",
+        )
+
+
+@rule(
+    "kueue/pod-group-size",
+    passes=Example(pod_clique_set(_grouped("4"))),
+    fails=Example(pod_clique_set(_grouped("6"))),
+)
+def pod_group_size(workload: PodCliqueSet, context: Context[Any]) -> Results:
+    """Kueue makes no Workload for a pod group before as many pods exist as the group states. It deletes the pods above
+    that number, and Grove creates them again. It refuses a pod that names a group and no number.
+
+    Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`validatePodGroupMetadata`,
+    `removeExcessPods`), pod_webhook.go.
+    """
+    grouped = [one for one in held_cliques(workload, context) if one.held.group is not None]
+    sizes: dict[str | None, int] = {}
+    for one in grouped:
+        sizes[one.held.group] = sizes.get(one.held.group, 0) + pods_of(one.clique, workload)
+    for one in grouped:
+        yield from _wrong_size(one, sizes[one.held.group])
+
+
+def _wrong_size(one: HeldClique, pods: int) -> Results:
+    stated = one.held.total or ""
+    path = one.clique.template.annotations_path / keys.POD_GROUP_TOTAL_COUNT
+    remedy = f'set the annotation to "{pods}"'
+    digits = stated.lstrip("0")
+    if not (digits.isascii() and digits.isdigit()):
+        why = "Kueue refuses a pod that names a pod group and does not state its number of pods"
+        yield Finding(at=path, found=one.held.total, why=why, remedy=remedy)
+    elif (above := len(digits) > _MOST_DIGITS or int(digits) > pods) or int(digits) < pods:
+        then = "waits for more of them" if above else "deletes those above the stated number"
+        yield Finding(
+            at=path,
+            found=stated,
+            why=f"the cliques of the pod group have {pods} pods, and Kueue {then}",
+            remedy=remedy,
+            # Such a group starts. Kueue stops it later, if it waits for all pods to be ready.
+            at_most=Action.WARN if above and one.starts_early else Action.DENY,
+        )
