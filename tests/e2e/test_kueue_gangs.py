@@ -24,6 +24,7 @@ from tests.e2e.kueue_objects import (
     until_condition,
     until_workloads,
 )
+from tests.e2e.opted_in_cluster import LABEL
 from tests.e2e.opted_in_workloads import job, leader_worker_set, pod_template
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING

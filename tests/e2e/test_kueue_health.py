@@ -25,10 +25,10 @@ from tests.e2e.kueue_objects import (
     until_condition,
     until_workloads,
 )
+from tests.e2e.opted_in_cluster import LABEL
 from tests.e2e.opted_in_workloads import job_set, leader_worker_set, pod_template, replicated_job
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND, RollcallServer
-from tests.e2e.test_opted_in_gangs import LABEL
 from tests.e2e.workload_objects import MERGE, created, until_pods
 from webhook.cli.output import CLEAN, REFUSED
 

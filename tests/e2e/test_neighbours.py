@@ -10,16 +10,20 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Scheduler
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.kueue_objects import QUEUE_NAME, hold, one_queue, resume, until_workloads
+from tests.e2e.neighbours.running import Neighbours
 from tests.e2e.opted_in_workloads import (
     job,
     job_set,
     leader_worker_set,
+    pod_template,
     ray_cluster,
     replicated_job,
     train_job,
     training_runtime,
 )
-from tests.e2e.workload_objects import created, owner_chain, until_pods
+from tests.e2e.workload_objects import created, deleted, listed, owner_chain, until_pods
+
+pytestmark = pytest.mark.soak
 
 
 @pytest.mark.every_version
@@ -47,7 +51,40 @@ def test_a_job_set_starts_once_kueue_admits_it(
         assert owner_chain(plane, pods[0]) == ["Job run-driver-0", "JobSet run"]
 
 
-@pytest.mark.soak
+def test_the_pods_of_a_kueue_group_that_are_deleted_stay_until_they_have_ended(
+    plane: ControlPlane,
+    controllers: Controllers,
+    neighbours: Callable[[ControlPlane], Neighbours],
+    scheduler: Scheduler,
+    nodes: Nodes,
+    namespace: str,
+    kubelet: Kubelet,
+) -> None:
+    """And then until their Workload is gone; the fixture `namespace` does not wait for that."""
+    controllers(plane, "kueue")
+    scheduler(plane, "kube")
+    nodes(1)
+    labels = {QUEUE_NAME: "queue", "kueue.x-k8s.io/pod-group-name": "group"}
+    metadata = {
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    }
+    with one_queue(plane, namespace, {"cpu": 8}):
+        for name in ("a", "b"):
+            pod = {"apiVersion": "v1", "kind": "Pod", **pod_template(), "metadata": {"name": name, **metadata}}
+            created(plane, pod)
+        until_workloads(plane, namespace, 1, Admitted="True", PodsReady="True")
+        for pod in until_pods(plane, namespace, "", 2):
+            deleted(plane, pod, "Background")
+        until_workloads(plane, namespace, 1, WaitingForReplacementPods="True")
+        left = listed(plane, "v1", "Pod", namespace)
+        assert [pod["status"]["phase"] for pod in left] == ["Failed", "Failed"]
+        assert [pod["metadata"]["finalizers"] for pod in left] == [["kueue.x-k8s.io/managed"]] * 2
+        neighbours(plane).release(namespace)
+        until_pods(plane, namespace, "", 0)
+
+
 def test_all_of_them_run_together(
     plane: ControlPlane,
     controllers: Controllers,

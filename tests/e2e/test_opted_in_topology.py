@@ -9,11 +9,10 @@ import pytest
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.koordinator_gangs import NETWORK
+from tests.e2e.opted_in_cluster import KOORDINATOR, opted_in
 from tests.e2e.opted_in_workloads import job_set, replicated_job
 from tests.e2e.programs import eventually
-from tests.e2e.test_opted_in_gangs import CASES, LABEL, Case
-from tests.e2e.test_opted_in_starts import Ready
-from tests.e2e.workload_objects import MERGE, created, until_pods
+from tests.e2e.workload_objects import created, until_pods
 
 pytestmark = pytest.mark.long
 SPEC = "gang.scheduling.koordinator.sh/network-topology-spec"
@@ -39,7 +38,6 @@ def spines(plane: ControlPlane) -> set[str]:
     return {layer["topologyName"] for layer in layers if layer["topologyLayer"] == "SpineLayer"}
 
 
-@pytest.mark.cases({version: {"koordinator": found["koordinator"]} for version, found in CASES.items() if found})
 def test_a_job_set_with_a_required_layer_starts_in_one_domain_or_waits(
     layered: ControlPlane,
     controllers: Controllers,
@@ -48,15 +46,12 @@ def test_a_job_set_with_a_required_layer_starts_in_one_domain_or_waits(
     scheduler: Scheduler,
     nodes: Nodes,
     namespace: str,
-    case: Case,
 ) -> None:
     controllers(layered, "jobset")
     scheduler(layered, "koordinator")
-    rollcall(layered, case.config)
-    reconciler(case.config).until_leading()
-    body = {"metadata": {"labels": {LABEL: case.name}}}
-    layered.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
-    ready = Ready(layered, namespace)
+    rollcall(layered, KOORDINATOR.config)
+    reconciler(KOORDINATOR.config).until_leading()
+    cluster = opted_in(layered, namespace, KOORDINATOR.name)
     # Room for four pods, but not for three of them in one spine.
     nodes(1, cpu=2, labels={SPINE: "a"})
     nodes(1, cpu=2, labels={SPINE: "b"})
@@ -72,9 +67,9 @@ def test_a_job_set_with_a_required_layer_starts_in_one_domain_or_waits(
     until_pods(layered, namespace, "jobset.sigs.k8s.io/jobset-name=near", 3)
     group = layered.get("podgroups.scheduling.sigs.k8s.io", "near-node", namespace)
     assert group["metadata"]["annotations"][SPEC] == asking("SpineLayer")[SPEC]
-    eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in ready.pods), "the gate comes off")
-    ready.stays(lambda: sum(ready.bound().values()) == 0, "no pod starts")
+    cluster.ungated()
+    cluster.all_wait()
     nodes(1, cpu=2, labels={SPINE: "b"})
-    ready.all_bound(3, ready.replace_unbound)
+    cluster.all_bound(3)
     stored = {node["metadata"]["name"]: node["metadata"]["labels"] for node in layered.items("/api/v1/nodes")}
-    assert {stored[pod["spec"]["nodeName"]][SPINE] for pod in ready.pods} == {"b"}
+    assert {stored[pod["spec"]["nodeName"]][SPINE] for pod in cluster.pods} == {"b"}
