@@ -30,7 +30,7 @@ from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_opted_in_gangs import CASES as OPTED_IN
-from tests.e2e.test_opted_in_gangs import KOORD, LABEL, Case
+from tests.e2e.test_opted_in_gangs import KOORD, Case
 from tests.e2e.workload_objects import MERGE, created, deleted, listed, path_of
 
 pytestmark = pytest.mark.soak
