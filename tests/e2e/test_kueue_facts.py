@@ -173,6 +173,8 @@ def test_a_workload_may_name_a_queue_that_was_created_with_it(
     for number in range(5):
         name = f"new-{number}"
         assert "kueue/local-queue" not in applied(name, local_queue(name, NAMESPACE, "research"))
+        own_plane.kubectl("delete", "job", f"demo-{name}", "-n", NAMESPACE, check=True)
+        own_plane.http.delete(path("LocalQueue", name, NAMESPACE)).raise_for_status()
 
 
 def test_kueue_is_uninstalled_and_installed_again_while_both_processes_run(

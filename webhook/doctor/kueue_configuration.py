@@ -187,16 +187,18 @@ def configuration(snapshot: Snapshot) -> Symptoms:
 
     Source: kubernetes-sigs/kueue, apis/config/{v1beta1,v1beta2} (types and defaults).
     """
+    name = _registered(snapshot)
+    if name is None:
+        return
     found = InstalledKueue.found_in(snapshot)
     if found is None:
-        if (name := _registered(snapshot)) is not None:
-            yield Symptom(
-                name,
-                "Kueue is installed, and no Deployment of its image with a ConfigMap was found",
-                "rules read the kueue: block of the configuration, which could not be compared",
-                "compare the block with the file that Kueue is started with",
-                Level.NOTE,
-            )
+        yield Symptom(
+            name,
+            "Kueue is installed, and no Deployment of its image with a ConfigMap was found",
+            "rules read the kueue: block of the configuration, which could not be compared",
+            "compare the block with the file that Kueue is started with",
+            Level.NOTE,
+        )
         return
     theirs, ours = _stated(settings_of(found)), _stated(snapshot.settings.kueue)
     for place in [place for place in theirs if place in ours]:

@@ -19,8 +19,8 @@ _SERVED = frozenset({LOCAL_QUEUE_KIND.api, POD_CLIQUE_SETS.resource.api})
     fails=lambda: installed(apis=_SERVED, settings=configured(escapes={"delete": ["stale"]})),
 )
 def escapes(snapshot: Snapshot) -> Symptoms:
-    """Rollcall deletes no escaped pods where Kueue holds pods. The finalizer of Kueue keeps a deleted pod until it ends,
-    and Kueue waits for a pod in its place.
+    """Rollcall deletes no escaped pods where Kueue holds pods. Kueue's finalizer keeps a deleted pod until it has
+    ended, and Kueue waits for a pod in its place.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod (`PodFinalizer`, WaitingForReplacementPods).
     """

@@ -189,10 +189,10 @@ class _Reader:
     async def _mounted(self, snapshot: Snapshot, file: ConfigurationFile) -> Manifest | Unread | None:
         """The configuration of a system; None if no Deployment of it mounts one."""
         try:
-            deployments = snapshot.all(DEPLOYMENTS)
+            deployments = [raw for raw in snapshot.all(DEPLOYMENTS) if file.runs(snapshot, raw)]
         except FactsUnavailable as error:
             return Unread(file.called, str(error))
-        mounted = [one for raw in deployments if file.runs(snapshot, raw) for one in config_maps(raw)]
+        mounted = [one for raw in deployments for one in config_maps(raw)]
         for namespace, name in mounted:
             found = await self._part(Part(CONFIG_MAPS, namespace=namespace, name=name))
             if isinstance(found, Unread):

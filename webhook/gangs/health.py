@@ -7,7 +7,7 @@ pods' gates, the rules that would refuse its workload today, and last from the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -168,12 +168,7 @@ def judge(seen: Observed) -> GangHealth:
         state, obstacles = State.QUEUED, kueue.reasons
     if state in {State.HELD, State.IN_PART}:
         wait = _wait(seen, counted)
-        obstacles += object_reasons(seen)
-        if not _is_hindered(podgang):
-            # For a hindered gang the hindrance is the whole reason.
-            if profile is not None:
-                obstacles += rule_reasons(podgang, seen.workload, profile, seen.facts, seen.settings)
-            obstacles += too_few(podgang, counted, seen.roster.unnamed)
+        obstacles += _before_its_scheduler(seen, counted, profile)
         obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
         if not obstacles:
@@ -206,6 +201,16 @@ def judge(seen: Observed) -> GangHealth:
         kueue.queued,
         kueue.deadline,
     )
+
+
+def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Profile | None) -> Iterator[HoldReason]:
+    """What a gang lacks of what its scheduler needs: objects, what the rules ask for, and pods."""
+    yield from object_reasons(seen)
+    if not _is_hindered(seen.podgang):
+        # For a hindered gang the hindrance is the whole reason.
+        if profile is not None:
+            yield from rule_reasons(seen.podgang, seen.workload, profile, seen.facts, seen.settings)
+        yield from too_few(seen.podgang, counted, seen.roster.unnamed)
 
 
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:

@@ -181,5 +181,5 @@ def test_the_admission_check_is_off_unless_it_is_switched_on(written: object, mo
 
 def test_another_word_for_the_admission_check_is_refused() -> None:
     assert problems({"admissionCheck": "yes"}) == [
-        'kueue.admissionCheck: "yes": is not one of the allowed values (allowed: off, audit, on)'
+        'kueue.admissionCheck: "yes": is not allowed (allowed: off, audit, on)'
     ]

@@ -156,6 +156,9 @@ def test_a_configuration_that_cannot_be_read_is_not_known() -> None:
     assert unknown(forbidden, "kueue/configuration") == [
         "the ConfigMap kueue-manager-config could not be read: HTTP 403: forbidden"
     ]
+    # Where Kueue's webhooks are not registered, nothing is missed.
+    without = installed(kueue=Unread("Kueue's Configuration", "HTTP 403: forbidden"))
+    assert unknown(without, "kueue/configuration") == []
     odd = beside({"waitForPodsReady": {"timeout": "soon"}})
     assert unknown(odd, "kueue/configuration") == ["an object cannot be read: expected a duration, found str"]
 

@@ -19,7 +19,17 @@ from webhook.doctor.example_certificates import HOST, signed
 from webhook.doctor.examples import configured, installed, namespace, thing
 from webhook.doctor.handshakes import Endpoint, Seen
 from webhook.doctor.kueue import kueue_webhook, running_kueue
-from webhook.doctor.parts import DEPLOYMENTS, GANG_PODS, LEASE, NAMESPACES, PARTS, POD_CLIQUE_SETS, SECRET, Part
+from webhook.doctor.parts import (
+    DEPLOYMENTS,
+    GANG_PODS,
+    LEASE,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PARTS,
+    POD_CLIQUE_SETS,
+    SECRET,
+    Part,
+)
 from webhook.doctor.reading import endpoints, read_world
 from webhook.doctor.snapshot import Clock, Presented, Snapshot, Tried, Unread
 from webhook.errors import FactsUnavailable
@@ -229,6 +239,14 @@ def test_kueues_configuration_is_read_from_what_its_deployment_mounts_under_any_
     alone.answers[path] = (200, {"data": {"controller_manager_config.yaml": content}})
     assert alone.read().kueue is None
     assert path not in [request.url.path for request in alone.asked]
+
+
+def test_a_kueue_whose_webhooks_may_not_be_read_is_not_known() -> None:
+    cluster = Cluster(running_kueue())
+    cluster.answers[path_of(MUTATING_WEBHOOKS)] = (403, {"message": "forbidden"})
+    found = cluster.read().kueue
+    assert isinstance(found, Unread)
+    assert found.what == "Kueue's Configuration"
 
 
 def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,3 +167,11 @@ async def test_gangs_are_judged_without_kueue_if_its_objects_may_not_be_read() -
     assert health is not None
     assert (health.state, health.obstacles) == (State.SUSPENDED, ())
     assert sample(found, "rollcall_gangs", health="suspended", **SCHEDULER) == 1
+
+
+async def test_a_workload_that_runs_in_another_cluster_is_counted_and_gets_no_objects() -> None:
+    cluster = world()
+    cluster.put(JOB_PATH, job(managedBy="kueue.x-k8s.io/multikueue"))
+    async with running_written(cluster) as found:
+        await until(lambda: counted(found) == {"elsewhere": 1})
+    assert cluster.writes == []

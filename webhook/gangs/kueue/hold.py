@@ -1,5 +1,5 @@
-"""What Kueue adds to the health of a gang (no I/O): why Kueue holds it, since when it waits behind whom, and when Kueue
-takes it back.
+"""What Kueue adds to the health of a gang (no I/O): why Kueue holds it, behind whom it waits, and when Kueue takes it
+back.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight:
     workload = found.workload
     waiting = _waiting(podgang, found.key, workload, sight)
     ahead = sight.places.ahead_of(found.key, sight.facts.local_queues)
-    why = standing(waiting._replace(ahead=_ahead(ahead, waiting, sight)))
+    why = standing(waiting._replace(ahead=_ahead(ahead, sight)))
     if why is None and workload.admitted and suspended:
         remedy = "if it lasts, read the log of Kueue's controller: a webhook may refuse that Kueue resumes it"
         why = HoldReason(Reason.KUEUE_NOT_RESUMED, "Kueue has admitted it, and it is still suspended", remedy)
@@ -123,7 +123,7 @@ def _no_workload(podgang: PodGang, pods: Sequence[GangPod], sight: KueueSight) -
     return HoldReason(Reason.KUEUE_NO_WORKLOAD, why, f"read its events, and the log of Kueue's controller: {look}")
 
 
-def _ahead(ahead: Ahead | None, waiting: Waiting, sight: KueueSight) -> str:
+def _ahead(ahead: Ahead | None, sight: KueueSight) -> str:
     """Who is ahead, for a text in the gang's namespace: others are counted, not named."""
     if ahead is None:
         return ""

@@ -24,6 +24,7 @@ from webhook.model.workloads.topology_request import (
     Holder,
     domains,
     every_place,
+    of_jobs,
     of_workload,
 )
 from webhook.model.workloads.trainjob import MadeJobSet
@@ -42,17 +43,13 @@ class RequiredLevel(NamedTuple):
     said: str
     path: FieldPath
     key: str | None = None
-    parts: frozenset[str] | None = None
+    parts: tuple[str, ...] | None = None
     inherited: bool = False
 
     @property
     def name(self) -> str:
         """The node label key, else what the author wrote."""
         return self.key or self.said
-
-    def covers(self, part: str) -> bool:
-        """Whether it is about a part."""
-        return self.parts is None or part in self.parts
 
 
 def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[RequiredLevel]:
@@ -63,7 +60,7 @@ def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Requi
     for asked in workload.constraints():
         said = asked.topology.required or ""
         if (key := binding.keys.get(said)) is not None:
-            yield RequiredLevel(said, asked.topology.required_path, key, frozenset(asked.clique_names))
+            yield RequiredLevel(said, asked.topology.required_path, key, tuple(dict.fromkeys(asked.clique_names)))
 
 
 def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
@@ -71,13 +68,13 @@ def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> I
     workload.
     """
     if system == "KAI":
-        for place in every_place(workload):
-            # Podgrouper reads them on the workload and on the templates of a JobSet's Jobs.
-            if place.holder is not Holder.PODS:
-                yield from _for_kai(place, workload, facts)
+        yield from _for_kai(of_workload(workload), facts)
+        # Podgrouper reads the templates of a JobSet's Jobs as well, and no pods.
+        for part, place in zip(workload.parts, of_jobs(workload), strict=False):
+            yield from (found._replace(parts=(part.name,)) for found in _for_kai(place, facts))
         if isinstance(workload, MadeJobSet) and KAI_REQUIRED not in workload.annotations:
             above = of_workload(workload.train_job)
-            yield from (found._replace(inherited=True) for found in _for_kai(above, workload, facts))
+            yield from (found._replace(inherited=True) for found in _for_kai(above, facts))
     elif system in {"Koordinator", "Volcano"}:
         key = KOORDINATOR_TOPOLOGY if system == "Koordinator" else VOLCANO_TIER
         for place in every_place(workload):
@@ -100,19 +97,13 @@ def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
             yield RequiredLevel(key, path / "schedulingConstraints" / "topology" / Item(index) / "key", key)
 
 
-def _for_kai(place: Annotations, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
+def _for_kai(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
     """The level at one place. Without the name of a Topology KAI ignores it."""
     level, topology = text(place.found.get(KAI_REQUIRED)), text(place.found.get(KAI_TOPOLOGY))
-    if level is None or topology is None:
-        return
-    known = (facts.kai_topologies or {}).get(topology)
-    aliases = known.aliases if isinstance(known, KaiLevels) else {}
-    parts = None
-    if place.holder is Holder.JOBS:
-        parts = frozenset(
-            part.name for part in workload.parts if place.path.parts[: len(part.path.parts)] == part.path.parts
-        )
-    yield RequiredLevel(level, place.path / KAI_REQUIRED, aliases.get(level, level), parts)
+    if level is not None and topology is not None:
+        known = (facts.kai_topologies or {}).get(topology)
+        aliases = known.aliases if isinstance(known, KaiLevels) else {}
+        yield RequiredLevel(level, place.path / KAI_REQUIRED, aliases.get(level, level))
 
 
 def _label_key(layer: str, facts: ClusterFacts) -> str | None:

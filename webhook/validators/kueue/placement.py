@@ -7,7 +7,9 @@ kubernetes-sigs/kueue v0.19, pkg/scheduler/flavorassigner/tas_flavorassigner.go,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from webhook.model.facts import ClusterFacts
@@ -55,7 +57,8 @@ class Placeable(NamedTuple):
     alone: bool = False
 
 
-class Gangs(NamedTuple):
+@dataclass(frozen=True)
+class Gangs:
     """The pods of a workload that Kueue holds, and the levels that its gangs require."""
 
     held: Held
@@ -73,9 +76,18 @@ class Gangs(NamedTuple):
         at = self.made.in_train_job(level.path)
         return at, "" if at != self.made.train_job.runtime_path else f"{self.made.where(level.path)}: "
 
-    def within(self, level: RequiredLevel) -> tuple[Placeable, ...]:
+    def within(self, level: RequiredLevel) -> Iterator[Placeable]:
         """The pods that a level is about."""
-        return tuple(one for one in self.pods if level.covers(one.part))
+        if level.parts is None:
+            return iter(self.pods)
+        return (one for name in level.parts for one in self._by_part.get(name, ()))
+
+    @cached_property
+    def _by_part(self) -> Mapping[str, Sequence[Placeable]]:
+        found: dict[str, list[Placeable]] = {}
+        for one in self.pods:
+            found.setdefault(one.part, []).append(one)
+        return found
 
 
 def request_of(template: PodTemplate) -> Request | None:
