@@ -53,8 +53,8 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
     fails: Example,
     **declared: Any,
 ) -> Rule:
-    """The rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in workloads. With
-    `leaves_out` Rollcall does not write what they find.
+    """The rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in workloads.
+    With `leaves_out` Rollcall does not write what they find.
     """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:

@@ -115,6 +115,19 @@ def test_the_job_set_of_a_train_job_is_held_through_the_train_job() -> None:
     assert pod_sets(made) == [("node", 5, None)]
 
 
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("ray.io/v1", "RayJob"), ("workload.codeflare.dev/v1beta2", "AppWrapper"), ("kubeflow.org/v2beta1", "MPIJob")],
+)
+def test_a_job_that_kueue_starts_with_its_owner_is_not_held_by_itself(version: str, kind: str) -> None:
+    # Its namespace has a LocalQueue `default`, and its template already has the keys that Kueue gave to the owner.
+    facts = ClusterFacts(local_queues={("team-a", "default"): LocalQueue("research")})
+    owner = {"apiVersion": version, "kind": kind, "name": "demo", "controller": True}
+    assert held(job(ownerReferences=[owner]), facts, INSTALLED) is None
+    by_user = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "demo", "controller": True}
+    assert held(job(ownerReferences=[by_user]), facts, INSTALLED) is not None
+
+
 def test_a_job_of_a_job_set_is_held_through_the_job_set() -> None:
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "demo", "controller": True}
     assert held(job(QUEUED, ownerReferences=[owner]), NOTHING_KNOWN, INSTALLED) is None
