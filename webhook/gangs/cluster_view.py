@@ -23,7 +23,7 @@ from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
-from webhook.gangs.kueue.followed import FollowedWorkloads
+from webhook.gangs.kueue.followed import FollowedWorkloads, of_group
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
@@ -321,7 +321,7 @@ class ClusterView:
         self._queued.places.put(key, workload)
         concerned = set(self._queued.gangs(key))
         for owner in self._queued.owners(key, workload):
-            concerned.update(self.gangs_of(*owner))
+            concerned.update(of_group(self.gangs_of(*owner), workload))
         for gang in concerned:
             self._pods_changed(gang)
 

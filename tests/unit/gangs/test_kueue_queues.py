@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
 
 from tests.growth import LINEAR, growth
 from tests.unit.gangs.queued_gangs import condition, health, job, queued_facts, workload
+from webhook.gangs.key import GangKey
+from webhook.gangs.kueue.followed import of_group
 from webhook.gangs.kueue.queue_places import Ahead, QueuePlaces
 from webhook.gangs.kueue.quotes import quoted
 from webhook.model.keys import ObjectKey
@@ -26,6 +29,15 @@ def places(*found: tuple[ObjectKey, KueueWorkload]) -> QueuePlaces:
 
 
 QUEUES = {("team-a", "main"): LocalQueue("research"), ("team-b", "main"): LocalQueue("research")}
+
+
+def test_the_workload_of_one_group_concerns_the_gangs_of_that_group_only() -> None:
+    groups = [GangKey("team-a", f"serve-{name}", "LeaderWorkerSet", "serve") for name in ("1", "1-5f8", "12-5f8", "2")]
+    _, found = workload()
+    assert [key.name for key in of_group(groups, replace(found, component_index="1"))] == ["serve-1", "serve-1-5f8"]
+    assert list(of_group(groups, found)) == groups
+    jobs = [GangKey("team-a", "train", "Job", "train")]
+    assert list(of_group(jobs, replace(found, component_index="1"))) == jobs
 
 
 def test_those_with_a_higher_priority_and_those_that_came_before_are_ahead() -> None:

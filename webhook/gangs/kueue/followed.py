@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey
 from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue.objects import KueueWorkload
+from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 
+_GROUPED = LEADER_WORKER_SETS.api.kind
+# Labels with a longer value are cut, and may lack the index of their group.
+_UNCUT = 50
 # Kind, namespace and name.
 _OwnerKey = tuple[str, str, str]
 
@@ -37,3 +41,14 @@ class FollowedWorkloads:
         if workload is not None and workload.owner is not None:
             kind, name = workload.owner.kind, workload.owner.name
             yield ("JobSet" if kind == "TrainJob" else kind), key[0], name
+
+
+def of_group(gangs: Iterable[GangKey], workload: KueueWorkload | None) -> Iterator[GangKey]:
+    """Those of the gangs of an object that a Workload may stand for: of a LeaderWorkerSet, which has a Workload for each
+    group, only the gangs of that group.
+    """
+    index = None if workload is None else workload.component_index
+    for gang in gangs:
+        start = f"{gang.workload}-{index}"
+        if index is None or gang.kind != _GROUPED or len(gang.name) > _UNCUT or f"{gang.name}-".startswith(f"{start}-"):
+            yield gang
