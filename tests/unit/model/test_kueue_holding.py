@@ -15,6 +15,7 @@ from webhook.model.kueue.holding import Held, HeldBy, Unit, held, held_clique, h
 from webhook.model.kueue.objects import LocalQueue
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
+from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -113,6 +114,16 @@ def test_the_job_set_of_a_train_job_is_held_through_the_train_job() -> None:
     assert made is not None
     assert made.queue == "research"
     assert pod_sets(made) == [("node", 5, None)]
+
+
+def test_the_job_set_of_a_train_job_is_made_once_for_all_rules() -> None:
+    train_job = TrainJob({"metadata": {"name": "demo"}, "spec": {"runtimeRef": {"name": "torch"}}})
+    first, second = ({"metadata": {"name": "torch"}, "spec": {}} for _ in range(2))
+    facts, changed = (ClusterFacts(cluster_training_runtimes={"torch": one}) for one in (first, second))
+    made = with_pods(train_job, facts)
+    assert made is not None
+    assert with_pods(train_job, facts) is made
+    assert with_pods(train_job, changed) is not made
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ class FollowedWorkloads:
 
 
 def of_group(gangs: Iterable[GangKey], workload: KueueWorkload | None) -> Iterator[GangKey]:
-    """Those of the gangs of an object that a Workload may stand for: of a LeaderWorkerSet, which has a Workload for each
-    group, only the gangs of that group.
+    """Those of the gangs of an object that a Workload may stand for. A LeaderWorkerSet has a Workload for each group,
+    so of its gangs these are only the ones of that group.
     """
     index = None if workload is None else workload.component_index
     for gang in gangs:
