@@ -195,6 +195,7 @@ NAMESPACED = (
     "leader_worker_sets",
     "train_jobs",
     "training_runtimes",
+    "local_queues",
 )
 
 

@@ -124,6 +124,7 @@ def facts(**parts: Any) -> ClusterFacts:
     return replace(NOTHING_KNOWN, **parts)
 
 
+NAME = "kubernetes.io/metadata.name"
 OTHER_API = frozenset({Api("batch", "v1", "Job")})
 DEFAULT_QUEUE = {("team-a", "default"): LocalQueue("all")}
 WITHOUT_NAMES = replace(INSTALLED, manage_without_queue_name=True)
@@ -166,6 +167,33 @@ def test_what_makes_kueue_hold_a_job(
     assert (found is None) == (queue == "-")
     assert found is None or found.queue == queue
     assert found is None or (found.path is None) == (not labels)
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "managed"),
+    [
+        ({}, None, True),
+        ({"matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["team-a"]}]}, None, False),
+        ({"matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["team-b"]}]}, None, True),
+        ({"matchExpressions": [{"key": NAME, "operator": "In", "values": ["team-a"]}]}, None, True),
+        ({"matchLabels": {NAME: "team-b"}}, None, False),
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["ml"]}]}, None, None),
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["ml"]}]}, {"team": "ml"}, False),
+        (
+            {
+                "matchLabels": {"team": "ml"},
+                "matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["team-b"]}],
+            },
+            {"team": "web"},
+            False,
+        ),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, {}, False),
+    ],
+)
+def test_the_selector_of_namespaces_is_evaluated_as_kueue_does(
+    selector: Manifest, labels: dict[str, str] | None, managed: bool | None
+) -> None:
+    assert replace(INSTALLED, managed_namespaces=selector).manages_namespace("team-a", labels) is managed
 
 
 def test_kueues_own_namespace_is_not_managed() -> None:

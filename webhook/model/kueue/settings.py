@@ -57,6 +57,11 @@ class KueueSettings:
     frameworks: frozenset[str] = frozenset(INSTALLED_FRAMEWORKS)
     # A label selector for namespaces, as managedJobsNamespaceSelector.
     managed_namespaces: Manifest = field(default_factory=lambda: INSTALLED_SELECTOR)
+    # The names that this selector leaves out, if that is all it does: most do, and every decision asks.
+    _left_out: frozenset[str] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_left_out", _names_left_out(self.managed_namespaces))
 
     def integrates(self, kind: str) -> bool:
         """Whether Kueue can hold this kind of workload, or pods."""
@@ -66,10 +71,19 @@ class KueueSettings:
         """Whether Kueue manages the workloads of a namespace. `labels` are its labels, None if they are unknown; then
         the answer may be unknown, too.
         """
+        if self._left_out is not None:
+            return name not in self._left_out
         selector = self.managed_namespaces
         if labels is None and not _by_name_only(selector):
             return None
         return selects(selector, {NAMESPACE_NAME: name, **(labels or {})})
+
+
+def _names_left_out(selector: Manifest) -> frozenset[str] | None:
+    match selector:
+        case {"matchExpressions": [{"key": key, "operator": "NotIn", "values": values}], **others}:
+            return frozenset(values) if key == NAMESPACE_NAME and not others else None
+    return None
 
 
 def _by_name_only(selector: Manifest) -> bool:

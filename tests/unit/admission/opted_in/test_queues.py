@@ -141,8 +141,8 @@ def test_a_queue_that_is_not_in_the_cache_is_read_live_before_a_refusal() -> Non
         ("scheduling.volcano.sh/queue-name", "team-a", []),
         ("scheduling.volcano.sh/queue-name", "nobody", ["volcano/owner-queue"]),
         ("scheduling.volcano.sh/queue-name", "No Queue", ["volcano/owner-queue-name"]),
-        # Kueue's: it queues by itself.
-        ("kueue.x-k8s.io/queue-name", "nobody", []),
+        # Kueue's: it queues by itself, and reads a label.
+        ("kueue.x-k8s.io/queue-name", "nobody", ["keys/misplaced"]),
     ],
 )
 def test_a_volcano_queue_can_be_named_by_either_key(key: str, queue: str, found: list[str]) -> None:
