@@ -29,11 +29,19 @@ from tests.e2e.kueue_objects import (
     topology,
     until_condition,
     until_workloads,
+    workloads,
 )
 from tests.e2e.neighbours.running import Neighbours
 from tests.e2e.nodes import add_nodes
 from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, PLUGINS, Chosen, OptedIn, opted_in
-from tests.e2e.opted_in_workloads import job, leader_worker_set, pod_template, train_job, training_runtime
+from tests.e2e.opted_in_workloads import (
+    job,
+    leader_worker_set,
+    pod_template,
+    ray_cluster,
+    train_job,
+    training_runtime,
+)
 from tests.e2e.programs import eventually
 from tests.e2e.schedulers import start_scheduler
 from tests.e2e.test_gang_starts import QUIET_SECONDS
@@ -314,6 +322,48 @@ def test_the_net_keeps_kueue_from_removing_the_last_gate_of_pods_that_bypassed_r
         reconciler(IGNORED).until_leading()
         cluster.all_bound(2)
     assert {pod["spec"]["schedulerName"] for pod in cluster.pods} == {"koord-scheduler"}
+
+
+@pytest.mark.soak
+def test_with_the_scheduler_library_kueue_admits_no_pods_that_name_another_scheduler(
+    plane: ControlPlane, controllers: Controllers, namespace: str, nodes: Nodes
+) -> None:
+    controllers(plane, "kueue", kueue={"featureGates": {"SchedulerLibraryIntegration": True}})
+    nodes_in(nodes, namespace, 2, 2, spine="a")
+
+    def answered(expected: str) -> None:
+        def as_expected() -> bool:
+            (found,) = workloads(plane, namespace)
+            told = [one for one in found.get("status", {}).get("conditions", ()) if one["type"] == "QuotaReserved"]
+            assert [expected in f"{one['status']}: {one['message']}" for one in told] == [True], str(told)
+            return True
+
+        eventually(as_expected, f"Kueue answers {expected}")
+
+    train = asks(job("train", namespace, 2, labels=QUEUED), SPINE)
+    named = asks(job("train", namespace, 2, labels=QUEUED, schedulerName="koord-scheduler"), SPINE)
+    with placed_queue(plane, namespace, SPINE, HOST):
+        stored = created(plane, named)
+        answered("profile not found for scheduler name")
+        deleted(plane, stored, "Background")
+        until_workloads(plane, namespace, 0)
+        created(plane, train)
+        answered("True: ")
+
+
+@pytest.mark.soak
+def test_a_ray_job_behind_kueue_passes_unchanged(start: Start, nodes: Nodes) -> None:
+    cluster = start(KUBE, "kuberay")
+    nodes(1, cpu=8)
+    spec = {"entrypoint": "python -c 1", "rayClusterSpec": ray_cluster("", "", 1)["spec"]}
+    metadata = {"name": "ray", "namespace": cluster.namespace, "labels": QUEUED}
+    with one_queue(cluster.plane, cluster.namespace, {"cpu": 8}):
+        created(cluster.plane, {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec})
+        until_workloads(cluster.plane, cluster.namespace, 1, Admitted="True")
+        pods = until_pods(cluster.plane, cluster.namespace, "ray.io/cluster", 2)
+    assert [pod["spec"]["schedulerName"] for pod in pods] == ["default-scheduler"] * 2
+    keys = {key for pod in pods for key in (*pod["metadata"]["labels"], *pod["metadata"].get("annotations", ()))}
+    assert [key for key in keys if key.startswith("rollcall.dev/")] == []
 
 
 @pytest.fixture
