@@ -4,14 +4,12 @@ where the page says so.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import apply_crds, further_crd_files
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.koordinator_gangs import NETWORK
@@ -31,8 +29,6 @@ from tests.e2e.kueue_objects import (
     until_workloads,
     workloads,
 )
-from tests.e2e.neighbours.running import Neighbours
-from tests.e2e.nodes import add_nodes
 from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, PLUGINS, Chosen, OptedIn, opted_in
 from tests.e2e.opted_in_workloads import (
     job,
@@ -43,8 +39,6 @@ from tests.e2e.opted_in_workloads import (
     training_runtime,
 )
 from tests.e2e.programs import eventually
-from tests.e2e.schedulers import start_scheduler
-from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.test_net import spread
 from tests.e2e.test_net_outage import config
 from tests.e2e.test_opted_in_topology import asking, spines
@@ -62,7 +56,6 @@ REQUIRED, GROUP_NAME = "kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.i
 BLOCK, SPINE, HOST = "example.com/block", "example.com/spine", "kubernetes.io/hostname"
 SCHEDULERS = {version: {"koordinator": KOORDINATOR, "kube": KUBE} for version in ("1.37", "1.36")}
 IGNORED = config("Ignore")
-GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 # Where each has the minimum of a Job's gang.
 MINIMUMS: Mapping[str, Callable[[Manifest], int]] = {
     "scheduling.sigs.k8s.io/v1alpha1": lambda group: int(group["spec"]["minMember"]),
@@ -155,8 +148,9 @@ def test_pods_without_a_gang_start_on_the_hosts_that_kueue_chooses(
 
         def placed() -> list[str]:
             pods = until_pods(plane, namespace, "job-name=train", 2)
-            hosts = [pod["spec"]["nodeSelector"][HOST] for pod in pods]
-            assert [pod["spec"].get("nodeName") for pod in pods] == hosts
+            assert all("nodeName" in pod["spec"] for pod in pods)
+            hosts = [pod["spec"]["nodeName"] for pod in pods]
+            assert hosts == [pod["spec"]["nodeSelector"][HOST] for pod in pods]
             return hosts
 
         hosts = eventually(placed, "both pods are on their hosts")
@@ -364,60 +358,3 @@ def test_a_ray_job_behind_kueue_passes_unchanged(start: Start, nodes: Nodes) -> 
     assert [pod["spec"]["schedulerName"] for pod in pods] == ["default-scheduler"] * 2
     keys = {key for pod in pods for key in (*pod["metadata"]["labels"], *pod["metadata"].get("annotations", ()))}
     assert [key for key in keys if key.startswith("rollcall.dev/")] == []
-
-
-@pytest.fixture
-def with_jobs_of_its_own() -> Iterator[ControlPlane]:
-    """A control plane of 1.37 whose Job controller makes gangs, with Kueue and kube-scheduler."""
-    plane = ControlPlane("1.37", "WorkloadWithJob=true")
-
-    def serve(plane: ControlPlane, *systems: str) -> None:
-        apply_crds(plane, [path for system in systems for path in further_crd_files(system)])
-
-    neighbours = Neighbours(plane, serve)
-    try:
-        plane.start_controller_manager()
-        neighbours.run("kueue")
-        start_scheduler(plane, "kube")
-        add_nodes(plane, 1, cpu=8)
-        yield plane
-    finally:
-        neighbours.close()
-        plane.close()
-
-
-def own_gang(name: str, **gang: int) -> Manifest:
-    """A Job of four pods that is a gang of the Job controller's, and may be resumed with two."""
-    found = job(name, "default", 4, labels=QUEUED, annotations=FEWER)
-    found["spec"]["scheduling"] = {"schedulingPolicy": {"gang": gang}}
-    return found
-
-
-@pytest.mark.soak
-def test_kueue_resumes_a_job_that_is_its_own_gang_with_fewer_pods_unless_it_has_a_minimum(
-    with_jobs_of_its_own: ControlPlane,
-) -> None:
-    plane = with_jobs_of_its_own
-    with one_queue(plane, "default", {"cpu": 2}):
-        stored = created(plane, own_gang("free"))
-        pods = eventually(lambda: on_nodes(plane, "free", 2), "two pods are on nodes", timeout=60)
-        groups = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods}
-        (group,) = (one for one in plane.items(GROUPS) if one["metadata"]["name"] in groups)
-        assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 2
-        assert read(plane, "batch/v1", "Job", "default", "free")["spec"]["parallelism"] == 2
-        deleted(plane, stored, "Background")
-        until_workloads(plane, "default", 0)
-        created(plane, own_gang("fixed", minCount=3))
-        until_workloads(plane, "default", 1, Admitted="True")
-        deadline = time.monotonic() + QUIET_SECONDS
-        while time.monotonic() < deadline:
-            spec = read(plane, "batch/v1", "Job", "default", "fixed")["spec"]
-            assert (spec["suspend"], spec["parallelism"]) == (True, 4)
-            time.sleep(0.25)
-
-
-def on_nodes(plane: ControlPlane, name: str, count: int) -> list[Manifest]:
-    """The pods of a Job, all of which are on nodes."""
-    pods = until_pods(plane, "default", f"job-name={name}", count)
-    assert all("nodeName" in pod["spec"] for pod in pods)
-    return pods
