@@ -5,7 +5,7 @@ where the page says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,8 @@ from tests.e2e.kueue_objects import (
     topology,
     until_condition,
     until_workloads,
-    workloads,
 )
+from tests.e2e.neighbours.running import Neighbour
 from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, PLUGINS, Chosen, OptedIn, opted_in
 from tests.e2e.opted_in_workloads import (
     job,
@@ -207,6 +207,26 @@ def test_a_train_job_of_the_coscheduling_plugin_starts_whole_behind_kueue(start:
     assert held["minMember"] == 3
 
 
+@pytest.mark.soak
+def test_the_pod_group_of_trainer_s_volcano_plugin_is_the_same_before_and_after_kueue_resumes_the_train_job(
+    plane: ControlPlane, controllers: Controllers, namespace: str
+) -> None:
+    """Volcano itself is no Go module that runs here."""
+    controllers(plane, "jobset", "trainer", "kueue")
+    created(plane, training_runtime("torch", namespace=namespace, pod_groups={"volcano": {}}))
+    version = "scheduling.volcano.sh/v1beta1"
+    with one_queue(plane, namespace, {"cpu": 8}) as queue:
+        hold(plane, queue)
+        created(plane, train_job("tune", namespace, "torch", kind="TrainingRuntime", nodes=3, labels=QUEUED))
+        until_workloads(plane, namespace, 1, QuotaReserved="False")
+        held = eventually(lambda: read(plane, version, "PodGroup", namespace, "tune"), "the PodGroup is there")
+        resume(plane, queue)
+        pods = until_pods(plane, namespace, "jobset.sigs.k8s.io/jobset-name=tune", 3)
+        assert read(plane, version, "PodGroup", namespace, "tune")["spec"] == held["spec"]
+    assert held["spec"]["minMember"] == 3
+    assert {pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for pod in pods} == {"tune"}
+
+
 def trainer_s_group(cluster: OptedIn) -> Manifest:
     """What the PodGroup of the TrainJob says."""
     spec: Manifest = read(cluster.plane, "scheduling.x-k8s.io/v1alpha1", "PodGroup", cluster.namespace, "tune")["spec"]
@@ -284,6 +304,20 @@ def test_a_leader_apart_from_its_workers_keeps_a_gang_in_one_spine_from_starting
         cluster.all_bound(4)
 
 
+@contextmanager
+def without_kueue(kueue: Neighbour, net: AbstractContextManager[None]) -> Iterator[None]:
+    """The net, spread and removed while Kueue's webhooks are not called: they refuse the pods that ask for it, whose
+    Job does not exist.
+    """
+    kueue.unregister()
+    with net:
+        kueue.register()
+        try:
+            yield
+        finally:
+            kueue.unregister()
+
+
 @pytest.mark.soak
 def test_the_net_keeps_kueue_from_removing_the_last_gate_of_pods_that_bypassed_rollcall(
     plane: ControlPlane,
@@ -296,12 +330,15 @@ def test_the_net_keeps_kueue_from_removing_the_last_gate_of_pods_that_bypassed_r
     tmp_path: Path,
 ) -> None:
     """They are deleted when Rollcall is back. The pods that follow are prepared, and Kueue can let them go."""
-    controllers(plane, "lws", "kueue")
+    kueue = controllers(plane, "lws", "kueue")["kueue"]
     scheduler(plane, "koordinator")
     nodes(1, cpu=8)
     server = rollcall(plane, IGNORED)
     cluster = opted_in(plane, namespace, "koord-scheduler")
-    with spread(plane, IGNORED, tmp_path, namespace), one_queue(plane, namespace, {"cpu": 8}) as queue:
+    with (
+        without_kueue(kueue, spread(plane, IGNORED, tmp_path, namespace)),
+        one_queue(plane, namespace, {"cpu": 8}) as queue,
+    ):
         hold(plane, queue)
         stored = created(plane, leader_worker_set("serve", namespace, groups=0, size=2, labels=QUEUED))
         server.program.stop(kill=True)
@@ -327,7 +364,7 @@ def test_with_the_scheduler_library_kueue_admits_no_pods_that_name_another_sched
 
     def answered(expected: str) -> None:
         def as_expected() -> bool:
-            (found,) = workloads(plane, namespace)
+            (found,) = until_workloads(plane, namespace, 1)
             told = [one for one in found.get("status", {}).get("conditions", ()) if one["type"] == "QuotaReserved"]
             assert [expected in f"{one['status']}: {one['message']}" for one in told] == [True], str(told)
             return True
@@ -349,7 +386,8 @@ def test_with_the_scheduler_library_kueue_admits_no_pods_that_name_another_sched
 def test_a_ray_job_behind_kueue_passes_unchanged(start: Start, nodes: Nodes) -> None:
     cluster = start(KUBE, "kuberay")
     nodes(1, cpu=8)
-    spec = {"entrypoint": "python -c 1", "rayClusterSpec": ray_cluster("", "", 1)["spec"]}
+    spec = {"entrypoint": "python -c 1", "shutdownAfterJobFinishes": True}
+    spec["rayClusterSpec"] = ray_cluster("", "", 1)["spec"]
     metadata = {"name": "ray", "namespace": cluster.namespace, "labels": QUEUED}
     with one_queue(cluster.plane, cluster.namespace, {"cpu": 8}):
         created(cluster.plane, {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec})

@@ -1,5 +1,5 @@
-"""Jobs that are gangs by their own field, behind the real Kueue. The Job controller of Kubernetes 1.37 makes the gang if
-its feature gate is on, and Kueue may resume the Job with fewer pods.
+"""Jobs that are gangs by their own field, behind the real Kueue. The Job controller of Kubernetes 1.37 makes the gang
+if its feature gate is on, and Kueue may resume the Job with fewer pods.
 """
 
 from __future__ import annotations
