@@ -389,7 +389,7 @@ def test_a_ray_job_behind_kueue_passes_unchanged(start: Start, nodes: Nodes) -> 
     spec = {"entrypoint": "python -c 1", "shutdownAfterJobFinishes": True}
     spec["rayClusterSpec"] = ray_cluster("", "", 1)["spec"]
     metadata = {"name": "ray", "namespace": cluster.namespace, "labels": QUEUED}
-    with one_queue(cluster.plane, cluster.namespace, {"cpu": 8}):
+    with one_queue(cluster.plane, cluster.namespace, {"cpu": 8, "memory": "8Gi"}):
         created(cluster.plane, {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec})
         until_workloads(cluster.plane, cluster.namespace, 1, Admitted="True")
         pods = until_pods(cluster.plane, cluster.namespace, "ray.io/cluster", 2)
