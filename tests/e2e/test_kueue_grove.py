@@ -80,11 +80,13 @@ def ready(
     return Ready(plane, namespace)
 
 
-def queued(namespace: str, total: int | None = None) -> Manifest:
-    """A leader and two workers in a queue of Kueue, and in a pod group if `total` states its number of pods."""
-    fields: Manifest = {"labels": {QUEUE_NAME: "queue"}}
-    if total is not None:
-        fields["annotations"] = {GROUP: "demo", TOTAL: str(total)}
+def queued(namespace: str, total: int | None = None, *, group: str | None = None) -> Manifest:
+    """A leader and two workers in a queue of Kueue, and in a pod group if `total` states its number of pods, or if
+    `group` names it.
+    """
+    sized = {} if total is None else {TOTAL: str(total)}
+    named = {GROUP: group or "demo"} if group or sized else {}
+    fields: Manifest = {"labels": {QUEUE_NAME: "queue"}, "annotations": {**named, **sized}}
     return pod_clique_set("demo", namespace, clique("leader", 1, **fields), clique("worker", 2, **fields))
 
 
@@ -139,9 +141,7 @@ def test_kueue_deletes_the_pods_above_the_size_of_a_group(ready: Ready, grove: G
 
 
 def test_kueue_refuses_a_pod_of_a_group_without_a_size(ready: Ready, grove: Grove) -> None:
-    workload = queued(ready.namespace, 3)
-    for one in workload["spec"]["template"]["cliques"]:
-        del one["annotations"][TOTAL]
+    workload = queued(ready.namespace, group="demo")
     assert "kueue/pod-group-size" in ready.plane.apply(workload, options=["--dry-run=server"]).err
     ready.softened()
     played = grove(workload).create_podgangs()

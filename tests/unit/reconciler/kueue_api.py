@@ -171,10 +171,11 @@ class Answering:
         """What the API has now."""
         workloads = KueueWorkloads()
         for raw in self.api.objects.get(WORKLOADS_PATH, []):
-            key, value = WORKLOADS.read(deepcopy(raw)) or (None, None)
-            workloads[key] = value
-        found = (ADMISSION_CHECKS.read(raw) for raw in self.api.objects.get(CHECKS, []))
-        checks = dict(one for one in found if one is not None)
+            found = WORKLOADS.read(deepcopy(raw))
+            assert found is not None
+            workloads[found[0]] = found[1]
+        every = (ADMISSION_CHECKS.read(raw) for raw in self.api.objects.get(CHECKS, []))
+        checks = dict(one for one in every if one is not None)
         spaces = {"default": Namespace({})}
         return ClusterFacts(namespaces=spaces, kueue_workloads=workloads, admission_checks=checks)
 
