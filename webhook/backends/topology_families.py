@@ -59,7 +59,7 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
                         continue
                     why = f"{one.where}: {found.why}" if one.where else found.why
                     most = min(found.at_most, applied.default)
-                    yield replace(found, at=origin.path, found=origin.value, why=why, at_most=most)
+                    yield replace(found, at=origin.path, why=why, at_most=most)
 
     declare = rule(
         id,
