@@ -263,7 +263,7 @@ def gated(manifest: Manifest, version: str | None, facts: ClusterFacts = FACTS) 
     """Where kueue/gated-pods warns, on a scheduler-plugins of this version."""
     scheduler = "scheduler-plugins-scheduler"
     labels = {**manifest["metadata"]["labels"], "rollcall.dev/scheduler": scheduler}
-    stated = {} if version is None else {"schedulerVersion": version}
+    stated: Manifest = {} if version is None else {"schedulerVersion": version}
     asked = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
     verdict = validate(asked, settings=settings_of(scheduler, **stated), facts=facts)
     return [str(one.at) for one in verdict.findings if one.rule == "kueue/gated-pods"]
