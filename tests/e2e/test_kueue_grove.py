@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.grove_client import Refused
 from tests.e2e.grove_operator import Played
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.kueue_objects import QUEUE_NAME, change, conditions, one_queue, until_workloads, workloads
@@ -145,5 +146,5 @@ def test_kueue_refuses_a_pod_of_a_group_without_a_size(ready: Ready, grove: Grov
     assert "kueue/pod-group-size" in ready.plane.apply(workload, options=["--dry-run=server"]).err
     ready.softened()
     played = grove(workload).create_podgangs()
-    with pytest.raises(AssertionError, match="pod-group-total-count"):
+    with pytest.raises(Refused, match="pod-group-total-count"):
         played.create_pods()

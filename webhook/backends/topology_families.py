@@ -68,7 +68,7 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
                         continue
                     why = f"{one.where}: {found.why}" if one.where else found.why
                     most = min(found.at_most, applied.default)
-                    told = replace(found, at=origin.path, found=origin.value, why=why, at_most=most)
+                    told = replace(found, at=origin.path, why=why, at_most=most)
                     if one.by_rollcall and leaves_out:
                         told = replace(told, remedy=left_out(found.remedy), left_out=True)
                     yield told

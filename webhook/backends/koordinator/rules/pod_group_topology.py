@@ -71,7 +71,7 @@ def topology_strategy(found: StoredObject, _: RuleContext) -> Results:
             at=AT,
             found=strategy,
             why="koord-scheduler does not know this strategy, so the entry has no effect",
-            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled exactly like this",
+            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled like this",
         )
 
 
