@@ -37,7 +37,7 @@ class CarriedTopology(NamedTuple):
 
 def left_out(remedy: str) -> str:
     """The remedy for a topology that Rollcall does not write."""
-    return f"{remedy}; until then Rollcall leaves it out"
+    return f"{remedy}; left out until then"
 
 
 def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is

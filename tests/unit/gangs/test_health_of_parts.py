@@ -59,7 +59,7 @@ def test_a_topology_that_is_left_out_is_named_last_and_hides_no_other_reason() -
     marks = {"gang.scheduling.koordinator.sh/network-topology-spec": asked}
     found = health(replace(FACTS, network_topologies=SPINE_LAYERS), job(suspend=False, annotations=marks))
     assert reasons(found) == [Reason.OBJECT_MISSING, Reason.TOO_FEW_PODS, Reason.TOPOLOGY_LEFT_OUT]
-    assert found.obstacles[-1].remedy.endswith("; until then Rollcall leaves it out")
+    assert found.obstacles[-1].remedy.endswith("; left out until then")
 
 
 def test_a_gang_that_its_scheduler_cannot_express_has_a_reason() -> None:

@@ -5,6 +5,7 @@ PodGroups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from webhook.backends.koordinator.carried_topology import RULE, asked_by, differing
 from webhook.backends.koordinator.keys import ANNOTATION_TOPOLOGY, POD_GROUP, POD_GROUPS
@@ -12,16 +13,17 @@ from webhook.backends.koordinator.rules import pod_group_topology
 from webhook.backends.koordinator.rules.examples import SPINE_LAYERS, gather_from
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.backends.topology_families import CarriedTopology, left_out, opted_in_topology
-from webhook.model.capabilities import Capability
+from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.workloads.gang import no_gang
+from webhook.model.workloads.topology_request import Annotations, Holder, domains
 from webhook.model.workloads.workload import OptedInWorkload, Part
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _FACTS = ClusterFacts(network_topologies=SPINE_LAYERS)
-_DIFFER = "the pods of one gang ask for different topologies, and the first pod would decide which one is used"
+_DIFFER = "parts of one gang ask for different ones"
 
 
 def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence[Part]]:
@@ -76,6 +78,12 @@ unread = opted_in_topology(
 )
 
 
+def _asked(use: Use) -> Any:
+    """The layer that an annotation names; all of it if it names none."""
+    required, preferred = domains(Annotations(Holder.PODS, use.path, {ANNOTATION_TOPOLOGY: use.value}))
+    return required or preferred or use.value
+
+
 def _pods(layer: str) -> dict[str, object]:
     return pod_template(annotations=gather_from(layer))
 
@@ -97,5 +105,5 @@ def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     for parts in _gangs(workload, context):
         if (use := differing(asked_by(workload, parts))) is not None:
-            remedy = "set the same annotation on all pod templates, or once on the workload"
-            yield Finding(at=use.path, found=use.value, why=_DIFFER, remedy=left_out(remedy), left_out=True)
+            remedy = "ask for the same"
+            yield Finding(at=use.path, found=_asked(use), why=_DIFFER, remedy=left_out(remedy), left_out=True)

@@ -136,7 +136,7 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
             at=AT,
             found=layer,
             why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang",
-            remedy="use a layer that it declares" if declared is None else f"spell it as it is declared: {declared}",
+            remedy="use a declared layer" if declared is None else f"spell it as it is declared: {declared}",
             absent=THE_TOPOLOGY,
         )
 
