@@ -290,6 +290,7 @@ class ClusterView:
     # Changes, and the gangs they affect.
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
+        self._queued.known(served=facts.kueue_workloads is not None)
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)

@@ -23,8 +23,17 @@ class FollowedWorkloads:
 
     def __init__(self) -> None:
         self.places = QueuePlaces()
+        self._known = False
         # Gangs by their Workload, as last judged: it may not exist yet.
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
+
+    def known(self, *, served: bool) -> None:
+        """Whether Workloads are known. If they are no longer, such as after Kueue was uninstalled, all are forgotten: no
+        event says that they are gone.
+        """
+        if self._known and not served:
+            self.places = QueuePlaces()
+        self._known = served
 
     def judged(self, gang: GangKey, workload: ObjectKey | None) -> None:
         """A gang was judged, with its Workload."""
