@@ -28,8 +28,8 @@ class FollowedWorkloads:
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
 
     def known(self, *, served: bool) -> None:
-        """Whether Workloads are known. If they are no longer, such as after Kueue was uninstalled, all are forgotten: no
-        event says that they are gone.
+        """Whether Workloads are known. If they are no longer, such as after Kueue was uninstalled, all are forgotten,
+        because no event says that they are gone.
         """
         if self._known and not served:
             self.places = QueuePlaces()
