@@ -11,13 +11,12 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace
-from webhook.model.kueue.holding import Held, HeldBy, Unit, held, held_clique, held_pod, runs_elsewhere
+from webhook.model.kueue.holding import Held, HeldBy, Unit, held, held_clique, runs_elsewhere
 from webhook.model.kueue.objects import LocalQueue
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.facts import VIEWS
-from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
@@ -221,8 +220,7 @@ def test_the_selector_of_namespaces_is_evaluated_as_kueue_does(
 
 
 def test_kueues_own_namespace_is_not_managed() -> None:
-    metadata = {"name": "demo", "namespace": "kueue-system", "labels": QUEUED}
-    assert held_pod(Pod({"metadata": metadata, **PODS}), NOTHING_KNOWN, INSTALLED) is None
+    assert INSTALLED.manages_namespace("kueue-system", {}) is False
 
 
 @pytest.mark.parametrize(

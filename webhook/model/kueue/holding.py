@@ -99,11 +99,6 @@ def held_clique(clique: Clique, workload: PodCliqueSet, facts: ClusterFacts, set
     return held_template(clique.template, workload.namespace, clique.replicas, facts, settings)
 
 
-def held_pod(pod: Pod, facts: ClusterFacts, settings: KueueSettings) -> Held | None:
-    """How Kueue holds a pod that is no part of another workload; None if it does not."""
-    return held_template(pod.template, pod.namespace, 1, facts, settings)
-
-
 def held_template(
     template: PodTemplate, namespace: str, count: int, facts: ClusterFacts, settings: KueueSettings
 ) -> Held | None:

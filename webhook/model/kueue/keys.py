@@ -27,10 +27,7 @@ ELASTIC_JOB = f"{GROUP}/elastic-job"
 POD_GROUP_NAME = f"{GROUP}/pod-group-name"
 POD_GROUP_TOTAL_COUNT = f"{GROUP}/pod-group-total-count"
 POD_GROUP_FAST_ADMISSION = f"{GROUP}/pod-group-fast-admission"
-POD_GROUP_SERVING = f"{GROUP}/pod-group-serving"
-RETRIABLE_IN_GROUP = f"{GROUP}/retriable-in-group"
 ROLE_HASH = f"{GROUP}/role-hash"
-SUSPENDING_PARENT = f"{GROUP}/pod-suspending-parent"
 # A label and a finalizer of pods that Kueue holds by a gate.
 MANAGED = f"{GROUP}/managed"
 
@@ -40,21 +37,16 @@ PODSET = f"{GROUP}/podset"
 LOCAL_QUEUE_NAME = f"{GROUP}/local-queue-name"
 CLUSTER_QUEUE_NAME = f"{GROUP}/cluster-queue-name"
 WORKLOAD = f"{GROUP}/workload"
-WORKLOAD_SLICE_NAME = f"{GROUP}/workload-slice-name"
-WRITTEN_LABELS = (PODSET, LOCAL_QUEUE_NAME, CLUSTER_QUEUE_NAME)
-WRITTEN_ANNOTATIONS = (WORKLOAD,)
 
 # On Kueue's Workloads: a label with the UID of the owner, and the group's index of a LeaderWorkerSet.
 JOB_UID = f"{GROUP}/job-uid"
 COMPONENT_INDEX = f"{GROUP}/component-workload-index"
-IS_GROUP_WORKLOAD = f"{GROUP}/is-group-workload"
 
 # Annotations of a pod template that ask for a topology. The values are node label keys.
 REQUIRED_TOPOLOGY = f"{GROUP}/podset-required-topology"
 PREFERRED_TOPOLOGY = f"{GROUP}/podset-preferred-topology"
 UNCONSTRAINED_TOPOLOGY = f"{GROUP}/podset-unconstrained-topology"
 SLICE_REQUIRED_TOPOLOGY = f"{GROUP}/podset-slice-required-topology"
-SLICE_SIZE = f"{GROUP}/podset-slice-size"
 SLICE_CONSTRAINTS = f"{GROUP}/podset-slice-required-topology-constraints"
 # Pod sets with the same name here are placed as one.
 PODSET_GROUP_NAME = f"{GROUP}/podset-group-name"
@@ -64,10 +56,8 @@ TOPOLOGY_GATE = f"{GROUP}/topology"
 ELASTIC_JOB_GATE = f"{GROUP}/elastic-job"
 GATES = (ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE)
 
-# The value of managedBy of a workload whose pods run in another cluster, the controller of its admission check, and the
-# label of its copy in that other cluster.
+# The value of managedBy of a workload whose pods run in another cluster, and the controller of its admission check.
 MULTIKUEUE = f"{GROUP}/multikueue"
-MULTIKUEUE_ORIGIN = f"{GROUP}/multikueue-origin"
 PROVISIONING_REQUEST = f"{GROUP}/provisioning-request"
 # The manager of Kueue's entry in a TrainJob's runtimePatches. Every TrainJob gets the entry, held or not.
 MANAGER = f"{GROUP}/manager"
@@ -128,35 +118,23 @@ WORKLOAD_CONDITIONS = frozenset(
 )
 
 # Reasons of QuotaReserved=False.
-PENDING = "Pending"
 INADMISSIBLE = "Inadmissible"
 ADMISSION_GATED = "AdmissionGated"
 WAITING = "Waiting"
 ON_HOLD = "OnHold"
 # The finer reasons of the gate UnadmittedWorkloadsObservability.
-WAITING_FOR_QUOTA = "WaitingForQuota"
-EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
-WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
 MISCONFIGURED = "Misconfigured"
 SUSPENDED = "Suspended"
 WAITING_FOR_PODS_READY = "WaitingForPodsReady"
-PENDING_EVALUATION = "PendingEvaluation"
 # Reasons of Admitted=False.
 PENDING_DELAYED_TOPOLOGY_REQUESTS = "PendingDelayedTopologyRequests"
-# Reasons of PodsReady.
-WAIT_FOR_START, WAIT_FOR_RECOVERY, STARTED, RECOVERED = "WaitForStart", "WaitForRecovery", "Started", "Recovered"
+# A reason of PodsReady.
+WAIT_FOR_RECOVERY = "WaitForRecovery"
 # Reasons of Evicted. The last one is the start of a reason.
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
 BY_ADMISSION_CHECK = "AdmissionCheck"
-CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
-LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
-NODE_FAILURES = "NodeFailures"
 DEACTIVATED = "Deactivated"
-# Reasons of Finished.
 SUCCEEDED, FAILED, OUT_OF_SYNC, OWNER_NOT_FOUND = "Succeeded", "Failed", "OutOfSync", "OwnerNotFound"
-FAILED_TO_START = "FailedToStart"
 
 # States of an admission check in a Workload.
 CHECK_PENDING, CHECK_READY, CHECK_RETRY, CHECK_REJECTED = "Pending", "Ready", "Retry", "Rejected"
