@@ -387,29 +387,3 @@ async def test_a_workload_that_waits_is_counted_with_its_age() -> None:
     found.look()
     assert found.sample("rollcall_admission_checks_pending") == 0
     assert found.sample("rollcall_admission_check_oldest_seconds") == 0
-
-
-async def test_a_check_that_becomes_rollcalls_is_answered_for_workloads_that_wait() -> None:
-    from webhook.model.kueue.projections import ADMISSION_CHECKS
-
-    api = KueueApi(owner(), workload())
-    found = Answering(api)
-    await found.settle()
-    assert api.writes == []
-    api.put(CHECKS, check())
-    found.checks.changed(ADMISSION_CHECKS, "gang")
-    assert len(found.checks.queue) == 2
-    assert found.sample("rollcall_admission_checks_pending") == 1
-
-
-async def test_a_workload_is_answered_when_it_changes() -> None:
-    from webhook.model.kueue.projections import LOCAL_QUEUES, WORKLOADS
-
-    api = KueueApi(check(), owner(), workload(conditions=()))
-    found = Answering(api)
-    await found.settle()
-    api.objects[WORKLOADS_PATH][0]["status"]["conditions"] = [condition("QuotaReserved")]
-    found.checks.changed(LOCAL_QUEUES, ("default", "job-demo"))
-    assert len(found.checks.queue) == 0
-    found.checks.changed(WORKLOADS, ("default", "job-demo"))
-    assert len(found.checks.queue) == 1
