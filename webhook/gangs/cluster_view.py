@@ -32,7 +32,7 @@ from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
-from webhook.gangs.workload_gangs import OptedInGangs
+from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.general import KUEUE_TO_RECONCILER
@@ -55,6 +55,8 @@ from webhook.telemetry.logs import log
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
+# Workloads of Kueue change in bursts: their owners are looked up once for all changes within this many seconds.
+OWNERS_SECONDS = 0.2
 
 
 class ClusterView:
@@ -99,6 +101,8 @@ class ClusterView:
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
         self._queued = FollowedWorkloads()
+        # The owners of Workloads that have changed, whose gangs are still to be reported.
+        self._owners: set[WorkloadKey] = set()
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
@@ -319,11 +323,29 @@ class ClusterView:
 
     def _kueue_workload_changed(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
         self._queued.places.put(key, workload)
-        concerned = set(self._queued.gangs(key))
-        for owner in self._queued.owners(key, workload):
-            concerned.update(self.gangs_of(*owner))
-        for gang in concerned:
+        for gang in self._queued.gangs(key):
             self._pods_changed(gang)
+        owners = set(self._queued.owners(key, workload))
+        if owners and not self._owners:
+            asyncio.get_running_loop().call_later(OWNERS_SECONDS, self._owners_changed)
+        self._owners |= owners
+
+    def _owners_changed(self) -> None:
+        """Report the gangs of the owners of Workloads, each owner once: thousands of Workloads may name the same, and
+        it may have thousands of gangs and pods.
+        """
+        owners, self._owners = {self._above(*owner) for owner in self._owners}, set()
+        for gang in {gang for owner in owners for gang in self.gangs_of(*owner)}:
+            self._pods_changed(gang)
+
+    def _above(self, kind: str, namespace: str, name: str) -> WorkloadKey:
+        """The object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
+        if kind == PODS.api.kind:
+            if (named := self._pods.gang_of((namespace, name))) is not None:
+                return POD_GANG, namespace, named.name
+            if (named := self.opted_in.pods.gang_of((namespace, name))) is not None:
+                return named.kind, namespace, named.workload
+        return kind, namespace, name
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
