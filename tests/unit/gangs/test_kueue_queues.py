@@ -96,6 +96,23 @@ def test_the_places_of_many_workloads_take_no_time_that_grows_with_their_square(
     assert growth(work, 250) < LINEAR
 
 
+def test_a_tenant_s_many_local_queues_take_no_time_that_grows_with_their_square() -> None:
+    def work(count: int) -> None:
+        every = [("team-a", f"w{index:05}") for index in range(count)]
+        local = {("team-a", name): LocalQueue("research") for _, name in every}
+        found = QueuePlaces({key: KueueWorkload(queue=key[1], created=key[1]) for key in every})
+        assert [found.ahead_of(key, local) for key in every[:2]] == [
+            Ahead(0, (), ()),
+            Ahead(1, (every[0],), (every[0],)),
+        ]
+        for key in every[:-1]:
+            assert found.ahead_of(every[-1], local) is not None
+            found.put(key, None)
+        assert found.ahead_of(every[-1], local) == Ahead(0, (), ())
+
+    assert growth(work, 300) < LINEAR
+
+
 def test_a_text_names_those_ahead_of_the_own_namespace_and_counts_the_others() -> None:
     said = condition("QuotaReserved", "Pending", "insufficient unused quota for cpu in flavor f, 2 more needed")
     facts = queued_facts(
