@@ -148,6 +148,10 @@ QUOTES = {
         "short of nvidia.com/gpu on topology.kubernetes.io/rack, /dev/team-b/x",
         "short of nvidia.com/gpu on topology.kubernetes.io/rack, /dev/team-b/x",
     ),
+    "a message that was cut": (
+        "Preempted to accommodate a workload (UID: 8e0c-1f...",
+        "Preempted to accommodate a workload",
+    ),
     "two lines": ("one\n  two.", "one two"),
 }
 

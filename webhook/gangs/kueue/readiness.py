@@ -35,7 +35,7 @@ def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -
 def taken_back(workload: KueueWorkload, settings: KueueSettings, scheduler: str) -> HoldReason | None:
     """That Kueue admitted a Workload, and took it back because its pods were not ready in time; None if it did not."""
     times = sum(one.count for one in workload.evictions if one.reason == keys.PODS_READY_TIMEOUT)
-    if not times:
+    if times < 1:
         return None
     within = "in time" if settings.pods_ready_seconds is None else f"within {span(settings.pods_ready_seconds)}"
     often = "once" if times == 1 else f"{times} times"
