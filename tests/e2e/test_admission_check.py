@@ -83,7 +83,9 @@ def until_state(plane: ControlPlane, namespace: str, state: str) -> Manifest:
     """The only Workload of a namespace once its check is in that state."""
 
     def there() -> Manifest:
-        (found,) = workloads(plane, namespace)
+        every = workloads(plane, namespace)
+        assert len(every) == 1, f"{len(every)} Workloads"
+        found = every[0]
         told = [(one["state"], one["message"]) for one in found.get("status", {}).get("admissionChecks", ())]
         assert [one for one, _ in told] == [state], told
         return found

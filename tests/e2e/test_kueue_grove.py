@@ -11,11 +11,13 @@ import pytest
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.grove_client import Refused
 from tests.e2e.grove_operator import Played
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.kueue_objects import QUEUE_NAME, change, conditions, one_queue, until_workloads, workloads
 from tests.e2e.programs import eventually
 from tests.e2e.test_gang_starts import is_bound, stays_unbound
+from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workload_objects import MERGE
 from tests.e2e.workloads import clique, pod_clique_set
 
@@ -145,5 +147,36 @@ def test_kueue_refuses_a_pod_of_a_group_without_a_size(ready: Ready, grove: Grov
     assert "kueue/pod-group-size" in ready.plane.apply(workload, options=["--dry-run=server"]).err
     ready.softened()
     played = grove(workload).create_podgangs()
-    with pytest.raises(AssertionError, match="pod-group-total-count"):
+    with pytest.raises(Refused, match="pod-group-total-count"):
         played.create_pods()
+
+
+def test_a_priority_that_rollcall_sets_does_not_divide_a_pod_group(
+    plane: ControlPlane,
+    controllers: Controllers,
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    scheduler: Scheduler,
+    namespace: str,
+    nodes: Nodes,
+    kubelet: Kubelet,
+    grove: Grove,
+) -> None:
+    """Kueue divides a pod group by what its pods have, and a priority is part of that."""
+    controllers(plane, "kueue")
+    scheduler(plane, "kube")
+    rollcall(plane, configuration())
+    reconciler(configuration()).until_leading()
+    nodes(1, cpu=8)
+    named = {"metadata": {"name": f"{namespace}-high"}, "value": 1000}
+    plane.http.post("/apis/scheduling.k8s.io/v1/priorityclasses", json=named).raise_for_status()
+    workload = queued(namespace, 3)
+    workload["spec"]["template"]["priorityClassName"] = f"{namespace}-high"
+    ready = Ready(plane, namespace)
+    with ready.queue(2) as queue:
+        played = released(ready, grove, workload)
+        (found,) = until_workloads(plane, namespace, 1, QuotaReserved="False")
+        assert [pods["count"] for pods in found["spec"]["podSets"]] == [3]
+        ready.resize(queue, 3)
+        is_bound(played, 3)
+        assert {pod["spec"]["priority"] for pod in played.pods()} == {1000}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import gang_context
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import CHOICE_BOUND, Profile, Settings
@@ -82,6 +83,10 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         if settings.standalone and verdict.allowed and verdict.scheduler == OPTED_OUT:
             return replace(verdict, notes=(*verdict.notes, IS_NO_GANG))
         return verdict
+
+    def must_pass(self, request: Request, settings: Settings) -> bool:
+        """Return whether Kueue makes the update: it would repeat it for ever, with its quota reserved."""
+        return is_kueues(request, settings)
 
     def without_choice(self, workload: OptedInWorkload, settings: Settings) -> Verdict:
         """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. A workload

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
-from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import softened
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
@@ -50,7 +49,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         if old is not None and any(finding.action is Action.DENY for finding in findings):
             # An update is not blamed for old faults. Faults of the change itself (`forbidden`) stay denials.
             findings = softened(findings, self.faults_of(old, facts, settings))
-            if is_kueues(request, settings):
+            if self.must_pass(request, settings):
                 findings = [
                     one if one.forbidden else replace(one, action=min(one.action, Action.WARN)) for one in findings
                 ]
@@ -132,6 +131,10 @@ class WorkloadAdmission(ABC, Generic[W]):
     @abstractmethod
     def choice_of(self, workload: W, old: W | None, facts: ClusterFacts, settings: Settings) -> Choice | None:
         """Return the scheduler that a workload is judged for, or None if it is left as it is."""
+
+    def must_pass(self, _request: Request, _settings: Settings) -> bool:
+        """Return whether an update must not be refused, except for a fault of the change itself."""
+        return False
 
     def without_choice(self, _workload: W, _settings: Settings) -> Verdict:
         """Return the verdict on a workload that is left as it is."""

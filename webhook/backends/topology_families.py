@@ -22,16 +22,22 @@ _ASKED = Capability.TOPOLOGY_WORKLOAD
 class CarriedTopology(NamedTuple):
     """A gang object with the topology that a workload asks for. `origins` has the annotation behind each of its fields,
     by the field's name; the first one stands for the object as a whole. `where` is where its author finds them, if they
-    are not in the workload itself.
+    are not in the workload itself. `by_rollcall`: Rollcall writes the object.
     """
 
     manifest: Manifest
     origins: Mapping[str, Use]
     where: str = ""
+    by_rollcall: bool = False
 
     def origin(self, at: FieldPath) -> Use:
         """The annotation behind a field of the gang object."""
         return self.origins.get(str(at.parts[-1])) or next(iter(self.origins.values()))
+
+
+def left_out(remedy: str) -> str:
+    """The remedy for a topology that Rollcall does not write."""
+    return f"{remedy}; left out until then"
 
 
 def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
@@ -42,11 +48,14 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
     version: str,
     rules: tuple[Rule, ...],
     carried: Callable[[OptedInWorkload, Context[Any]], Iterator[CarriedTopology]],
+    leaves_out: bool = False,
     passes: Example,
     fails: Example,
     **declared: Any,
 ) -> Rule:
-    """The rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in workloads."""
+    """The rule that applies `rules`, which are about gang objects of a kind, to the topology of opted-in workloads.
+    With `leaves_out` Rollcall does not write what they find.
+    """
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         for one in carried(workload, context):
@@ -59,7 +68,10 @@ def opted_in_topology(  # noqa: PLR0913 - the declaration of a rule is one flat 
                         continue
                     why = f"{one.where}: {found.why}" if one.where else found.why
                     most = min(found.at_most, applied.default)
-                    yield replace(found, at=origin.path, found=origin.value, why=why, at_most=most)
+                    told = replace(found, at=origin.path, why=why, at_most=most)
+                    if one.by_rollcall and leaves_out:
+                        told = replace(told, remedy=left_out(found.remedy), left_out=True)
+                    yield told
 
     declare = rule(
         id,

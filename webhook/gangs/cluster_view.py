@@ -23,7 +23,7 @@ from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
-from webhook.gangs.kueue.followed import FollowedWorkloads
+from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
@@ -55,7 +55,7 @@ from webhook.telemetry.logs import log
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
-# Workloads of Kueue change in bursts: their owners are looked up once for all changes within this many seconds.
+# The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
 
 
@@ -101,8 +101,8 @@ class ClusterView:
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
         self._queued = FollowedWorkloads()
-        # The owners of Workloads that have changed, whose gangs are still to be reported.
-        self._owners: set[WorkloadKey] = set()
+        # The owners of changed Workloads, whose gangs are still to be reported, and the indexes of those Workloads.
+        self._owners: dict[WorkloadKey, set[str | None]] = {}
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
@@ -294,6 +294,7 @@ class ClusterView:
     # Changes, and the gangs they affect.
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
+        self._queued.known(served=facts.kueue_workloads is not None)
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
@@ -325,27 +326,25 @@ class ClusterView:
         self._queued.places.put(key, workload)
         for gang in self._queued.gangs(key):
             self._pods_changed(gang)
-        owners = set(self._queued.owners(key, workload))
-        if owners and not self._owners:
-            asyncio.get_running_loop().call_later(OWNERS_SECONDS, self._owners_changed)
-        self._owners |= owners
+        for owner in self._queued.owners(key, workload):
+            if not self._owners:
+                asyncio.get_running_loop().call_later(OWNERS_SECONDS, self._owners_changed)
+            self._owners.setdefault(owner, set()).add(None if workload is None else workload.component_index)
 
     def _owners_changed(self) -> None:
-        """Report the gangs of the owners of Workloads, each owner once: thousands of Workloads may name the same, and
-        it may have thousands of gangs and pods.
-        """
-        owners, self._owners = {self._above(*owner) for owner in self._owners}, set()
-        for gang in {gang for owner in owners for gang in self.gangs_of(*owner)}:
+        """Report the gangs of the owners of Workloads, each owner once: thousands of Workloads may name the same."""
+        indexes: dict[WorkloadKey, set[str | None]] = {}
+        for owner, found in self._owners.items():
+            indexes.setdefault(self._above(*owner), set()).update(found)
+        self._owners = {}
+        for gang in {one for owner, found in indexes.items() for one in of_groups(self.gangs_of(*owner), found)}:
             self._pods_changed(gang)
 
-    def _above(self, kind: str, namespace: str, name: str) -> WorkloadKey:
+    def _above(self, kind: str, *key: str) -> WorkloadKey:
         """The object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
-        if kind == PODS.api.kind:
-            if (named := self._pods.gang_of((namespace, name))) is not None:
-                return POD_GANG, namespace, named.name
-            if (named := self.opted_in.pods.gang_of((namespace, name))) is not None:
-                return named.kind, namespace, named.workload
-        return kind, namespace, name
+        pod = key[0], key[1]
+        named = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
+        return (kind, *pod) if named is None else (named.kind, pod[0], named.workload or named.name)
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:

@@ -168,7 +168,8 @@ def judge(seen: Observed) -> GangHealth:
         state, obstacles = State.QUEUED, kueue.reasons
     if state in {State.HELD, State.IN_PART}:
         wait = _wait(seen, counted)
-        obstacles += _before_its_scheduler(seen, counted, profile)
+        found = list(_before_its_scheduler(seen, counted, profile))
+        obstacles += [one for one in found if one.reason is not Reason.TOPOLOGY_LEFT_OUT]
         obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
         if not obstacles:
@@ -176,6 +177,9 @@ def judge(seen: Observed) -> GangHealth:
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
         if state is State.HELD and _is_queued(obstacles, counted):
             state = State.QUEUED
+        else:
+            # The gang starts without it, so it must not hide another reason.
+            obstacles += [one for one in found if one.reason is Reason.TOPOLOGY_LEFT_OUT]
         obstacles += [] if kueue.loop is None else [kueue.loop]
         if state is State.IN_PART:
             obstacles.append(_in_part(counted))

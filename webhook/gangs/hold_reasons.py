@@ -69,6 +69,9 @@ class Reason(StrEnum):
     KUEUE_BACKOFF = "KueueBackoff"
     KUEUE_NO_TOPOLOGY = "KueueNoTopology"
     KUEUE_WAITS_FOR_QUOTA = "KueueWaitsForQuota"
+    # Its scheduler could not follow the topology that it asks for, so Rollcall does not write it. The gang waits for
+    # something else.
+    TOPOLOGY_LEFT_OUT = "GangTopologyLeftOut"
     # Pods with its labels that do not belong to it; its own pods wait for something else.
     UNOWNED = "GangPodsUnowned"
 

@@ -30,7 +30,7 @@ def rule_reasons(
     except Malformed:
         return
     for finding in outcome.findings:
-        if finding.action is Action.DENY or finding.absent is not None:
+        if finding.action is Action.DENY or finding.absent is not None or finding.left_out:
             why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
             yield HoldReason(_reason_of(finding), why, finding.remedy)
 
@@ -70,4 +70,6 @@ _BY_PART = {
 
 
 def _reason_of(finding: Finding) -> Reason:
+    if finding.left_out:
+        return Reason.TOPOLOGY_LEFT_OUT
     return Reason.UNHONOURED if finding.absent is None else _BY_PART.get(finding.absent.part, Reason.UNHONOURED)

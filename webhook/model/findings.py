@@ -67,6 +67,8 @@ class Finding:
     at_least: Action = Action.OFF
     # A warning is given only at creation: it is about the chosen scheduler, which an update does not change.
     once: bool = False
+    # Rollcall does not write what this is about, so the gang starts without it.
+    left_out: bool = False
     # Values that would be valid at that place, best first, if the rule knows any.
     instead: tuple[Any, ...] = ()
 

@@ -95,9 +95,9 @@ class AdmissionChecks:
 
     def changed(self, projection: Projection, key: Any) -> None:
         """Look at an AdmissionCheck or a Workload that has changed."""
-        if projection is WORKLOADS:
+        if projection.part == WORKLOADS.part:
             self._workload_changed(key)
-        elif projection is ADMISSION_CHECKS:
+        elif projection.part == ADMISSION_CHECKS.part:
             self._check_changed(key)
 
     def look_at_all(self) -> None:

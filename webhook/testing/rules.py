@@ -29,7 +29,9 @@ from webhook.validators.registry import Rule, Subject
 
 _ID = re.compile(r"([a-z][a-z0-9-]*)/[a-z][a-z0-9-]*\Z")
 _GENERAL = {declared.id for declared in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
-_GENERAL_PREFIXES = {name.partition("/")[0] for name in _GENERAL}
+# Rules about one scheduler beside Kueue have Kueue's prefix, as those for every scheduler.
+_KUEUE = "kueue"
+_GENERAL_PREFIXES = {name.partition("/")[0] for name in _GENERAL} - {_KUEUE}
 
 
 class RuleChecks(Suite):
@@ -46,7 +48,7 @@ class RuleChecks(Suite):
         for name in ids:
             require(_ID.match(name) is not None, f"a rule is called {name!r}", "name it PREFIX/what-is-wrong")
             require(ids.count(name) == 1, f"two rules are called {name}", "give each rule a unique id")
-        prefixes = {name.partition("/")[0] for name in ids}
+        prefixes = {name.partition("/")[0] for name in ids} - {_KUEUE}
         require(
             len(prefixes) <= 1 and prefixes.isdisjoint(_GENERAL_PREFIXES),
             f"the rules' prefixes are {', '.join(sorted(prefixes))}",

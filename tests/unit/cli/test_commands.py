@@ -111,6 +111,21 @@ scheduler
   optOut: false
 grove
   generation: auto
+kueue
+  waitForPodsReady: 1800s
+  recoveryTimeout: 1800s
+  blockAdmission: false
+  backoffLimitCount: unset
+  manageJobsWithoutQueueName: false
+  managedJobsNamespaceSelector: {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", \
+"values": ["kube-system", "kueue-system"]}]}
+  frameworks: batch/job, deployment, jobset.x-k8s.io/jobset, kubeflow.org/mpijob, \
+leaderworkerset.x-k8s.io/leaderworkerset, pod, ray.io/raycluster, ray.io/rayjob, ray.io/rayservice, statefulset, \
+trainer.kubeflow.org/trainjob, workload.codeflare.dev/appwrapper
+  SchedulerLibraryIntegration: false
+  TopologyAwareScheduling: true
+  afterDeactivatedByKueue: unset
+  admissionCheck: off
 registration
   failurePolicy: Ignore
   timeoutSeconds: 3

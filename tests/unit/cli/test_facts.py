@@ -75,6 +75,9 @@ def test_the_facts_of_a_cluster_are_written_one_file_for_each_kind(rollcall: Run
         "kind: ElasticQuotaList\n"
         "items:\n"
         "- metadata: {name: here, namespace: team-a}\n"
+        "  spec:\n"
+        "    max:\n"
+        "      cpu: '1'\n"
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.documentation.pages import ROOT, anchors, links, pages
 
 _PYTHON = re.compile(r"[\w/<>]+\.py\b")
+_TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -47,3 +48,17 @@ def test_the_architecture_page_names_files_that_exist() -> None:
     named = {name.removeprefix("webhook/").replace("<scheduler>/", "koordinator/") for name in _PYTHON.findall(page)}
     named = {name for name in named if not name.startswith("tests/")}
     assert {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    named = {found for page in pages() for found in _TEST.findall(page.read_text(encoding="utf-8"))}
+    files = {file: (ROOT / file).read_text(encoding="utf-8") for file, _ in named if (ROOT / file).is_file()}
+    assert [f"{file}::{test}" for file, test in sorted(named) if f"def {test}(" not in files.get(file, "")] == []
+
+
+def test_the_page_of_kueue_names_the_tests_of_each_row() -> None:
+    page = (ROOT / "docs" / "reference" / "kueue.md").read_text(encoding="utf-8")
+    rows, _, named = page.partition("## Tests")
+    shown = [int(row) for line in re.findall(r"^\| ([\d, ]+) \|", named, re.MULTILINE) for row in line.split(",")]
+    assert sorted(shown) == [int(row) for row in re.findall(r"^\| (\d+) \|", rows, re.MULTILINE)]
+    assert len(shown) == 52

@@ -255,6 +255,7 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
         Reason.INEXPRESSIBLE,
         Reason.REFUSED,
         Reason.TOPOLOGY_UNKNOWN,
+        Reason.TOPOLOGY_LEFT_OUT,
         Reason.QUEUE_UNKNOWN,
     }
     of_kueue = {one for one in Reason if one.value.startswith("Kueue")}

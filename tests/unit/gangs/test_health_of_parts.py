@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
+from tests.unit.gangs.queued_gangs import health, job
 from tests.unit.worlds import koordinator, settings_of
+from webhook.backends.koordinator.rules.examples import SPINE_LAYERS
 from webhook.errors import FactsUnavailable
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State, judge
@@ -50,6 +52,14 @@ def test_a_missing_queue_and_a_missing_layer_are_named() -> None:
     assert Reason.QUEUE_UNKNOWN in reasons(judged([], {}, workload=queued, facts=volcano, settings=settings))
     placed = pod_clique_set(clique("worker"), topologyConstraint={"topologyName": "dc", "pack": {"required": "rack"}})
     assert Reason.TOPOLOGY_UNKNOWN in reasons(judged([], {}, workload=placed))
+
+
+def test_a_topology_that_is_left_out_is_named_last_and_hides_no_other_reason() -> None:
+    asked = '{"gatherStrategy":[{"layer":"RackLayer","strategy":"MustGather"}]}'
+    marks = {"gang.scheduling.koordinator.sh/network-topology-spec": asked}
+    found = health(replace(FACTS, network_topologies=SPINE_LAYERS), job(suspend=False, annotations=marks))
+    assert reasons(found) == [Reason.OBJECT_MISSING, Reason.TOO_FEW_PODS, Reason.TOPOLOGY_LEFT_OUT]
+    assert found.obstacles[-1].remedy.endswith("; left out until then")
 
 
 def test_a_gang_that_its_scheduler_cannot_express_has_a_reason() -> None:

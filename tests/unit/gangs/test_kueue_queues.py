@@ -8,6 +8,8 @@ import pytest
 
 from tests.growth import LINEAR, growth
 from tests.unit.gangs.queued_gangs import condition, health, job, queued_facts, workload
+from webhook.gangs.key import GangKey
+from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
 from webhook.gangs.kueue.queue_places import Ahead, QueuePlaces
 from webhook.gangs.kueue.quotes import quoted
 from webhook.model.keys import ObjectKey
@@ -26,6 +28,27 @@ def places(*found: tuple[ObjectKey, KueueWorkload]) -> QueuePlaces:
 
 
 QUEUES = {("team-a", "main"): LocalQueue("research"), ("team-b", "main"): LocalQueue("research")}
+
+
+def test_workloads_that_are_no_longer_read_are_not_ahead_of_anyone() -> None:
+    found = FollowedWorkloads()
+    # Entries come before the first list is complete.
+    found.known(served=False)
+    found.places.put(*waiting("earlier", "09:00:00"))
+    found.known(served=True)
+    assert found.places.ahead_of(("team-a", "earlier"), QUEUES) == Ahead(0, (), ())
+    found.known(served=False)
+    found.places.put(*waiting("mine", "10:00:00"))
+    found.known(served=True)
+    assert found.places.ahead_of(MINE, QUEUES) == Ahead(0, (), ())
+
+
+def test_the_workload_of_one_group_concerns_the_gangs_of_that_group_only() -> None:
+    groups = [GangKey("team-a", f"serve-{name}", "LeaderWorkerSet", "serve") for name in ("1", "1-5f8", "12-5f8", "2")]
+    assert [key.name for key in of_groups(groups, {"1"})] == ["serve-1", "serve-1-5f8"]
+    assert list(of_groups(groups, {None})) == groups
+    jobs = [GangKey("team-a", "train", "Job", "train")]
+    assert list(of_groups(jobs, {"1"})) == jobs
 
 
 def test_those_with_a_higher_priority_and_those_that_came_before_are_ahead() -> None:

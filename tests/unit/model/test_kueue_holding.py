@@ -15,6 +15,7 @@ from webhook.model.kueue.holding import Held, HeldBy, Unit, held, held_clique, h
 from webhook.model.kueue.objects import LocalQueue
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
+from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -113,6 +114,29 @@ def test_the_job_set_of_a_train_job_is_held_through_the_train_job() -> None:
     assert made is not None
     assert made.queue == "research"
     assert pod_sets(made) == [("node", 5, None)]
+
+
+def test_the_job_set_of_a_train_job_is_made_once_for_all_rules() -> None:
+    train_job = TrainJob({"metadata": {"name": "demo"}, "spec": {"runtimeRef": {"name": "torch"}}})
+    first, second = ({"metadata": {"name": "torch"}, "spec": {}} for _ in range(2))
+    facts, changed = (ClusterFacts(cluster_training_runtimes={"torch": one}) for one in (first, second))
+    made = with_pods(train_job, facts)
+    assert made is not None
+    assert with_pods(train_job, facts) is made
+    assert with_pods(train_job, changed) is not made
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("ray.io/v1", "RayJob"), ("workload.codeflare.dev/v1beta2", "AppWrapper"), ("kubeflow.org/v2beta1", "MPIJob")],
+)
+def test_a_job_that_kueue_starts_with_its_owner_is_not_held_by_itself(version: str, kind: str) -> None:
+    # Its namespace has a LocalQueue `default`, and its template already has the keys that Kueue gave to the owner.
+    facts = ClusterFacts(local_queues={("team-a", "default"): LocalQueue("research")})
+    owner = {"apiVersion": version, "kind": kind, "name": "demo", "controller": True}
+    assert held(job(ownerReferences=[owner]), facts, INSTALLED) is None
+    by_user = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "demo", "controller": True}
+    assert held(job(ownerReferences=[by_user]), facts, INSTALLED) is not None
 
 
 def test_a_job_of_a_job_set_is_held_through_the_job_set() -> None:

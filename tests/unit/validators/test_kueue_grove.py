@@ -56,6 +56,23 @@ LABEL = f"spec.template.cliques[0].labels[{QUEUE}]"
 COUNT = f"spec.template.cliques[0].annotations[{TOTAL}]"
 NAME = f"spec.template.cliques[0].annotations[{GROUP}]"
 
+QUEUED_IN: dict[str, tuple[ClusterFacts, list[str]]] = {
+    "a LocalQueue of the namespace": (ClusterFacts(local_queues={("default", "team"): LocalQueue("research")}), []),
+    "one of another namespace": (ClusterFacts(local_queues={("other", "team"): LocalQueue("research")}), [LABEL]),
+    "a stopped one": (
+        ClusterFacts(local_queues={("default", "team"): LocalQueue("research", stop_policy="Hold")}),
+        [LABEL],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUEUED_IN)
+def test_a_queue_of_cliques_that_admits_nothing_is_named_once(case: str) -> None:
+    facts, expected = QUEUED_IN[case]
+    manifest = pod_clique_set(in_group("leader", 1, "3"), in_group("worker", 2, "3"))
+    assert found(manifest, facts) == [("local-queue", Action.WARN, at) for at in expected]
+
+
 ONE_BY_ONE: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
     "a queue in a clique": (pod_clique_set(in_queue()), NONE, [LABEL]),
     "a queue in each clique": (

@@ -257,3 +257,39 @@ def test_without_facts_about_the_queue_a_gang_that_asks_kueue_for_nothing_is_not
 def test_nothing_is_said_in_a_cluster_without_kueue() -> None:
     nothing = ClusterFacts(apis=frozenset({Api("batch", "v1", "Job")}), kai_topologies=FACTS.kai_topologies)
     assert found(one_job(asking(required_topology=RACK)), nothing) == []
+
+
+def gated(manifest: Manifest, version: str | None, facts: ClusterFacts = FACTS) -> list[str]:
+    """Where kueue/gated-pods warns, on a scheduler-plugins of this version."""
+    scheduler = "scheduler-plugins-scheduler"
+    labels = {**manifest["metadata"]["labels"], "rollcall.dev/scheduler": scheduler}
+    stated: Manifest = {} if version is None else {"schedulerVersion": version}
+    asked = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+    verdict = validate(asked, settings=settings_of(scheduler, **stated), facts=facts)
+    return [str(one.at) for one in verdict.findings if one.rule == "kueue/gated-pods"]
+
+
+QUEUE_NAME = f"metadata.labels[{KUEUE}/queue-name]"
+
+
+@pytest.mark.parametrize(
+    ("template", "labels", "version", "expected"),
+    [
+        (asking(required_topology=RACK), QUEUE, "0.33.5", [QUEUE_NAME]),
+        (pod_template(), PLACED, "0.33.5", [QUEUE_NAME]),
+        (pod_template(), QUEUE, "0.33.5", []),
+        (asking(required_topology=RACK), QUEUE, "0.34.7", []),
+        (asking(required_topology=RACK), QUEUE, None, []),
+    ],
+    ids=["asked for", "by the queue", "not placed", "a newer version", "no version"],
+)
+def test_an_old_scheduler_plugins_counts_pods_that_kueue_has_not_freed(
+    template: Manifest, labels: dict[str, str], version: str | None, expected: list[str]
+) -> None:
+    assert gated(job(labels=labels, template=template), version) == expected
+
+
+def test_an_old_scheduler_plugins_is_reported_once_for_a_train_job() -> None:
+    asked = runtimes(replicated("node", template=asking(required_topology=RACK)))
+    facts = replace(FACTS, cluster_training_runtimes=asked.cluster_training_runtimes)
+    assert gated(train_job(labels=QUEUE), "0.33.5", facts) == [QUEUE_NAME]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.backends.inexpressible import inexpressible, unknown
+from webhook.backends.inexpressible import unknown
 from webhook.backends.koordinator.gang_settings import Unreadable, read_topology
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import declared_layers, required_layers, unavailable, undeclared
@@ -20,8 +20,6 @@ from webhook.model.workloads.topology_request import KOORDINATOR_TOPOLOGY, of_po
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
 RULE = "koordinator/owner-topology"
-DIFFERS = "koordinator/owner-topology-differs"
-WHY_DIFFERS = "the pods of one gang ask for different topologies, and the first pod decides which one is used"
 
 
 def asked_by(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
@@ -42,28 +40,23 @@ def differing(asked: Sequence[Use | None]) -> Use | None:
 def carried_topology(
     gang: OptedInGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> str | None:
-    """The annotation of the gang's PodGroups. Raises `Inexpressible` if no attempt to place the gang would succeed."""
+    """The annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left out:
+    the gang starts without it. Raises `Inexpressible` if the layers are not known.
+    """
     asked = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
-    if (other := differing(asked)) is not None:
-        raise inexpressible(DIFFERS, other.path, other.value, WHY_DIFFERS)
     use = asked[0] if asked else None
-    if use is None:
+    if use is None or differing(asked) is not None:
         return None
     try:
         layers = read_topology(use.value)
     except Unreadable:
         # koord-scheduler drops all of it.
         return None
-    if (reason := unavailable(settings, version, facts)) is not None:
-        raise inexpressible(RULE, use.path, use.value, reason)
+    if unavailable(settings, version, facts) is not None:
+        return None
     if not required_layers(layers):
         return str(use.value)
     names = declared_layers(facts)
     if names is None:
         raise unknown(RULE, use.path, "the ClusterNetworkTopology", "network_topologies")
-    if (missing := next(undeclared(layers, names), None)) is not None:
-        why = (
-            f"the ClusterNetworkTopology has no layer {missing[:63]}, so koord-scheduler never finds room for the gang"
-        )
-        raise inexpressible(RULE, use.path, use.value, why)
-    return str(use.value)
+    return str(use.value) if next(undeclared(layers, names), None) is None else None

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from webhook.backends.inexpressible import inexpressible, unknown
+from webhook.backends.inexpressible import unknown
 from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.backends.volcano.topology import never_fits
+from webhook.backends.volcano.topology import has_effect
 from webhook.model.capabilities import Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.reading import Manifest
@@ -56,8 +56,8 @@ def asked_at(place: Annotations) -> Asked | None:
 def carried_topology(
     gang: OptedInGang, settings: VolcanoSettings, facts: ClusterFacts
 ) -> tuple[Manifest | None, dict[str, Manifest]]:
-    """The topology of the whole gang, and of its members. Raises `Inexpressible` for a tier in which Volcano never
-    places a gang. A topology that Volcano would ignore is not written.
+    """The topology of the whole gang, and of its members. A tier that Volcano ignores, or in which it never places a
+    gang, is left out: the gang starts without it. Raises `Inexpressible` if the tiers are not known.
     """
     if settings.topology == "off":
         return None, {}
@@ -76,6 +76,6 @@ def _checked(asked: Asked | None, facts: ClusterFacts) -> Manifest | None:
         use = asked.origins["highestTierAllowed"]
         if facts.hyper_nodes is None:
             raise unknown(RULE, use.path, "the HyperNodes", "hyper_nodes")
-        if (why := never_fits(asked.tier, facts.hyper_nodes)) is not None:
-            raise inexpressible(RULE, use.path, use.value, why)
+        if not has_effect(asked.tier, facts.hyper_nodes):
+            return None
     return asked.topology

@@ -57,6 +57,11 @@ def never_fits(tier: int, known: Mapping[str, HyperNode]) -> str | None:
     return None
 
 
+def has_effect(tier: int, known: Mapping[str, HyperNode]) -> bool:
+    """Whether Volcano places gangs by a widest allowed tier: it neither ignores it nor holds the gang for ever."""
+    return bool(known) and never_fits(tier, known) is None and tier <= indexed(known).tiers[-1]
+
+
 def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
     """HyperNodes with their index: either those kept for the cluster, or made from a plain mapping."""
     return known if isinstance(known, HyperNodes) else HyperNodes(known)

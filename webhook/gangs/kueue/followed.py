@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey
 from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue.objects import KueueWorkload
+from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 
+_GROUPED = LEADER_WORKER_SETS.api.kind
+# Labels with a longer value are cut, and may lack the index of their group.
+_UNCUT = 50
 # Kind, namespace and name.
 _OwnerKey = tuple[str, str, str]
 
@@ -19,8 +23,17 @@ class FollowedWorkloads:
 
     def __init__(self) -> None:
         self.places = QueuePlaces()
+        self._known = False
         # Gangs by their Workload, as last judged: it may not exist yet.
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
+
+    def known(self, *, served: bool) -> None:
+        """Whether Workloads are known. If they are no longer, such as after Kueue was uninstalled, all are forgotten,
+        because no event says that they are gone.
+        """
+        if self._known and not served:
+            self.places = QueuePlaces()
+        self._known = served
 
     def judged(self, gang: GangKey, workload: ObjectKey | None) -> None:
         """A gang was judged, with its Workload."""
@@ -37,3 +50,13 @@ class FollowedWorkloads:
         if workload is not None and workload.owner is not None:
             kind, name = workload.owner.kind, workload.owner.name
             yield ("JobSet" if kind == "TrainJob" else kind), key[0], name
+
+
+def of_groups(gangs: Iterable[GangKey], indexes: Container[str | None]) -> Iterator[GangKey]:
+    """Those of the gangs of an object that Workloads with these indexes may stand for. A LeaderWorkerSet has a Workload
+    for each group, so of its gangs these are only the ones of the groups.
+    """
+    for gang in gangs:
+        index = gang.name.removeprefix(f"{gang.workload}-").partition("-")[0]
+        if None in indexes or gang.kind != _GROUPED or len(gang.name) > _UNCUT or index in indexes:
+            yield gang

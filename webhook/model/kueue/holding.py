@@ -18,7 +18,6 @@ from webhook.model.kueue import keys
 from webhook.model.kueue.settings import KueueSettings
 from webhook.model.reading import mapping, text
 from webhook.model.workloads.job import Job, parallelism
-from webhook.model.workloads.kinds import JOB_SETS, TRAIN_JOBS, is_a
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
@@ -184,7 +183,7 @@ def _queue(labels: Mapping[str, Any], namespace: str, facts: ClusterFacts, setti
 def _through_owner(workload: OptedInWorkload) -> bool:
     """Whether another workload that Kueue can hold made this one."""
     owner = workload.controller
-    return owner is not None and (is_a(owner, JOB_SETS) or is_a(owner, TRAIN_JOBS))
+    return owner is not None and (owner.group, owner.kind) in keys.HOLDING_OWNERS
 
 
 def _of_workload(workload: OptedInWorkload) -> Iterator[PodSet]:

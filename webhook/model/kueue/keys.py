@@ -83,6 +83,19 @@ FRAMEWORKS = {
     "Pod": "pod",
 }
 
+# The kinds that make Jobs, JobSets or LeaderWorkerSets of their own and are held instead of these, by group and kind.
+HOLDING_OWNERS = frozenset(
+    {
+        ("jobset.x-k8s.io", "JobSet"),
+        ("trainer.kubeflow.org", "TrainJob"),
+        ("ray.io", "RayJob"),
+        ("ray.io", "RayCluster"),
+        ("ray.io", "RayService"),
+        ("kubeflow.org", "MPIJob"),
+        ("workload.codeflare.dev", "AppWrapper"),
+    }
+)
+
 # Values of stopPolicy.
 NO_STOP, HOLD, HOLD_AND_DRAIN = "None", "Hold", "HoldAndDrain"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from webhook.model.bounds import Packed, unpacked
 from webhook.model.capabilities import KAI_QUEUE
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.keys import Needed, ObjectKey
@@ -80,6 +81,8 @@ class TrainJob(OptedInWorkload):
 
     resource = TRAIN_JOBS
     own_controller = "trainer.kubeflow.org/trainjob-controller"
+    # The JobSet that was made last, with the stored runtime that it was made from.
+    _made: tuple[object, MadeJobSet] | None = None
 
     def _read_parts(self) -> Iterator[Part]:
         return iter(())
@@ -125,6 +128,12 @@ class TrainJob(OptedInWorkload):
     def nodes(self) -> int | None:
         """The number of nodes that it asks for."""
         return integer(mapping(self.spec.get("trainer")).get("numNodes"))
+
+    def job_set_of(self, stored: Manifest | Packed) -> MadeJobSet:
+        """The JobSet that Trainer makes with a stored runtime. Many rules ask for it, and it is made once."""
+        if self._made is None or self._made[0] is not stored:
+            self._made = stored, self.job_set(Runtime(unpacked(stored)))
+        return self._made[1]
 
     def job_set(self, runtime: Runtime) -> MadeJobSet:
         """The JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that are on.

@@ -17,8 +17,10 @@ from webhook.model.kueue.holding import held
 from webhook.model.kueue.keys import PRIORITY_CLASS, QUEUE_NAME
 from webhook.model.kueue.objects import ClusterQueue, LocalQueue
 from webhook.model.reading import text
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.kueue.held_cliques import held_cliques
 from webhook.validators.kueue.held_gangs import held_gang
 from webhook.validators.kueue.readiness import QUEUED
 from webhook.validators.opted_in_examples import job, pod_template
@@ -33,38 +35,54 @@ _KNOWN = ClusterFacts(
 
 @rule(
     "kueue/local-queue",
-    subject=Subject.OPTED_IN,
+    subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED), facts=_KNOWN),
     fails=Example(job(labels={QUEUE_NAME: "reserch"}), facts=_KNOWN),
 )
-def local_queue(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Kueue keeps a workload suspended, without end, if its LocalQueue or the ClusterQueue of that does not exist, is
-    stopped, or is inactive. It accepts such a workload, so it is only warned of: the queue may come later.
+def local_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """Kueue keeps a workload suspended, or the pods of a clique gated, without end, if its LocalQueue or the
+    ClusterQueue of that does not exist, is stopped, or is inactive. It accepts such a workload, so it is only warned
+    of: the queue may come later.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/cache/queue, pkg/scheduler (condition QuotaReserved, reason Inadmissible).
     """
-    found = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
-    if found is None or found.path is None or found.queue is None:
-        return
     known = context.facts.local_queues
-    key = workload.namespace, found.queue
-    needed = Needed("local_queues", key)
-    if known is None:
-        yield Unjudged(found.path, "the LocalQueues", part=needed.part)
-    elif (queue := known.get(key)) is None:
-        yield Finding(
-            at=found.path,
-            found=found.queue,
-            why="this namespace has no such LocalQueue, so Kueue keeps the workload suspended",
-            remedy="name a LocalQueue of this namespace, or create it",
-            absent=needed,
-        )
+    for name, at in _named_queues(workload, context).items():
+        needed = Needed("local_queues", (workload.namespace, name))
+        if known is None:
+            yield Unjudged(at, "the LocalQueues", part=needed.part)
+        elif (queue := known.get((workload.namespace, name))) is None:
+            yield Finding(
+                at=at,
+                found=name,
+                why=f"this namespace has no such LocalQueue, so Kueue keeps {_kept(workload)}",
+                remedy="name a LocalQueue of this namespace, or create it",
+                absent=needed,
+            )
+        else:
+            yield from _unusable(queue, name, at, context.facts, _kept(workload))
+
+
+def _named_queues(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> dict[str, FieldPath]:
+    """The LocalQueues that a workload or its cliques name, each with its first place."""
+    if isinstance(workload, PodCliqueSet):
+        every = [one.held for one in held_cliques(workload, context)]
     else:
-        yield from _unusable(queue, found.queue, found.path, context.facts)
+        found = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
+        every = [] if found is None else [found]
+    named: dict[str, FieldPath] = {}
+    for one in every:
+        if one.path is not None and one.queue is not None:
+            named.setdefault(one.queue, one.path)
+    return named
 
 
-def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts) -> Results:
+def _kept(workload: PodCliqueSet | OptedInWorkload) -> str:
+    return "the pods gated" if isinstance(workload, PodCliqueSet) else "the workload suspended"
+
+
+def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, kept: str) -> Results:
     """The reason why a LocalQueue admits nothing now: its own, else that of its ClusterQueue."""
     above, needed = queue.cluster_queue or "", Needed("cluster_queues", queue.cluster_queue)
     known = facts.cluster_queues
@@ -89,7 +107,7 @@ def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts) 
     yield Finding(
         at=at,
         found=name,
-        why=f"{why}, so Kueue keeps the workload suspended",
+        why=f"{why}, so Kueue keeps {kept}",
         remedy=f"{remedy}, or name another LocalQueue",
         # The administrator may have changed the queue a moment ago.
         absent=needed if state is None and not queue.stopped and queue.active is not False else None,

@@ -178,12 +178,12 @@ def test_topology_where_the_scheduler_does_not_read_it_is_a_warning(case: str) -
 
 KOORDINATOR: dict[str, tuple[str, ClusterFacts, list[tuple[str, Action]]]] = {
     "a layer": (gather("SpineLayer"), LAYERS, []),
-    "a layer that is not declared": (gather("RackLayer"), LAYERS, [("koordinator/owner-topology", Action.DENY)]),
+    "a layer that is not declared": (gather("RackLayer"), LAYERS, [("koordinator/owner-topology", Action.WARN)]),
     "a preferred layer that is not declared": (gather("RackLayer", "PreferGather"), LAYERS, []),
     "no ClusterNetworkTopology": (
         gather("SpineLayer"),
         ClusterFacts(network_topologies={}),
-        [("koordinator/owner-topology", Action.DENY)],
+        [("koordinator/owner-topology", Action.WARN)],
     ),
     "another strategy": (
         gather("SpineLayer", "mustGather"),
@@ -223,24 +223,30 @@ def test_the_pod_groups_of_koordinator_get_the_topology_of_the_pods() -> None:
     assert made["metadata"]["annotations"][SPEC] == gather("SpineLayer")
 
 
-def test_parts_of_one_gang_with_different_topologies_are_refused() -> None:
+def test_parts_of_one_gang_with_different_topologies_are_warned_of_and_get_none() -> None:
     pods = pod_template(annotations={SPEC: gather("SpineLayer")})
     steps = [replicated("a"), replicated("b", template=pods)]
     at = f"spec.replicatedJobs[1].template.spec.template.metadata.annotations[{SPEC}]"
-    assert said(job_set(*steps), known(facts=LAYERS)) == [("koordinator/owner-topology-differs", at, Action.DENY)]
-    with pytest.raises(Inexpressible):
-        objects(JobSet(job_set(*steps)), KOORD, LAYERS)
+    assert said(job_set(*steps), known(facts=LAYERS)) == [("koordinator/owner-topology-differs", at, Action.WARN)]
+    assert [SPEC in one["metadata"]["annotations"] for one in objects(JobSet(job_set(*steps)), KOORD, LAYERS)] == [
+        False,
+        False,
+    ]
     # In turn, each is its own gang.
     in_turn = job_set(*steps, startupPolicy={"startupPolicyOrder": "InOrder"})
     assert said(in_turn, known(facts=LAYERS)) == []
     assert SPEC not in objects(JobSet(in_turn), KOORD, LAYERS)[0]["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize("facts", [LAYERS, ClusterFacts(network_topologies={}), ClusterFacts()])
-def test_no_pod_group_of_koordinator_gets_a_layer_that_is_not_known_to_exist(facts: ClusterFacts) -> None:
+@pytest.mark.parametrize("facts", [LAYERS, ClusterFacts(network_topologies={})])
+def test_a_layer_that_does_not_exist_is_left_out_of_the_pod_groups(facts: ClusterFacts) -> None:
     found = JobSet(job_set(annotations={SPEC: gather("RackLayer")}))
+    assert SPEC not in objects(found, KOORD, facts)[0]["metadata"]["annotations"]
+
+
+def test_no_pod_group_is_made_while_the_layers_are_unknown() -> None:
     with pytest.raises(Inexpressible):
-        objects(found, KOORD, facts)
+        objects(JobSet(job_set(annotations={SPEC: gather("RackLayer")})), KOORD, ClusterFacts())
 
 
 TIERED: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
@@ -258,7 +264,7 @@ def test_volcano_topology_is_judged_like_that_of_a_pod_group(case: str) -> None:
     annotations, expected = TIERED[case]
     found = job(scheduler="volcano", annotations=annotations)
     assert said(found, known(facts=TIERS), VOLCANO) == [
-        (rule, f"metadata.annotations[{key}]", Action.DENY) for rule, key in expected
+        (rule, f"metadata.annotations[{key}]", Action.WARN) for rule, key in expected
     ]
 
 
@@ -280,10 +286,10 @@ def test_the_pod_group_of_volcano_gets_the_topology_of_the_workload_and_of_its_p
     assert second["networkTopology"] == {"mode": "hard", "highestTierAllowed": 1}
 
 
-@pytest.mark.parametrize("number", ["0", "-1"])
-def test_no_pod_group_of_volcano_gets_a_tier_in_which_a_gang_never_starts(number: str) -> None:
-    with pytest.raises(Inexpressible):
-        objects(JobSet(job_set(scheduler="volcano", annotations=tier(number))), VOLCANO, TIERS)
+@pytest.mark.parametrize("number", ["0", "-1", "3"])
+def test_a_tier_that_volcano_cannot_follow_is_left_out_of_the_pod_group(number: str) -> None:
+    (made, *_) = objects(JobSet(job_set(scheduler="volcano", annotations=tier(number))), VOLCANO, TIERS)
+    assert "networkTopology" not in made["spec"]
 
 
 def test_the_topology_that_trainers_volcano_plugin_writes_is_judged_at_the_runtime() -> None:

@@ -173,8 +173,9 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
             continue
         use = next(iter(_placed(asked, made or workload).values()))
         if _reads_jobs(context):
-            why = "podgrouper ignores it unless the same template names a Topology and a level"
-            remedy = f"set {KAI_TOPOLOGY} and {KAI_REQUIRED} on the same template"
+            other = KAI_REQUIRED if "topology" in asked else KAI_TOPOLOGY
+            why = "podgrouper ignores it without the other annotation"
+            remedy = f"add {other} to the template"
         else:
             why = f"before {TREES} podgrouper does not read the topology of a JobSet's Jobs"
             remedy = "set it on the workload itself"

@@ -5,22 +5,25 @@ PodGroups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from webhook.backends.koordinator.carried_topology import DIFFERS, RULE, WHY_DIFFERS, asked_by, differing
+from webhook.backends.koordinator.carried_topology import RULE, asked_by, differing
 from webhook.backends.koordinator.keys import ANNOTATION_TOPOLOGY, POD_GROUP, POD_GROUPS
 from webhook.backends.koordinator.rules import pod_group_topology
 from webhook.backends.koordinator.rules.examples import SPINE_LAYERS, gather_from
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.backends.topology_families import CarriedTopology, opted_in_topology
-from webhook.model.capabilities import Capability
+from webhook.backends.topology_families import CarriedTopology, left_out, opted_in_topology
+from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.workloads.gang import no_gang
+from webhook.model.workloads.topology_request import Annotations, Holder, domains
 from webhook.model.workloads.workload import OptedInWorkload, Part
 from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _FACTS = ClusterFacts(network_topologies=SPINE_LAYERS)
+_DIFFER = "parts of one gang ask for different ones"
 
 
 def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence[Part]]:
@@ -35,14 +38,15 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
     uses = [use for parts in _gangs(workload, context) for use in asked_by(workload, parts) if use is not None]
     for use in {use.path: use for use in uses}.values():
         metadata = {"name": workload.name, "annotations": {ANNOTATION_TOPOLOGY: use.value}}
-        yield CarriedTopology({"metadata": metadata}, {ANNOTATION_TOPOLOGY: use})
+        yield CarriedTopology({"metadata": metadata}, {ANNOTATION_TOPOLOGY: use}, by_rollcall=True)
 
 
 topology = opted_in_topology(
     RULE,
     """If the topology of a gang requires a layer that the ClusterNetworkTopology does not declare, or if the scheduler
     has no topology, koord-scheduler places no pod of the gang. Rollcall writes the annotation of the workload, or of
-    its pods, on the PodGroups: koord-scheduler does not read it on a pod whose label names a PodGroup.
+    its pods, on the PodGroups: koord-scheduler does not read it on a pod whose label names a PodGroup. It leaves such a
+    topology out, so that the gang starts on any nodes.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,gang,network_topology_solver}.go,
     v1.7.0 to v1.8.0.
@@ -51,8 +55,10 @@ topology = opted_in_topology(
     version=POD_GROUP.version,
     rules=(pod_group_topology.topology_unavailable, pod_group_topology.topology_layer),
     carried=_carried,
+    leaves_out=True,
     passes=Example(job(annotations=gather_from("SpineLayer")), facts=_FACTS),
     fails=Example(job(annotations=gather_from("RackLayer")), facts=_FACTS),
+    default=Action.WARN,
 )
 
 unread = opted_in_topology(
@@ -72,24 +78,32 @@ unread = opted_in_topology(
 )
 
 
+def _asked(use: Use) -> Any:
+    """The layer that an annotation names; all of it if it names none."""
+    required, preferred = domains(Annotations(Holder.PODS, use.path, {ANNOTATION_TOPOLOGY: use.value}))
+    return required or preferred or use.value
+
+
 def _pods(layer: str) -> dict[str, object]:
     return pod_template(annotations=gather_from(layer))
 
 
 @rule(
-    DIFFERS,
+    "koordinator/owner-topology-differs",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
+    default=Action.WARN,
     passes=Example(job_set(replicated("leader"), replicated("worker"), annotations=gather_from("SpineLayer"))),
     fails=Example(job_set(replicated("leader"), replicated("worker", template=_pods("SpineLayer")))),
 )
 def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results:
     """koord-scheduler applies the topology of the gang whose pod it tries first to all pods of the GangGroup. If the
-    parts of a workload ask for different topologies, the result depends on which pod is tried first.
+    parts of a workload ask for different topologies, the result depends on which pod is tried first. So Rollcall writes
+    none of them.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`NextPod`), v1.7.0 to v1.8.0.
     """
     for parts in _gangs(workload, context):
         if (use := differing(asked_by(workload, parts))) is not None:
-            remedy = "set the same annotation on all pod templates, or once on the workload"
-            yield Finding(at=use.path, found=use.value, why=WHY_DIFFERS, remedy=remedy)
+            remedy = "ask for the same"
+            yield Finding(at=use.path, found=_asked(use), why=_DIFFER, remedy=left_out(remedy), left_out=True)

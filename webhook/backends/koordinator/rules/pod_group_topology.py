@@ -71,7 +71,7 @@ def topology_strategy(found: StoredObject, _: RuleContext) -> Results:
             at=AT,
             found=strategy,
             why="koord-scheduler does not know this strategy, so the entry has no effect",
-            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled exactly like this",
+            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled like this",
         )
 
 
@@ -136,7 +136,7 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
             at=AT,
             found=layer,
             why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang",
-            remedy="use a layer that it declares" if declared is None else f"spell it as it is declared: {declared}",
+            remedy="use a declared layer" if declared is None else f"spell it as it is declared: {declared}",
             absent=THE_TOPOLOGY,
         )
 

@@ -35,8 +35,8 @@ from webhook.validators.registry import Example, Results, Subject, rule
 _CLIQUES = SPEC / "template" / "cliques"
 # Why a topology has no effect, and what to do.
 TOPOLOGY_GATE_OFF = (
-    "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler would ignore the constraint",
-    "remove the constraint, or enable the gate and add it to schedulerGates",
+    "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler ignores the constraint",
+    "remove it, or enable the gate and add it to schedulerGates",
 )
 _TWO = (clique("leader", replicas=1), clique("worker"))
 

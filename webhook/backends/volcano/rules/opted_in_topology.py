@@ -43,7 +43,7 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
     for asked in map(asked_at, places):
         if asked is not None:
             spec = {"networkTopology": asked.topology}
-            yield CarriedTopology({"metadata": {"name": workload.name}, "spec": spec}, asked.origins)
+            yield CarriedTopology({"metadata": {"name": workload.name}, "spec": spec}, asked.origins, by_rollcall=True)
 
 
 def _of_plugin(workload: TrainJob, context: RuleContext) -> Iterator[CarriedTopology]:
@@ -74,8 +74,8 @@ topology = opted_in_topology(
     RULE,
     """Volcano ignores a hard topology without a tier, with a tier above all HyperNodes, or in a cluster without
     HyperNodes. A gang with a tier below all HyperNodes, or with tier 0, never starts. Rollcall writes the annotations
-    of the workload into the PodGroup, and those of its pods into their subgroup. The Volcano plugin of Trainer writes
-    the topology of the runtime.
+    of the workload into the PodGroup, and those of its pods into their subgroup. It leaves such a tier out, so that the
+    gang starts on any nodes. The Volcano plugin of Trainer writes the topology of the runtime as it is.
 
     Source: volcano-sh/volcano, pkg/scheduler/framework/session.go; seen with vc-scheduler v1.15.1; kubeflow/trainer,
     pkg/runtime/framework/plugins/volcano (v2.3.0).
@@ -84,8 +84,10 @@ topology = opted_in_topology(
     version=POD_GROUP.version,
     rules=(pod_group_topology.group_tier,),
     carried=_carried_if_on,
+    leaves_out=True,
     passes=Example(_asking("1"), facts=_TIERS, config=_ON),
     fails=Example(_asking("3"), facts=_TIERS, config=_ON),
+    default=Action.WARN,
 )
 
 off = opted_in_topology(
