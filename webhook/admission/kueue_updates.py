@@ -51,7 +51,7 @@ def _users(manifest: Manifest, *, counted: bool) -> Manifest:
         spec = _without(spec, _COUNTS)
     if "runtimePatches" in spec:
         spec["runtimePatches"] = [
-            one for one in sequence(spec["runtimePatches"]) if mapping(one).get("manager") != MANAGER
+            one for one in map(mapping, sequence(spec["runtimePatches"])) if not _is_kueues_patch(one)
         ]
     if "replicatedJobs" in spec:
         spec["replicatedJobs"] = [_replicated(mapping(one)) for one in sequence(spec["replicatedJobs"])]
@@ -59,6 +59,30 @@ def _users(manifest: Manifest, *, counted: bool) -> Manifest:
         spec["leaderWorkerTemplate"] = _with_templates(mapping(spec["leaderWorkerTemplate"]))
     own = {field: mapping(metadata.get(field)) for field in ("labels", "annotations")}
     return {"metadata": {**own, "owners": metadata.get("ownerReferences")}, "spec": _with_templates(spec)}
+
+
+def _is_kueues_patch(patch: Mapping[str, Any]) -> bool:
+    """Return whether a patch of a TrainJob's runtime has only what Kueue writes. Any user may call it Kueue's."""
+    if patch.get("manager") != MANAGER or not patch.keys() <= {"manager", "time", "trainingRuntimeSpec"}:
+        return False
+    spec = _only(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
+    if spec is None or not spec.keys() <= {"replicatedJobs"}:
+        return False
+    return all(_is_kueues_job(mapping(one)) for one in sequence(spec.get("replicatedJobs")))
+
+
+def _is_kueues_job(raw: Mapping[str, Any]) -> bool:
+    template = _only(_without(raw, {"name"}), "template", "spec", "template")
+    return template is not None and _template(template) == _template({})
+
+
+def _only(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
+    """Return what is at the path of these fields; None if there is anything beside the path."""
+    for field in fields:
+        if not holder.keys() <= {field}:
+            return None
+        holder = mapping(holder.get(field))
+    return holder
 
 
 def _replicated(raw: Mapping[str, Any]) -> Manifest:
@@ -78,7 +102,7 @@ def _with_templates(holder: Mapping[str, Any]) -> Manifest:
 def _template(raw: Mapping[str, Any]) -> Manifest:
     metadata = mapping(raw.get("metadata"))
     marks = {"labels": _marks(metadata, "labels"), "annotations": _marks(metadata, "annotations")}
-    return {**raw, "metadata": marks, "spec": _without(mapping(raw.get("spec")), _OF_PODS)}
+    return {**raw, "metadata": {**metadata, **marks}, "spec": _without(mapping(raw.get("spec")), _OF_PODS)}
 
 
 def _marks(metadata: Mapping[str, Any], field: str) -> Manifest:

@@ -23,7 +23,7 @@ from webhook.gangs.controllers import Controllers
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
-from webhook.gangs.kueue.followed import FollowedWorkloads, of_group
+from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
@@ -32,7 +32,7 @@ from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
-from webhook.gangs.workload_gangs import OptedInGangs
+from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.general import KUEUE_TO_RECONCILER
@@ -55,6 +55,8 @@ from webhook.telemetry.logs import log
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
+# The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
+OWNERS_SECONDS = 0.2
 
 
 class ClusterView:
@@ -99,6 +101,8 @@ class ClusterView:
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
         self._queued = FollowedWorkloads()
+        # The owners of changed Workloads, whose gangs are still to be reported, and the indexes of those Workloads.
+        self._owners: dict[WorkloadKey, set[str | None]] = {}
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
@@ -320,11 +324,27 @@ class ClusterView:
 
     def _kueue_workload_changed(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
         self._queued.places.put(key, workload)
-        concerned = set(self._queued.gangs(key))
-        for owner in self._queued.owners(key, workload):
-            concerned.update(of_group(self.gangs_of(*owner), workload))
-        for gang in concerned:
+        for gang in self._queued.gangs(key):
             self._pods_changed(gang)
+        for owner in self._queued.owners(key, workload):
+            if not self._owners:
+                asyncio.get_running_loop().call_later(OWNERS_SECONDS, self._owners_changed)
+            self._owners.setdefault(owner, set()).add(None if workload is None else workload.component_index)
+
+    def _owners_changed(self) -> None:
+        """Report the gangs of the owners of Workloads, each owner once: thousands of Workloads may name the same."""
+        indexes: dict[WorkloadKey, set[str | None]] = {}
+        for owner, found in self._owners.items():
+            indexes.setdefault(self._above(*owner), set()).update(found)
+        self._owners = {}
+        for gang in {one for owner, found in indexes.items() for one in of_groups(self.gangs_of(*owner), found)}:
+            self._pods_changed(gang)
+
+    def _above(self, kind: str, *key: str) -> WorkloadKey:
+        """The object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
+        pod = key[0], key[1]
+        named = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
+        return (kind, *pod) if named is None else (named.kind, pod[0], named.workload or named.name)
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:

@@ -25,8 +25,8 @@ from webhook.model.workloads.facts import PROJECTIONS
 from webhook.model.workloads.podgang import OwnerReference
 from webhook.telemetry.logs import log, outline
 
-# Pods of one pod group that are judged. They are usually alike, and each is read.
-MOST_PODS = 8
+# Pods of one pod group, and workloads, that are judged. The pods are usually alike, and each is read.
+MOST_OWNERS = 8
 # The resource of each kind that may own a Workload, by group and kind, and of each part of the facts.
 _KINDS: dict[tuple[str, str], Resource] = {(one.api.group, one.api.kind): one for one in OWNER_KINDS}
 _BY_PART = {one.part: one.resource for one in (POD_CLIQUE_SETS, *PROJECTIONS)}
@@ -62,14 +62,13 @@ class WorkloadOwners:
         """The answers about the objects that a Workload is made for: its workload, or each of its pods."""
         owners = list(owners_of(raw))
         whole = [one for one in owners if (one.group, one.kind) in WORKLOADS]
-        if whole:
-            yield await self._about(namespace, whole[0])
-            return
+        for reference in islice(whole, MOST_OWNERS):
+            yield await self._about(namespace, reference)
         pods = [one for one in owners if (one.group, one.kind) == POD]
-        if owners and not pods:
+        if owners and not (whole or pods):
             yield not_judged(f"Rollcall has no rules about {owners[0].kind}")
         decided: set[OwnerReference] = set()
-        for reference in islice(pods, MOST_PODS):
+        for reference in islice(pods, MOST_OWNERS):
             pod = await self._owner(namespace, reference)
             if pod is None:
                 yield not_judged(f"its Pod {reference.name} was not found")

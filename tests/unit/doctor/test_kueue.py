@@ -163,6 +163,19 @@ def test_a_configuration_that_cannot_be_read_is_not_known() -> None:
     assert unknown(odd, "kueue/configuration") == ["an object cannot be read: expected a duration, found str"]
 
 
+@pytest.mark.parametrize("values", [5, "kube-system", {"kube-system": ""}])
+def test_a_namespace_selector_that_kueue_would_refuse_is_not_known(values: Any) -> None:
+    odd = beside({"managedJobsNamespaceSelector": {"matchExpressions": [{**UNMANAGED, "values": values}]}})
+    (said,) = unknown(odd, "kueue/configuration")
+    assert said.startswith("an object cannot be read: expected a list")
+
+
+@pytest.mark.parametrize("values", [None, [{"name": "kube-system"}], [["kube-system"]]])
+def test_a_namespace_selector_with_odd_values_differs_from_ours(values: Any) -> None:
+    odd = beside({"managedJobsNamespaceSelector": {"matchExpressions": [{**UNMANAGED, "values": values}]}})
+    assert [where for _, where, _ in reported(odd, "kueue/configuration")] == [f"{WHERE}, managedJobsNamespaceSelector"]
+
+
 def train_jobs(**fields: Any) -> Manifest:
     return kueue_webhook("mtrainjob.kb.io", "trainjobs", "trainer.kubeflow.org", **fields)
 

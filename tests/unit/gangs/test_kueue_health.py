@@ -136,6 +136,16 @@ COUNTDOWNS: dict[str, tuple[tuple[Manifest, ...], KueueSettings, str]] = {
         KueueSettings(recovery_seconds=300),
         "Kueue takes it back at 12:04:00 UTC, in 4m, unless all 8 pods are ready",
     ),
+    "any user may write such a time": (
+        (*ADMITTED[:1], {**ADMITTED[1], "lastTransitionTime": "9999-12-31T23:59:59Z"}, ADMITTED[2]),
+        KueueSettings(),
+        "Kueue takes it back at 23:59:59 UTC, in 69898620h, unless all 8 pods are ready",
+    ),
+    "a time that UTC does not have": (
+        (*ADMITTED[:1], {**ADMITTED[1], "lastTransitionTime": "9999-12-31T23:59:59-12:00"}, ADMITTED[2]),
+        KueueSettings(),
+        "",
+    ),
 }
 
 
@@ -170,6 +180,18 @@ def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
         "time that the gang needs",
         "Kueue queues it again at 12:00:45 UTC, in 45s; wait; each eviction makes the next wait longer",
     ]
+
+
+@pytest.mark.parametrize("said", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "soon", "24:61", "1"])
+def test_a_gang_is_queued_although_the_time_of_its_next_attempt_cannot_be_read(said: str) -> None:
+    found = health(queued_facts(workload("job-train-1a2b3", SHORT, requeueState={"count": 1, "requeueAt": said})))
+    assert (found.state, found.obstacles[0].reason) == (State.QUEUED, Reason.KUEUE_WAITS_FOR_QUOTA)
+
+
+def test_a_gang_is_queued_although_the_time_of_its_next_attempt_is_the_last_of_the_calendar() -> None:
+    requeued = {"count": 1, "requeueAt": "9999-12-31T23:59:59Z"}
+    found = health(queued_facts(workload("job-train-1a2b3", SHORT, requeueState=requeued)))
+    assert found.why == "Kueue queues it again at 23:59:59 UTC, in 69898619h"
 
 
 def test_a_gang_that_is_held_again_has_the_loop_behind_its_schedulers_reason() -> None:

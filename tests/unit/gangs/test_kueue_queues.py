@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.growth import LINEAR, growth
 from tests.unit.gangs.queued_gangs import condition, health, job, queued_facts, workload
 from webhook.gangs.key import GangKey
-from webhook.gangs.kueue.followed import FollowedWorkloads, of_group
+from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
 from webhook.gangs.kueue.queue_places import Ahead, QueuePlaces
 from webhook.gangs.kueue.quotes import quoted
 from webhook.model.keys import ObjectKey
@@ -46,11 +45,10 @@ def test_workloads_that_are_no_longer_read_are_not_ahead_of_anyone() -> None:
 
 def test_the_workload_of_one_group_concerns_the_gangs_of_that_group_only() -> None:
     groups = [GangKey("team-a", f"serve-{name}", "LeaderWorkerSet", "serve") for name in ("1", "1-5f8", "12-5f8", "2")]
-    _, found = workload()
-    assert [key.name for key in of_group(groups, replace(found, component_index="1"))] == ["serve-1", "serve-1-5f8"]
-    assert list(of_group(groups, found)) == groups
+    assert [key.name for key in of_groups(groups, {"1"})] == ["serve-1", "serve-1-5f8"]
+    assert list(of_groups(groups, {None})) == groups
     jobs = [GangKey("team-a", "train", "Job", "train")]
-    assert list(of_group(jobs, replace(found, component_index="1"))) == jobs
+    assert list(of_groups(jobs, {"1"})) == jobs
 
 
 def test_those_with_a_higher_priority_and_those_that_came_before_are_ahead() -> None:
@@ -121,6 +119,23 @@ def test_the_places_of_many_workloads_take_no_time_that_grows_with_their_square(
     assert growth(work, 250) < LINEAR
 
 
+def test_a_tenant_s_many_local_queues_take_no_time_that_grows_with_their_square() -> None:
+    def work(count: int) -> None:
+        every = [("team-a", f"w{index:05}") for index in range(count)]
+        local = {("team-a", name): LocalQueue("research") for _, name in every}
+        found = QueuePlaces({key: KueueWorkload(queue=key[1], created=key[1]) for key in every})
+        assert [found.ahead_of(key, local) for key in every[:2]] == [
+            Ahead(0, (), ()),
+            Ahead(1, (every[0],), (every[0],)),
+        ]
+        for key in every[:-1]:
+            assert found.ahead_of(every[-1], local) is not None
+            found.put(key, None)
+        assert found.ahead_of(every[-1], local) == Ahead(0, (), ())
+
+    assert growth(work, 300) < LINEAR
+
+
 def test_a_text_names_those_ahead_of_the_own_namespace_and_counts_the_others() -> None:
     said = condition("QuotaReserved", "Pending", "insufficient unused quota for cpu in flavor f, 2 more needed")
     facts = queued_facts(
@@ -155,6 +170,10 @@ QUOTES = {
     "a resource and a path of nodes": (
         "short of nvidia.com/gpu on topology.kubernetes.io/rack, /dev/team-b/x",
         "short of nvidia.com/gpu on topology.kubernetes.io/rack, /dev/team-b/x",
+    ),
+    "a message that was cut": (
+        "Preempted to accommodate a workload (UID: 8e0c-1f...",
+        "Preempted to accommodate a workload",
     ),
     "two lines": ("one\n  two.", "one two"),
 }

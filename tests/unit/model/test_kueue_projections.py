@@ -271,16 +271,18 @@ def test_neither_templates_nor_nodes_are_written_into_files() -> None:
     ]
 
 
-def test_workloads_are_found_by_their_owner_and_by_their_queue() -> None:
+def test_workloads_are_found_by_their_owner_and_its_group_in_the_same_namespace() -> None:
     known = KueueWorkloads()
     known["team-a", "job-demo"] = KueueWorkload("research", owner=Owner("Job", "demo", "u-1"), job_uid="u-1")
     known["team-a", "pod-x"] = KueueWorkload("research", owner=Owner("Pod", "x", "u-2"))
-    known["team-b", "job-demo"] = KueueWorkload("research", job_uid="u-3")
-    assert set(known.of_owner("u-1")) == {("team-a", "job-demo")}
-    assert set(known.of_owner("u-2")) == {("team-a", "pod-x")}
-    assert set(known.in_queue(("team-a", "research"))) == {("team-a", "job-demo"), ("team-a", "pod-x")}
+    known["team-a", "group-0"] = KueueWorkload("research", job_uid="u-3", component_index="0")
+    known["team-a", "group-1"] = KueueWorkload("research", job_uid="u-3", component_index="1")
+    known["team-b", "forged"] = KueueWorkload("research", job_uid="u-1")
+    assert set(known.of_owner("team-a", "u-1")) == {("team-a", "job-demo")}
+    assert set(known.of_owner("team-a", "u-2")) == {("team-a", "pod-x")}
+    assert set(known.of_owner("team-a", "u-3", "1")) == {("team-a", "group-1")}
     del known["team-a", "job-demo"]
-    assert set(known.of_owner("u-1")) == set()
+    assert set(known.of_owner("team-a", "u-1")) == set()
 
 
 def test_a_condition_counts_by_its_status() -> None:

@@ -260,6 +260,28 @@ async def test_a_pod_group_is_judged_by_the_job_of_its_pods() -> None:
     assert [path for path in api.read if "/pods/" in path] == ["/api/v1/namespaces/default/pods/p0"]
 
 
+CLEAN = {"apiVersion": "batch/v1", "kind": "Job", "name": "clean", "uid": "uid-clean"}
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        [CLEAN, {"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": "uid-demo", "controller": True}],
+        [CLEAN, {"apiVersion": "v1", "kind": "Pod", "name": "p0", "uid": "p0"}],
+    ],
+    ids=["of a job", "of pods"],
+)
+async def test_an_owner_that_a_user_has_added_does_not_hide_the_others(owners: list[dict[str, Any]]) -> None:
+    clean = owner()
+    clean["metadata"] |= {"name": "clean", "uid": "uid-clean"}
+    api = KueueApi(check(), faulty(), clean, workload(owners=owners))
+    controller = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": "uid-demo", "controller": True}
+    pod = {"name": "p0", "namespace": "default", "uid": "p0", "ownerReferences": [controller]}
+    api.put("/api/v1/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": {}})
+    await Answering(api).settle()
+    assert api.states() == ["Rejected"]
+
+
 async def test_at_most_eight_pods_of_a_group_are_read() -> None:
     references = [{"apiVersion": "v1", "kind": "Pod", "name": f"p{index}", "uid": f"p{index}"} for index in range(20)]
     api = KueueApi(check(), workload(owners=references))

@@ -8,10 +8,11 @@ import httpx
 import pytest
 
 from tests.unit.cluster.scripted import failure
-from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
-from tests.unit.reconciler.opted_in_workloads import JOB_PATH, JOB_SET_PATH, job, job_set
+from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
+from tests.unit.reconciler.opted_in_workloads import JOB_PATH, JOB_SET_PATH, job, job_pod, job_set
 from tests.unit.reconciler.running_reconciler import running, running_written, sample, until
 from webhook.gangs.health import State
+from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
 from webhook.model.kueue.projections import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, TRAIN_JOBS
@@ -69,6 +70,14 @@ def workload(
 SHORT = workload("Pending", "insufficient unused quota for cpu in flavor f, 2 more needed")
 STOPPED = workload("Inadmissible", "ClusterQueue research is inactive")
 
+OF_POD = {"apiVersion": "v1", "kind": "Pod", "name": "train-0", "uid": "train-0", "controller": True}
+
+
+def reasons(found: Reconciler) -> list[Reason]:
+    """The reasons why the Job's gang is held."""
+    health = found.health.known(TRAIN)
+    return [] if health is None else [one.reason for one in health.obstacles]
+
 
 def counted(found: Reconciler) -> dict[str, float]:
     """The gangs of the scheduler, by health."""
@@ -110,6 +119,17 @@ async def test_a_train_jobs_workload_stands_for_the_gang_of_its_job_set() -> Non
         await until(lambda: counted(found) == {"suspended": 1})
         cluster.put(PATH, workload("Pending", "", kind="TrainJob", owner="tune", uid="trainjob-tune"))
         await until(lambda: counted(found) == {"queued": 1})
+
+
+async def test_a_gang_is_judged_again_when_the_workload_of_one_of_its_pods_comes() -> None:
+    cluster = world()
+    cluster.put(JOB_PATH, job())
+    for index in range(2):
+        cluster.put(PODS, job_pod(index, "kueue.x-k8s.io/admission"))
+    async with running(cluster) as found:
+        await until(lambda: Reason.KUEUE_NO_WORKLOAD in reasons(found))
+        cluster.put(PATH, {**SHORT, "metadata": {**SHORT["metadata"], "labels": {}, "ownerReferences": [OF_POD]}})
+        await until(lambda: Reason.KUEUE_WAITS_FOR_QUOTA in reasons(found))
 
 
 async def test_only_what_does_not_pass_by_itself_gets_an_event() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey
@@ -52,12 +52,11 @@ class FollowedWorkloads:
             yield ("JobSet" if kind == "TrainJob" else kind), key[0], name
 
 
-def of_group(gangs: Iterable[GangKey], workload: KueueWorkload | None) -> Iterator[GangKey]:
-    """Those of the gangs of an object that a Workload may stand for. A LeaderWorkerSet has a Workload for each group,
-    so of its gangs these are only the ones of that group.
+def of_groups(gangs: Iterable[GangKey], indexes: Container[str | None]) -> Iterator[GangKey]:
+    """Those of the gangs of an object that Workloads with these indexes may stand for. A LeaderWorkerSet has a Workload
+    for each group, so of its gangs these are only the ones of the groups.
     """
-    index = None if workload is None else workload.component_index
     for gang in gangs:
-        start = f"{gang.workload}-{index}"
-        if index is None or gang.kind != _GROUPED or len(gang.name) > _UNCUT or f"{gang.name}-".startswith(f"{start}-"):
+        index = gang.name.removeprefix(f"{gang.workload}-").partition("-")[0]
+        if None in indexes or gang.kind != _GROUPED or len(gang.name) > _UNCUT or index in indexes:
             yield gang

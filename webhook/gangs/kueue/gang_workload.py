@@ -11,6 +11,7 @@ pkg/controller/jobs/pod/pod_controller.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from webhook.gangs.pod import GangPod
@@ -22,6 +23,9 @@ from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads
 from webhook.model.reading import text
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import PodGang
+
+# Workloads of one owner that are compared.
+_MOST = 256
 
 
 class GangWorkload(NamedTuple):
@@ -45,13 +49,13 @@ def _of_owner(gang: OptedInGang, pods: Sequence[GangPod], known: KueueWorkloads)
     """The Workload of the workload's controller, such as a TrainJob, or of the workload itself."""
     workload = gang.workload
     above = workload.controller
+    # A group of a LeaderWorkerSet is named by its index and a revision.
+    index = next((pod.group.partition("-")[0] for pod in pods if pod.group), None)
     for uid in (None if above is None else above.uid, workload.uid):
-        found = [] if uid is None else [key for key in known.of_owner(uid) if key[0] == workload.namespace]
-        if (group := next((pod.group for pod in pods if pod.group), None)) is not None:
-            found = [key for key in found if known[key].component_index == group]
+        found = () if uid is None else known.of_owner(workload.namespace, uid, index)
         if found:
-            # An elastic Job has one for each size.
-            newest = max(found, key=lambda key: (not known[key].finished, known[key].created, key))
+            # An elastic Job has one for each size. Any user may make others that name this owner.
+            newest = max(islice(found, _MOST), key=lambda key: (not known[key].finished, known[key].created, key))
             return GangWorkload(newest, known[newest])
     named = text(workload.annotations.get(keys.PREBUILT_WORKLOAD)) or text(workload.labels.get(keys.PREBUILT_WORKLOAD))
     return None if named is None else _named((workload.namespace, named), known)
@@ -74,7 +78,7 @@ def _of_pod(pod: GangPod, known: KueueWorkloads) -> Iterator[GangWorkload]:
         if (named := text(pod.annotations.get(key)) or text(pod.labels.get(key))) is not None:
             yield _named((pod.namespace, named), known)
             return
-    yield from (GangWorkload(key, known[key]) for key in known.of_owner(pod.uid) if key[0] == pod.namespace)
+    yield from (GangWorkload(key, known[key]) for key in known.of_owner(pod.namespace, pod.uid))
 
 
 def _named(key: ObjectKey, known: KueueWorkloads) -> GangWorkload:

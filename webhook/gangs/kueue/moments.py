@@ -8,12 +8,21 @@ _MINUTE, _HOUR = 60, 3600
 
 
 def moment(said: str | None) -> datetime | None:
-    """A time of the Kubernetes API; None if there is none, or if it cannot be read."""
-    try:
-        found = None if said is None else datetime.fromisoformat(said)
-    except ValueError:
+    """A time of the Kubernetes API, in UTC; None if there is none, or if it cannot be read."""
+    if said is None:
         return None
-    return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
+    try:
+        found = datetime.fromisoformat(said)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        # Also a legal time at an end of the calendar, which is outside of it in UTC.
+        return None
+
+
+def later(begun: datetime, seconds: int) -> datetime:
+    """The time so many seconds later; the last one of the calendar if that is beyond it."""
+    last = datetime.max.replace(tzinfo=UTC)
+    return last if (last - begun).total_seconds() <= seconds else begun + timedelta(seconds=seconds)
 
 
 def span(seconds: float) -> str:
@@ -25,6 +34,6 @@ def span(seconds: float) -> str:
 
 
 def until(then: datetime, now: datetime) -> str:
-    """When something will happen: the time stays true in an event that is read later."""
+    """When something will happen, at a time in UTC: the time stays true in an event that is read later."""
     left = max(then - now, timedelta())
-    return f"at {then.astimezone(UTC):%H:%M:%S} UTC, in {span(left.total_seconds())}"
+    return f"at {then:%H:%M:%S} UTC, in {span(left.total_seconds())}"

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from heapq import nsmallest
-from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from webhook.model.keys import ObjectKey
@@ -45,37 +44,36 @@ class Ahead(NamedTuple):
     own: tuple[ObjectKey, ...]
 
 
+# A ClusterQueue, or a LocalQueue whose ClusterQueue is unknown; and a namespace, None for all.
+_Place = tuple[str | ObjectKey, str | None]
+
+
 class QueuePlaces:
-    """The waiting Workloads of each LocalQueue, in order."""
+    """The waiting Workloads of each ClusterQueue, in order. A tenant may have any number of LocalQueues, so these are
+    not gone through.
+    """
 
     def __init__(self, known: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
-        self._turns: dict[ObjectKey, list[_Turn]] = {}
+        # The LocalQueue of each waiting Workload.
         self._of: dict[ObjectKey, tuple[ObjectKey, _Turn]] = {}
-        # The LocalQueues with waiting Workloads, by ClusterQueue; None before it is asked for again.
-        self._beside: dict[str, list[ObjectKey]] | None = None
+        # The ClusterQueues of the LocalQueues, and by place those that wait. None before it is asked for again.
+        self._above: dict[ObjectKey, str] = {}
+        self._turns: dict[_Place, list[_Turn]] | None = None
         for key, workload in (known or {}).items():
             self.put(key, workload)
 
     def put(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
         """A Workload is new, changed or gone (None)."""
         if (before := self._of.pop(key, None)) is not None:
-            queue, turn = before
-            turns = self._turns[queue]
-            del turns[bisect_left(turns, turn)]
-            if not turns:
-                del self._turns[queue]
-                self.regroup()
+            self._remove(*before)
         if workload is not None and workload.queue is not None and _waits(workload):
             queue, turn = (key[0], workload.queue), _turn(key, workload)
-            if queue not in self._turns:
-                self._turns[queue] = []
-                self.regroup()
-            insort(self._turns[queue], turn)
             self._of[key] = queue, turn
+            self._insert(queue, turn)
 
     def regroup(self) -> None:
         """A LocalQueue is new, changed or gone."""
-        self._beside = None
+        self._turns = None
 
     def ahead_of(self, key: ObjectKey, local_queues: Mapping[ObjectKey, LocalQueue] | None) -> Ahead | None:
         """The Workloads ahead of one in its ClusterQueue; in its LocalQueue if the ClusterQueue is unknown. None if it
@@ -84,30 +82,43 @@ class QueuePlaces:
         if (found := self._of.get(key)) is None:
             return None
         queue, turn = found
-        queues = self._queues_beside(queue, local_queues or {})
-        before = {one: bisect_left(self._turns[one], turn) for one in queues}
-        first = self._first(before)
-        own = (
-            first
-            if len(queues) == 1
-            else self._first({one: count for one, count in before.items() if one[0] == key[0]})
-        )
-        return Ahead(sum(before.values()), first, own)
+        turns = self._grouped(local_queues or {}) if self._turns is None else self._turns
+        (number, first), (_, own) = (_before(turn, turns[place]) for place in self._places(queue))
+        return Ahead(number, first, own)
 
-    def _first(self, before: Mapping[ObjectKey, int]) -> tuple[ObjectKey, ...]:
-        """The first Workloads of these LocalQueues, of those that count."""
-        turns = (turn for queue, count in before.items() for turn in islice(self._turns[queue], min(count, _NAMED)))
-        return tuple(turn.key for turn in nsmallest(_NAMED, turns))
+    def _places(self, queue: ObjectKey) -> tuple[_Place, _Place]:
+        """Where the Workloads of a LocalQueue stand: among all, and among those of its namespace."""
+        above = self._above.get(queue, queue)
+        return (above, None), (above, queue[0])
 
-    def _queues_beside(self, queue: ObjectKey, local_queues: Mapping[ObjectKey, LocalQueue]) -> Sequence[ObjectKey]:
-        """The LocalQueues of the same ClusterQueue."""
-        if self._beside is None:
-            self._beside = {}
-            for one in self._turns:
-                if (known := local_queues.get(one)) is not None and known.cluster_queue is not None:
-                    self._beside.setdefault(known.cluster_queue, []).append(one)
-        mine = local_queues.get(queue)
-        return (queue,) if mine is None else self._beside.get(mine.cluster_queue or "", (queue,))
+    def _grouped(self, local_queues: Mapping[ObjectKey, LocalQueue]) -> dict[_Place, list[_Turn]]:
+        self._above = {key: one.cluster_queue for key, one in local_queues.items() if one.cluster_queue is not None}
+        turns: dict[_Place, list[_Turn]] = {}
+        for queue, turn in sorted(self._of.values(), key=itemgetter(1)):
+            for place in self._places(queue):
+                turns.setdefault(place, []).append(turn)
+        self._turns = turns
+        return turns
+
+    def _insert(self, queue: ObjectKey, turn: _Turn) -> None:
+        if self._turns is not None:
+            for place in self._places(queue):
+                insort(self._turns.setdefault(place, []), turn)
+
+    def _remove(self, queue: ObjectKey, turn: _Turn) -> None:
+        if self._turns is None:
+            return
+        for place in self._places(queue):
+            turns = self._turns[place]
+            del turns[bisect_left(turns, turn)]
+            if not turns:
+                del self._turns[place]
+
+
+def _before(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
+    """The number of those before one, and the first of them."""
+    number = bisect_left(turns, turn)
+    return number, tuple(one.key for one in turns[: min(number, _NAMED)])
 
 
 def _waits(workload: KueueWorkload) -> bool:

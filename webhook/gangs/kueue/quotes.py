@@ -10,9 +10,9 @@ from collections.abc import Container
 
 # A message about a topology lists every reason that excludes a node.
 _LONGEST = 300
-# Kueue names the workload that preempts another by its UIDs, and both by their cohorts.
+# Kueue names the workload that preempts another by its UIDs, and both by their cohorts. A long message is cut.
 # Source: pkg/scheduler/preemption/preemption.go, preemptionMessage.
-_UIDS = re.compile(r" \((?:UID|JobUID): [^)]*\)")
+_UIDS = re.compile(r" \((?:UID|JobUID): [^)]*(?:\)|$)")
 _PATHS = re.compile(r"; preemptor path: [^;]*; preemptee path: \S*")
 # A namespace has no dot, so `example.com/gpu` is not an object.
 _OBJECT = re.compile(r"(?<![\w./-])([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)/([a-z0-9][-.a-z0-9]*[a-z0-9]|[a-z0-9])(?![\w/])")

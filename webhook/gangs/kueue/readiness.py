@@ -6,10 +6,10 @@ Source: kubernetes-sigs/kueue v0.19, pkg/controller/core/workload_controller.go 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.kueue.moments import moment, span, until
+from webhook.gangs.kueue.moments import later, moment, span, until
 from webhook.model.kueue import keys
 from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.settings import KueueSettings
@@ -29,13 +29,13 @@ def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -
         return ""
     pods = sum(one.count if one.admitted is None else one.admitted for one in workload.pods)
     every = "its pod is" if pods == 1 else f"all {pods} pods are"
-    return f"Kueue takes it back {until(begun + timedelta(seconds=seconds), now)}, unless {every} ready"
+    return f"Kueue takes it back {until(later(begun, seconds), now)}, unless {every} ready"
 
 
 def taken_back(workload: KueueWorkload, settings: KueueSettings, scheduler: str) -> HoldReason | None:
     """That Kueue admitted a Workload, and took it back because its pods were not ready in time; None if it did not."""
     times = sum(one.count for one in workload.evictions if one.reason == keys.PODS_READY_TIMEOUT)
-    if not times:
+    if times < 1:
         return None
     within = "in time" if settings.pods_ready_seconds is None else f"within {span(settings.pods_ready_seconds)}"
     often = "once" if times == 1 else f"{times} times"

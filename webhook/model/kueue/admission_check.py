@@ -15,7 +15,7 @@ from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import ADMITTED_KINDS
-from webhook.model.workloads.podgang import OwnerReference
+from webhook.model.workloads.podgang import OwnerReference, controller_in
 
 # `spec.controllerName` of the AdmissionChecks that Rollcall answers.
 CONTROLLER = "rollcall.dev/gang"
@@ -49,8 +49,13 @@ def reserved_at(workload: KueueWorkload) -> str:
 
 
 def owners_of(raw: Manifest) -> Iterator[OwnerReference]:
-    """The objects that a Workload is made for: one, or every pod of a pod group. Raises `Malformed`."""
-    for one in map(mapping, sequence(mapping(raw.get("metadata")).get("ownerReferences"))):
+    """The objects that a Workload is made for: its controller, or every pod of a pod group. Raises `Malformed`."""
+    metadata = mapping(raw.get("metadata"))
+    if (controller := controller_in(metadata)) is not None:
+        # Kueue makes a job the controller of its Workload. Any user may add other owners.
+        yield controller
+        return
+    for one in map(mapping, sequence(metadata.get("ownerReferences"))):
         version, kind, name = (text(one.get(key)) or "" for key in ("apiVersion", "kind", "name"))
         yield OwnerReference(version, kind, name, text(one.get("uid")))
 

@@ -5,7 +5,7 @@ All sizes are bounded. A text of another author is cut, and a list that is too l
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -182,18 +182,16 @@ class KueueWorkload:
 
 
 class KueueWorkloads(Indexed[ObjectKey, KueueWorkload]):
-    """Kueue's Workloads by namespace and name, indexed by the UIDs of their owners and by their queues as well."""
+    """Kueue's Workloads by namespace and name, indexed by the UIDs of their owners, as well. An owner is in the same
+    namespace: what a Workload of another one says of it, any user may have written.
+    """
 
     @staticmethod
     def terms(key: ObjectKey, value: KueueWorkload) -> Iterable[Hashable]:
-        """The UIDs of the owner, and the namespace and name of the LocalQueue."""
+        """The UIDs of the owner: for a group of a LeaderWorkerSet, each with the index of the group."""
         uids = {value.job_uid, value.owner.uid if value.owner is not None else None} - {None}
-        return (*(("uid", uid) for uid in uids), ("queue", key[0], value.queue))
+        return ((key[0], uid, value.component_index) for uid in uids)
 
-    def of_owner(self, uid: str) -> Iterable[ObjectKey]:
-        """The Workloads that are made for the object with this UID."""
-        return self.having(("uid", uid))
-
-    def in_queue(self, key: ObjectKey) -> Iterable[ObjectKey]:
-        """The Workloads of a LocalQueue."""
-        return self.having(("queue", *key))
+    def of_owner(self, namespace: str, uid: str, component_index: str | None = None) -> Set[ObjectKey]:
+        """The Workloads that are made for the object with this UID, or for a group of it."""
+        return self.having((namespace, uid, component_index))

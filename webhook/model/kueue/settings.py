@@ -81,8 +81,9 @@ class KueueSettings:
 
 def _names_left_out(selector: Manifest) -> frozenset[str] | None:
     match selector:
-        case {"matchExpressions": [{"key": key, "operator": "NotIn", "values": values}], **others}:
-            return frozenset(values) if key == NAMESPACE_NAME and not others else None
+        case {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [*values]}], **others}:
+            only_names = key == NAMESPACE_NAME and not others and all(isinstance(one, str) for one in values)
+            return frozenset(values) if only_names else None
     return None
 
 

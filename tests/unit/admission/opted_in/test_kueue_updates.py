@@ -216,3 +216,21 @@ def test_kueue_s_keys_on_a_pod_clique_set_are_not_refused(scheduler: str) -> Non
     new["metadata"]["labels"].update(QUEUED)
     new["metadata"].setdefault("annotations", {})["kueue.x-k8s.io/workload"] = "demo"
     assert judged(new, old, facts, KUEUE).allowed
+
+
+def _patched(manager: str, pods: Manifest) -> Manifest:
+    """An entry of runtimePatches with a patch of pods."""
+    jobs = [{"name": "node", "template": {"spec": {"template": pods}}}]
+    return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+@pytest.mark.parametrize("manager", ["example.com/own", "kueue.x-k8s.io/manager"])
+def test_a_user_s_fault_in_a_runtime_patch_is_refused_whoever_the_patch_names_as_its_manager(manager: str) -> None:
+    facts = known(facts=runtimes(labels={RECORD: "koord-scheduler"}))
+    waiting = stored(_workloads("koord-scheduler")["TrainJob"], facts=facts)
+    patched = deepcopy(waiting)
+    claim = {"scheduling.x-k8s.io/pod-group": "mine"}
+    patched["spec"]["runtimePatches"].append(_patched(manager, {"metadata": {"labels": claim}, "spec": PLACED}))
+    verdict = judged(patched, waiting, facts, USER)
+    assert (verdict.allowed, rules(verdict)) == (False, ["owner/claim-unread"])
+    assert judged(patched, waiting, facts, KUEUE).allowed
