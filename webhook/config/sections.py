@@ -237,6 +237,10 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
             yield Problem(place, found["input"], str(found["ctx"]["error"]))
         elif kind in {"model_type", "dict_type"}:
             yield Problem(place, found["input"], "must be a mapping")
+        elif kind in {"bool_type", "bool_parsing"}:
+            yield Problem(place, found["input"], "is not allowed", ("false", "true"))
+        elif kind in {"list_type", "tuple_type", "frozen_set_type"}:
+            yield Problem(place, found["input"], "must be a list")
         else:
             yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
 

@@ -241,7 +241,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             'apiVersion: "v1": is not allowed (allowed: rollcall.dev/v1alpha1)',
             f"extra: 1: is an unknown key (allowed: {KEYS})",
             "scheduler.bar: 2: is an unknown key (allowed: profiles, defaultProfileName, optOut)",
-            'scheduler.profiles[0].gate: "yes": input should be a valid boolean',
+            'scheduler.profiles[0].gate: "yes": is not allowed (allowed: false, true)',
             'scheduler.profiles[0].config.gangMode: "x": is not allowed (allowed: Strict, NonStrict)',
             'scheduler.profiles[1]: "text": must be a mapping',
             'scheduler.defaultProfileName: "nobody": is not one of the profiles '
