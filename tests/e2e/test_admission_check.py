@@ -34,6 +34,8 @@ from tests.e2e.reconciler_process import forget_lease
 from tests.e2e.workload_objects import created, deleted, listed, read, until_pods
 from webhook.model.kueue.admission_check import answered
 
+pytestmark = pytest.mark.beside
+
 KUBE = {"name": "default-scheduler", "config": {"gangScheduling": True}}
 CONTROLLER = "rollcall.dev/gang"
 LABELS = {QUEUE_NAME: "queue", "rollcall.dev/scheduler": "default-scheduler"}
@@ -100,7 +102,6 @@ def events(plane: ControlPlane, namespace: str) -> dict[str, str]:
     return {one["reason"]: one["note"] for one in ours if one["regarding"]["kind"] == "Workload"}
 
 
-@pytest.mark.every_version
 def test_a_gang_that_no_rule_denies_is_admitted_and_runs(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:
@@ -122,7 +123,6 @@ def test_a_gang_that_no_rule_denies_is_admitted_and_runs(
         assert rollcall.metric("rollcall_admission_checks_pending") == 0
 
 
-@pytest.mark.every_version
 def test_a_gang_that_can_never_start_is_deactivated_with_the_text_of_the_finding(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers
 ) -> None:
@@ -147,6 +147,7 @@ def test_a_gang_that_can_never_start_is_deactivated_with_the_text_of_the_finding
         assert rollcall.metric(ANSWERED, outcome="rejected") == 1
 
 
+@pytest.mark.soak
 def test_an_audit_lets_it_run_and_tells(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:
@@ -159,6 +160,7 @@ def test_an_audit_lets_it_run_and_tells(
         eventually(lambda: "GangWouldBeRejected" in events(plane, namespace), "an event tells")
 
 
+@pytest.mark.soak
 def test_each_kind_of_workload_is_answered(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:
@@ -206,6 +208,7 @@ def test_a_check_that_was_reset_by_an_eviction_is_answered_again(
         assert rollcall.metric(ANSWERED, outcome="ready") == 2
 
 
+@pytest.mark.long
 def test_a_check_that_waits_while_the_reconciler_is_away_is_answered_by_the_next(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:
@@ -221,7 +224,7 @@ def test_a_check_that_waits_while_the_reconciler_is_away_is_answered_by_the_next
         until_workloads(plane, namespace, 1, Admitted="True", PodsReady="True")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_of_two_reconcilers_one_answers_and_the_other_goes_on(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:
@@ -242,6 +245,7 @@ def test_of_two_reconcilers_one_answers_and_the_other_goes_on(
         assert second.metric(ANSWERED) == 1
 
 
+@pytest.mark.soak
 def test_an_answer_to_an_older_version_is_a_conflict_and_changes_nothing(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers
 ) -> None:
@@ -266,6 +270,7 @@ def test_an_answer_to_an_older_version_is_a_conflict_and_changes_nothing(
         until_workloads(plane, namespace, 1, Admitted="True")
 
 
+@pytest.mark.soak
 def test_a_check_that_a_queue_no_longer_asks_is_gone_from_its_workloads(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:
@@ -284,6 +289,7 @@ def test_a_check_that_a_queue_no_longer_asks_is_gone_from_its_workloads(
         eventually(gone, "the entry is gone")
 
 
+@pytest.mark.soak
 def test_with_the_option_off_nothing_is_read_or_written(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers
 ) -> None:
@@ -306,6 +312,7 @@ def test_with_the_option_off_nothing_is_read_or_written(
         assert not any("/status" in resource for resource in asked)
 
 
+@pytest.mark.soak
 def test_a_check_of_another_controller_is_left_alone(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, for_the_test: Callable[[Manifest], Manifest]
 ) -> None:

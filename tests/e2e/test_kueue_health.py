@@ -38,7 +38,7 @@ SHORT: Manifest = {
     "waitForPodsReady": {"timeout": "5s", "requeuingStrategy": {"backoffBaseSeconds": 40, "backoffMaxSeconds": 40}}
 }
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 
 class QueuedGangs:

@@ -6,6 +6,7 @@ The workloads are older than the webhook. A rule denies each of them from the mo
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
@@ -38,6 +39,7 @@ def refused(plane: ControlPlane, manifest: Manifest) -> str:
     return answer.text
 
 
+@pytest.mark.beside
 def test_kueue_resumes_evicts_and_readmits_what_a_rule_has_come_to_deny(
     plane: ControlPlane,
     controllers: Controllers,

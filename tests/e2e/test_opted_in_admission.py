@@ -52,12 +52,18 @@ def served(plane: ControlPlane, rollcall: Rollcall, controllers: Controllers) ->
 
 
 @pytest.fixture
-def opt_in(plane: ControlPlane, namespace: str) -> Callable[[str], None]:
-    """Label the test's namespace."""
+def opt_in(plane: ControlPlane, served: None, namespace: str) -> Callable[[str], None]:
+    """Label the test's namespace, and wait until the API server selects it by that."""
+    path = path_of("batch/v1", "Job", namespace)
 
     def labelled(scheduler: str) -> None:
         body = {"metadata": {"labels": {LABEL: scheduler}}}
         plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
+        eventually(asked, "the API server asks Rollcall about the namespace")
+
+    def asked() -> bool:
+        answer = plane.http.post(path, params={"dryRun": "All"}, json=job("probe", namespace))
+        return not answer.is_success or LABEL in answer.json()["metadata"].get("labels", {})
 
     return labelled
 

@@ -39,6 +39,7 @@ from webhook.doctor.checking import examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.reading import read_world
 
+pytestmark = pytest.mark.beside
 SYSTEMS = ("jobset", "lws", "trainer", "kuberay", "kueue")
 WITH_WEBHOOKS = ("jobset", "lws", "trainer", "kueue")
 LABEL, SCHEDULER = "rollcall.dev/scheduler", "koord-scheduler"
@@ -240,6 +241,7 @@ def test_pods_that_kueue_admits_keep_the_fields_of_all_webhooks(as_installed: Ou
     assert (ray["spec"]["schedulerName"], keys(ray, "rollcall.dev/")) == ("default-scheduler", [])
 
 
+@pytest.mark.long
 def test_the_same_is_stored_if_every_other_webhook_runs_after_rollcall(world: World, as_installed: Outcome) -> None:
     after = world.outcome(dict.fromkeys(WITH_WEBHOOKS, Registered(AFTER)))
     assert differences(as_installed.held, after.held) == []
@@ -281,7 +283,7 @@ def test_the_doctor_knows_the_webhooks_of_each_system_under_any_name(world: Worl
     ]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("prefix", ["", AFTER], ids=["before", "after"])
 def test_the_same_is_stored_of_all_but_train_jobs_if_kueue_is_called_again(
     world: World, as_installed: Outcome, prefix: str
