@@ -174,7 +174,7 @@ def restarting(*programs: RollcallServer | ReconcilerProcess) -> Iterator[list[f
         thread.join(30)
 
 
-def unexplained(plane: ControlPlane, config: Path, namespace: str) -> tuple[int, list[str]]:
+def unexplained(plane: ControlPlane, config: Path, namespace: str) -> tuple[int, set[str]]:
     """How many gangs wait, and those of them for which `rollcall gangs` has no reason."""
     command: list[str | Path] = [
         COMMAND,
@@ -187,7 +187,7 @@ def unexplained(plane: ControlPlane, config: Path, namespace: str) -> tuple[int,
     done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode in {0, 1}, done.stderr
     waiting = [one for one in json.loads(done.stdout)["gangs"] if one["state"] in {"queued", "held", "suspended"}]
-    return len(waiting), [one["name"] for one in waiting if not one["reasons"]]
+    return len(waiting), {f"{one['name']}: {one['state']}" for one in waiting if not one["reasons"]}
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["undisturbed", "restarted every ten seconds"])
@@ -221,9 +221,11 @@ def test_no_train_job_of_two_hundred_starts_in_part_and_all_finish(
             queued = {QUEUE_NAME: "queue"}
             for index in range(TRAIN_JOBS):
                 until_created(plane, train_job(f"tune-{index}", namespace, runtime, nodes=PODS, labels=queued))
-            waited, silent = 0, list[str]()
+            waited, silent = 0, set[str]()
             if not restarted:
+                # A gang that Kueue admits at this moment is silent in one look.
                 waited, silent = unexplained(plane, kept.config, namespace)
+                silent &= unexplained(plane, kept.config, namespace)[1]
 
             def finished() -> bool:
                 jobs = listed(plane, "trainer.kubeflow.org/v1alpha1", "TrainJob", namespace)
@@ -242,7 +244,7 @@ def test_no_train_job_of_two_hundred_starts_in_part_and_all_finish(
             )
         assert found.worst() < IN_PART_SECONDS, found.in_part
         assert found.most <= ROOM
-        assert silent == []
+        assert silent == set()
 
 
 @contextmanager
