@@ -30,7 +30,7 @@ from tests.e2e.test_opted_in_gangs import CASES, Case
 from tests.e2e.test_trees import group
 from tests.e2e.workload_objects import MERGE, created, listed, until_pods
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 NAME = "jobset.sigs.k8s.io/jobset-name"
 PART = "jobset.sigs.k8s.io/replicatedjob-name"
 # Each parent by name: its minimum (None for basic), its initializers, and the parts that start.
