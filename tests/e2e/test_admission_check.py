@@ -208,7 +208,7 @@ def test_a_check_that_was_reset_by_an_eviction_is_answered_again(
         assert rollcall.metric(ANSWERED, outcome="ready") == 2
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_check_that_waits_while_the_reconciler_is_away_is_answered_by_the_next(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet
 ) -> None:

@@ -32,7 +32,7 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer, rollcall
 from tests.e2e.workload_objects import MERGE
 
-pytestmark = [pytest.mark.beside, pytest.mark.long]
+pytestmark = pytest.mark.soak
 KINDS = ("LocalQueue", "ClusterQueue", "ResourceFlavor", "Topology", "AdmissionCheck")
 PLURALS = ("localqueues", "clusterqueues", "resourceflavors", "topologies", "admissionchecks")
 NAMESPACE = "default"
@@ -150,7 +150,6 @@ def test_the_server_knows_a_queue_that_was_just_created_and_no_workload(
         known(server, "Workload")
 
 
-@pytest.mark.soak
 def test_a_workload_may_name_a_queue_that_was_created_with_it(
     own_plane: ControlPlane, objects: None, server: RollcallServer
 ) -> None:
@@ -179,7 +178,6 @@ def test_a_workload_may_name_a_queue_that_was_created_with_it(
         own_plane.http.delete(path("LocalQueue", name, NAMESPACE)).raise_for_status()
 
 
-@pytest.mark.soak
 def test_kueue_is_uninstalled_and_installed_again_while_both_processes_run(
     own_plane: ControlPlane, objects: None, server: RollcallServer, reconciler: ReconcilerProcess
 ) -> None:
@@ -217,7 +215,6 @@ def _has_metric(process: ReconcilerProcess | RollcallServer, kind: str) -> bool:
     return True
 
 
-@pytest.mark.soak
 def test_a_huge_workload_hides_no_other(own_plane: ControlPlane, reconciler: ReconcilerProcess) -> None:
     """Its pods take a megabyte, and its status has 32 KiB in each message: little of that is kept."""
     huge = workload("huge", env=[{"name": f"V{number}", "value": "x" * 1000} for number in range(900)])
@@ -245,7 +242,6 @@ def test_a_huge_workload_hides_no_other(own_plane: ControlPlane, reconciler: Rec
             own_plane.http.delete(path("Workload", name, NAMESPACE))
 
 
-@pytest.mark.soak
 def test_the_command_writes_what_rules_read_of_kueues_objects(
     own_plane: ControlPlane, objects: None, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def gangs(
     return made
 
 
+@pytest.mark.soak
 def test_each_gang_that_kueue_holds_has_the_reason_of_its_workload(gangs: Made, namespace: str) -> None:
     found = gangs()
     stopped = f"{namespace}-stopped"

@@ -14,7 +14,7 @@ from tests.e2e.opted_in_workloads import job_set, replicated_job
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, until_pods
 
-pytestmark = [pytest.mark.long, pytest.mark.beside]
+pytestmark = pytest.mark.soak
 SPEC = "gang.scheduling.koordinator.sh/network-topology-spec"
 SPINE = "example.com/spine"
 

@@ -241,7 +241,7 @@ def test_pods_that_kueue_admits_keep_the_fields_of_all_webhooks(as_installed: Ou
     assert (ray["spec"]["schedulerName"], keys(ray, "rollcall.dev/")) == ("default-scheduler", [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_same_is_stored_if_every_other_webhook_runs_after_rollcall(world: World, as_installed: Outcome) -> None:
     after = world.outcome(dict.fromkeys(WITH_WEBHOOKS, Registered(AFTER)))
     assert differences(as_installed.held, after.held) == []
