@@ -217,6 +217,7 @@ def test_a_job_set_in_order_is_restarted_whole_on_every_scheduler(
 
 
 @pytest.mark.usefixtures("kubelet")
+@pytest.mark.soak
 def test_a_job_set_in_order_is_restarted_whole(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     in_order_and_restarted(start(plane, KOORDINATOR), nodes)
 
