@@ -62,7 +62,12 @@ def start_train_job(cluster: OptedIn, nodes: Nodes) -> None:
     step = training_step("node", backoff_limit=100)
     created(cluster.plane, training_runtime("torch", step, namespace=cluster.namespace))
     created(cluster.plane, train_job("tune", cluster.namespace, "torch", kind="TrainingRuntime", nodes=3))
-    of_job_set(cluster, "tune", 3)
+    waits_and_starts(cluster, "tune", nodes)
+
+
+def waits_and_starts(cluster: OptedIn, job_set: str, nodes: Nodes) -> None:
+    """The three pods of a JobSet wait together, and start with a second node."""
+    of_job_set(cluster, job_set, 3)
     cluster.ungated()
     cluster.all_wait()
     nodes(1, cpu=2)
@@ -89,11 +94,7 @@ def test_a_job_set_starts_whole_or_not_at_all(plane: ControlPlane, start: Start,
     nodes(1, cpu=2)
     driver, workers = replicated_job("driver", backoff_limit=100), replicated_job("worker", 2, backoff_limit=100)
     created(plane, job_set("run", cluster.namespace, driver, workers))
-    of_job_set(cluster, "run", 3)
-    cluster.ungated()
-    cluster.all_wait()
-    nodes(1, cpu=2)
-    cluster.all_bound(3)
+    waits_and_starts(cluster, "run", nodes)
 
 
 @pytest.mark.soak

@@ -1,6 +1,6 @@
 """The answer to Kueue's AdmissionCheck about one workload, without I/O: Ready, or Rejected with the text of a finding.
 
-Kueue asks when it has reserved quota, before any pod runs. It deactivates a workload that is rejected, and nobody
+Kueue asks when it has reserved quota, before any pod runs. It deactivates a workload that is rejected, and nothing
 activates it again. So only a fault that a change of the object alone can cure is a reason to reject: a rule must deny
 the object as it is enforced in its namespace, and find the same fault without knowing anything of the cluster, nor an
 old version of the scheduler. A missing queue, topology or runtime may exist a minute later, and does not reject.

@@ -18,6 +18,7 @@ from webhook.cluster.client import Client
 from webhook.config.settings import Settings
 from webhook.errors import NotLeading
 from webhook.gangs.hold_reasons import CheckReason
+from webhook.gangs.kueue.moments import moment
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue.admission_check import (
@@ -153,11 +154,8 @@ class AdmissionChecks:
 
     def _oldest(self) -> float:
         """The seconds for which the Workload that waits longest has held quota."""
-        since = min((one.reserved for one in self._waiting.values()), default="")
-        try:
-            return max((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds(), 0.0)
-        except (ValueError, TypeError):
-            return 0.0
+        since = moment(min((one.reserved for one in self._waiting.values()), default=None))
+        return 0.0 if since is None else max((datetime.now(UTC) - since).total_seconds(), 0.0)
 
     # Writes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -293,20 +294,27 @@ async def test_at_most_eight_pods_of_a_group_are_read() -> None:
     assert len([path for path in api.read if "/pods/" in path]) == 8
 
 
-async def test_an_object_that_cannot_be_read_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = KueueApi(check(), faulty(), workload())
-    api.refused["/apis/batch/v1/namespaces/default/jobs/demo"] = httpx.Response(403, json={"message": "forbidden"})
-    found = Answering(api)
+async def answered_without_patience(
+    found: Answering, api: KueueApi, waits: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check is pending while the reconciler waits for what it lacks, and is answered when its patience ends."""
     found.look()
     worker = asyncio.create_task(found.checks.workers.run())
     async with asyncio.timeout(30):
-        while not found.checks.queue.failing:
+        while not waits():
             await asyncio.sleep(0.001)
         assert api.states() == ["Pending"]
         monkeypatch.setattr(admission_checks, "PATIENCE_SECONDS", 0.0)
         while api.states() == ["Pending"]:
             await asyncio.sleep(0.001)
     worker.cancel()
+
+
+async def test_an_object_that_cannot_be_read_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = KueueApi(check(), faulty(), workload())
+    api.refused["/apis/batch/v1/namespaces/default/jobs/demo"] = httpx.Response(403, json={"message": "forbidden"})
+    found = Answering(api)
+    await answered_without_patience(found, api, lambda: bool(found.checks.queue.failing), monkeypatch)
     assert [(one["state"], one["message"]) for one in api.entries()] == [
         ("Ready", "not judged: its object could not be read")
     ]
@@ -316,16 +324,7 @@ async def test_facts_that_are_not_read_are_not_waited_for_longer(monkeypatch: py
     api = KueueApi(check(), owner(), workload())
     found = Answering(api)
     found.ready = False
-    found.look()
-    worker = asyncio.create_task(found.checks.workers.run())
-    async with asyncio.timeout(30):
-        while not found.checks.queue.stuck:
-            await asyncio.sleep(0.001)
-        assert api.states() == ["Pending"]
-        monkeypatch.setattr(admission_checks, "PATIENCE_SECONDS", 0.0)
-        while api.states() == ["Pending"]:
-            await asyncio.sleep(0.001)
-    worker.cancel()
+    await answered_without_patience(found, api, lambda: bool(found.checks.queue.stuck), monkeypatch)
     assert api.states() == ["Ready"]
 
 
