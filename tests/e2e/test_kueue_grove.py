@@ -22,6 +22,7 @@ from tests.e2e.workload_objects import MERGE
 from tests.e2e.workloads import clique, pod_clique_set
 
 pytestmark = pytest.mark.soak
+KOORDINATOR, KUBE = (gated(), "koordinator"), (configuration(), "kube")
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
 
 
@@ -63,8 +64,9 @@ class Ready(NamedTuple):
         return {event["reason"] for event in self.plane.items(path)}
 
 
-@pytest.fixture
+@pytest.fixture(params=[KOORDINATOR], ids=["koordinator"])
 def ready(
+    request: pytest.FixtureRequest,
     plane: ControlPlane,
     controllers: Controllers,
     rollcall: Rollcall,
@@ -74,10 +76,11 @@ def ready(
     nodes: Nodes,
     kubelet: Kubelet,
 ) -> Ready:
+    config, program = request.param
     controllers(plane, "kueue")
-    scheduler(plane, "koordinator")
-    rollcall(plane, gated())
-    reconciler(gated()).until_leading()
+    scheduler(plane, program)
+    rollcall(plane, config)
+    reconciler(config).until_leading()
     nodes(1, cpu=8)
     return Ready(plane, namespace)
 
@@ -151,28 +154,14 @@ def test_kueue_refuses_a_pod_of_a_group_without_a_size(ready: Ready, grove: Grov
         played.create_pods()
 
 
-def test_a_priority_that_rollcall_sets_does_not_divide_a_pod_group(
-    plane: ControlPlane,
-    controllers: Controllers,
-    rollcall: Rollcall,
-    reconciler: Reconcilers,
-    scheduler: Scheduler,
-    namespace: str,
-    nodes: Nodes,
-    kubelet: Kubelet,
-    grove: Grove,
-) -> None:
+@pytest.mark.parametrize("ready", [KUBE], ids=["kube"], indirect=True)
+def test_a_priority_that_rollcall_sets_does_not_divide_a_pod_group(ready: Ready, grove: Grove) -> None:
     """Kueue divides a pod group by what its pods have, and a priority is part of that."""
-    controllers(plane, "kueue")
-    scheduler(plane, "kube")
-    rollcall(plane, configuration())
-    reconciler(configuration()).until_leading()
-    nodes(1, cpu=8)
+    plane, namespace = ready
     named = {"metadata": {"name": f"{namespace}-high"}, "value": 1000}
     plane.http.post("/apis/scheduling.k8s.io/v1/priorityclasses", json=named).raise_for_status()
     workload = queued(namespace, 3)
     workload["spec"]["template"]["priorityClassName"] = f"{namespace}-high"
-    ready = Ready(plane, namespace)
     with ready.queue(2) as queue:
         played = released(ready, grove, workload)
         (found,) = until_workloads(plane, namespace, 1, QuotaReserved="False")

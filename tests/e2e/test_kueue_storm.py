@@ -134,41 +134,47 @@ def counted(plane: ControlPlane, namespace: str) -> Iterator[Counted]:
 @contextmanager
 def finishing(plane: ControlPlane, found: Counted) -> Iterator[set[str]]:
     """Have each gang that runs whole succeed after a moment; the names of those that have."""
-    ended, since, stopped = set[str](), dict[str, float](), threading.Event()
+    ended, since = set[str](), dict[str, float]()
 
     def look() -> None:
-        while not stopped.wait(0.25):
-            for name, pods in found.whole.items():
-                begun = since.setdefault(name, time.monotonic())
-                if name not in ended and time.monotonic() - begun > RUN_SECONDS:
-                    let_succeed(plane, pods)
-                    ended.add(name)
+        for name, pods in found.whole.items():
+            begun = since.setdefault(name, time.monotonic())
+            if name not in ended and time.monotonic() - begun > RUN_SECONDS:
+                let_succeed(plane, pods)
+                ended.add(name)
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
+    with repeated(look, 0.25):
         yield ended
-    finally:
-        stopped.set()
-        thread.join(30)
 
 
 @contextmanager
 def restarting(*programs: RollcallServer | ReconcilerProcess) -> Iterator[list[float]]:
     """Stop and start the programs every ten seconds; the times at which that was done."""
-    done, stopped = list[float](), threading.Event()
+    done = list[float]()
 
     def again() -> None:
-        while not stopped.wait(RESTART_SECONDS):
-            for one in programs:
-                one.program.stop()
-                one.program.start()
-            done.append(time.monotonic())
+        for one in programs:
+            one.program.stop()
+            one.program.start()
+        done.append(time.monotonic())
+
+    with repeated(again, RESTART_SECONDS):
+        yield done
+
+
+@contextmanager
+def repeated(act: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Do something each so many seconds while the block runs."""
+    stopped = threading.Event()
+
+    def again() -> None:
+        while not stopped.wait(seconds):
+            act()
 
     thread = threading.Thread(target=again, daemon=True)
     thread.start()
     try:
-        yield done
+        yield
     finally:
         stopped.set()
         thread.join(30)
