@@ -1,0 +1,39 @@
+"""Room: the nodes of a cluster by class, for the roles of one gang.
+
+Nodes are of one class if no role and no partition of the gang can tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class NodeClass(NamedTuple):
+    """Equal nodes. `capacity` is what each of them can give, in the units of `PodNeeds.request`; a resource that is
+    missing there is 0. `labels` has the node label keys that the gang's roles, their apart and spread constraints and
+    its partitions name. `number` is None for a node group that grows without limit. `roles` are the roles that may use
+    it. `nodes` are the names of some or all of its nodes, for the witness and for a placement. `devices`: by driver,
+    the most devices that one node can have; "" for all drivers together.
+    """
+
+    capacity: Mapping[str, int]
+    labels: Mapping[str, str]
+    number: int | None
+    roles: frozenset[str]
+    nodes: tuple[str, ...]
+    devices: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The nodes that a gang may use. `grows` says that other nodes may come whose shape is unknown: then nothing of
+    the scope *on these nodes* is claimed. `unknown` says why the nodes prove nothing, if so (a partial list). `free`
+    resources are those that no scheduler compares or that nodes give without limit.
+    """
+
+    classes: tuple[NodeClass, ...]
+    grows: bool = False
+    unknown: str | None = None
+    free: frozenset[str] = frozenset()

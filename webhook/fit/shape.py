@@ -1,0 +1,55 @@
+"""GangShape: a gang as its workload states it, before a scheduler packs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from webhook.model.fields import FieldPath
+from webhook.model.keys import Record
+from webhook.model.workloads.podtemplate import PodTemplate
+
+
+class MemberShape(NamedTuple):
+    """The pods that a gang has of one template. The gang starts with `minimum` of them; `pods` is their number.
+    `required` is the node label key of the domain that they must share, `required_at` the field that says so.
+    """
+
+    name: str
+    at: FieldPath
+    template: PodTemplate
+    minimum: int
+    pods: int
+    required: str | None = None
+    required_at: FieldPath | None = None
+
+
+class SubsetShape(NamedTuple):
+    """Members of a gang that must share a domain, such as one replica of a scaling group."""
+
+    name: str
+    members: tuple[str, ...]
+    required: str
+    required_at: FieldPath
+
+
+class GangShape(NamedTuple):
+    """A gang. `required` is the node label key of the domain that all its pods must share. `stored` says whether the
+    templates are those of stored pods: no other webhook can change these.
+
+    `labels` and `annotations` are those that the scheduler reads of the gang (a PodGang or a workload), and `more` is
+    how many further gangs are equal to this one.
+    """
+
+    name: str
+    namespace: str
+    members: tuple[MemberShape, ...]
+    record: Record
+    subsets: tuple[SubsetShape, ...] = ()
+    required: str | None = None
+    required_at: FieldPath | None = None
+    labels: Mapping[str, Any] = {}
+    annotations: Mapping[str, Any] = {}
+    topology_name: str | None = None
+    stored: bool = False
+    more: int = 0
