@@ -200,6 +200,13 @@ class FirstFit:
         children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
         for child in children:
             indexes = list(child.indexes)
+            if child.part.kind >= 0 and child.part.count == 1 and child.part.within is None:
+                # Single pods: as many as fit, at once.
+                places = [(*path, index) for index in indexes]
+                self._copies.append((places, 1))
+                pooled = (*_COPIES, len(self._copies) - 1)
+                left -= self._pods(pooled, child.part.kind, min(left, len(places)), area, state)
+                continue
             while indexes and left:
                 place = (*path, indexes.pop(0))
                 self.budget.spend(2)
@@ -212,9 +219,6 @@ class FirstFit:
     def _child(self, part: Part, path: Path, area: Area, state: State) -> State | None:
         if part.within is not None:
             return self._in_a_domain(part, path, area, state)
-        if part.kind >= 0 and part.count == 1:
-            # One pod changes nothing if it does not fit.
-            return state if self._pods(path, part.kind, 1, area, state) else None
         found = self._content(part, path, area, State(state))
         return None if found is None else found.kept()
 
@@ -281,6 +285,7 @@ class FirstFit:
     def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: State) -> int:
         ground = self.ground
         shape = index if self._pooled else ground.shape_of[index]
+        self.budget.spend(4)
         left = wanted = min(count, self._cell_room(kind, shape, state))
         bins = state.bins_of(index)
         if bins is None:
@@ -312,6 +317,7 @@ class FirstFit:
         self, path: Path, kind: int, pods: int, fits: int, index: int, one: Bin, new: list[Bin], state: State
     ) -> int:
         """Fill nodes of a bin one after the other, and return the number of pods."""
+        self.budget.spend(6)
         full, rest = divmod(pods, fits)
         start = one.start
         for number, each in ((full, fits), (1 if rest else 0, rest)):
