@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, topology
 from webhook.backends.kai.capabilities import CAPABILITIES
+from webhook.backends.kai.ceilings import ceilings_of
 from webhook.backends.kai.facts import PROJECTIONS, SHAPES, TOPOLOGIES
 from webhook.backends.kai.keys import (
     ANNOTATION_GROUP,
@@ -21,6 +22,9 @@ from webhook.backends.kai.keys import (
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
+from webhook.fit.packing import Ceilings, Role
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -76,6 +80,11 @@ class KaiBackend(Backend[KaiSettings]):
         keys = (("labels", self.settings.queueLabelKey),)
         name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.ceilings import ceilings_of
 from webhook.backends.koordinator.facts import PROJECTIONS, SHAPES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
@@ -23,6 +24,9 @@ from webhook.backends.koordinator.keys import (
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
+from webhook.fit.packing import Ceilings, Role
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -108,6 +112,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         found = None if name is None else (facts.elastic_quotas or {}).get(name)
         if name is not None and found is not None and found.limited:
             yield Limit("the ElasticQuota", name, name)
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
 
     @property
     def capabilities(self) -> CapabilityTable:

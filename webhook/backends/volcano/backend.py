@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.queue_tree import limits_of
 from webhook.backends.volcano import gangs, pods
 from webhook.backends.volcano.capabilities import capabilities
+from webhook.backends.volcano.ceilings import ceilings_of
 from webhook.backends.volcano.facts import PROJECTIONS, SHAPES
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
@@ -20,6 +21,9 @@ from webhook.backends.volcano.keys import (
 )
 from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.fit.packing import Ceilings, Role
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -77,6 +81,11 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         keys = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
         name = first_named(workload, keys, keys) or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
 
     @property
     def capabilities(self) -> CapabilityTable:
