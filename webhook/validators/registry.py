@@ -155,6 +155,8 @@ class Example:
     version: str | None = None
     # The user who creates it.
     user: str = ""
+    # The scheduler that a rule for every scheduler is shown with, if not with koord-scheduler.
+    scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
