@@ -19,10 +19,12 @@ from webhook.backends.kai.keys import (
     POD_GROUP,
     TOPOLOGY,
 )
+from webhook.backends.kai.packing import packing_of
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
-from webhook.fit.packing import Ceilings, Role
+from webhook.fit.packing import Ceilings, Packing, Role
+from webhook.fit.reading import KAI, PodReading
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
@@ -106,6 +108,12 @@ class KaiBackend(Backend[KaiSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return KAI.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:

@@ -21,10 +21,12 @@ from webhook.backends.koordinator.keys import (
     QUOTA_KEYS,
     QUOTA_KEYS_OF_PODS,
 )
+from webhook.backends.koordinator.packing import packing_of
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
-from webhook.fit.packing import Ceilings, Role
+from webhook.fit.packing import Ceilings, Packing, Role
+from webhook.fit.reading import KOORDINATOR, PodReading
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import Capability, CapabilityTable
@@ -77,6 +79,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     reads_claims_of = frozenset({"Koordinator"})
     controllers = CONTROLLERS
     shapes = SHAPES
+    allocates_devices = True
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -131,6 +134,13 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return KOORDINATOR.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        roles = self.roles(shape, facts, settings)
+        return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
