@@ -372,4 +372,4 @@ def test_what_limits_a_namespace_counts_from_the_folder_of_its_workloads() -> No
     assert found.resource_quotas == {("team", "gpus"): NamespaceQuota({"requests.nvidia.com/gpu": 8})}
     assert found.resource_claim_templates == {("team", "gpu"): (DeviceRequest("a", (Alternative("gpu", 2),)),)}
     assert found.limit_ranges is None
-    assert found.partial == {"resource_quotas", "resource_claim_templates"}
+    assert {"resource_quotas", "resource_claim_templates"} <= (found.partial or frozenset())
