@@ -74,9 +74,7 @@ def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
     return parents
 
 
-def _resolved(
-    known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
-) -> dict[str, frozenset[str]] | None:
+def _resolved(known: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict[str, frozenset[str]] | None:
     """Return the nodes of every HyperNode. The tree has no cycle."""
     matches = sum(len(one.members.patterns) + len(one.members.selectors) for one in known.values() if one.members)
     if matches * len(nodes) > _MOST_MATCHES:

@@ -32,12 +32,8 @@ _QUEUE = ClusterFacts(
     "fit/quota",
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(
-        pod_clique_set(clique("worker", replicas=2, requests={GPU: "8"}), labels=_IN_QUOTA), facts=_QUOTA
-    ),
-    fails=Example(
-        pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), labels=_IN_QUOTA), facts=_QUOTA
-    ),
+    passes=Example(pod_clique_set(clique("worker", replicas=2, requests={GPU: "8"}), labels=_IN_QUOTA), facts=_QUOTA),
+    fails=Example(pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), labels=_IN_QUOTA), facts=_QUOTA),
 )
 def above_quota(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """A gang whose minimum requests more than a quota allows waits for ever, even if nothing else uses the quota: an

@@ -55,15 +55,11 @@ def no_room_for_the_gang(workload: PodCliqueSet | OptedInWorkload, context: Cont
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(
-        pod_clique_set(
-            clique("worker", replicas=2, requests={GPU: "8"}), topologyConstraint=required("rack")
-        ),
+        pod_clique_set(clique("worker", replicas=2, requests={GPU: "8"}), topologyConstraint=required("rack")),
         facts=racks(2, 2, gpus=8),
     ),
     fails=Example(
-        pod_clique_set(
-            clique("worker", replicas=3, requests={GPU: "8"}), topologyConstraint=required("rack")
-        ),
+        pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), topologyConstraint=required("rack")),
         facts=racks(2, 2, gpus=8),
     ),
 )
