@@ -12,7 +12,7 @@ from webhook.fit.apart import apart_of
 from webhook.fit.eligibility import Eligibility
 from webhook.fit.pods import PodNeeds
 from webhook.fit.ports import ports_of
-from webhook.fit.requests import RequestRules, requests_of
+from webhook.fit.requests import OF_KUBERNETES, RequestRules, requests_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.spread import spread_of
 from webhook.model.node import is_device
@@ -30,7 +30,7 @@ class PodReading:
     so that nodes without it can still give it.
     """
 
-    requests: RequestRules = RequestRules()
+    requests: RequestRules = OF_KUBERNETES
     affinity: bool = True
     taints: bool = True
     ports: bool = True
@@ -56,9 +56,9 @@ _OF_VOLCANO = ("volcano.sh/", "huawei.com/", "hami.io/", "nvidia.com/gpumem", "n
 KUBE = PodReading()
 COSCHEDULING = KUBE
 KOORDINATOR = PodReading(RequestRules(unsure=_OF_KOORDINATOR))
-# KAI counted sidecars as init containers before 0.15, and has neither pod-level resources nor topology spread.
+# KAI has neither pod-level resources nor topology spread.
 KAI = PodReading(
-    RequestRules(pod_level=False, sidecars_run_on=True, kai_gpus=True),
+    RequestRules(pod_level=False, kai_gpus=True),
     spread=False,
     gpus_by_claims=True,
     devices_by_class=False,

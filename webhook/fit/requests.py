@@ -34,19 +34,19 @@ _FRACTION, _MEMORY, _DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-d
 _MIG = "nvidia.com/mig-"
 # KAI compares parts as memory, on a node without a label as hundredths.
 _PARTS_OF_GPU = 100
+_MOST_DIGITS = 64
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """How a scheduler adds up and compares requests. `pod_level`, `sidecars_run_on`: as in `total_requests`.
+    """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`.
 
     `kai_gpus`: annotations ask for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed
     of `unsure` prefixes. `ignored` resources and groups are not compared.
     """
 
     pod_level: bool = True
-    sidecars_run_on: bool = True
     # Whether sums of other resources than cpu and memory are compared in thousandths.
     exact: bool = False
     kai_gpus: bool = False
@@ -59,6 +59,9 @@ class RequestRules:
         return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
 
 
+OF_KUBERNETES = RequestRules()
+
+
 def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> tuple[dict[str, int], tuple[str, ...]]:
     """Return the least that a pod requests, with its slot, and why other resources are not judged. Raises `Malformed`.
 
@@ -69,9 +72,7 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     own = mapping(spec.get("resources"))
     if own:
         spec = {**spec, "resources": {"requests": own.get("requests")}}
-    totals = total_requests(
-        spec, from_limits=not stored, pod_level=rules.pod_level, sidecars_run_on=rules.sidecars_run_on
-    )
+    totals = total_requests(spec, from_limits=not stored, pod_level=rules.pod_level)
     found: dict[str, int] = {}
     unjudged: list[str] = []
     for resource, amount in totals.items():
@@ -133,7 +134,7 @@ def _positive(found: Mapping[str, int]) -> dict[str, int]:
 def _part(annotations: Mapping[str, Any]) -> int | None:
     """Return the part of a GPU in hundredths, rounded down; None without a valid one."""
     written = text(annotations.get(_FRACTION)) or ""
-    if len(written) > 64:
+    if len(written) > _MOST_DIGITS:
         return 0
     try:
         found = float(written)
