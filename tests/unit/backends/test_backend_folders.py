@@ -16,12 +16,13 @@ FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUIL
 FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"}
 MORE = {
     "kai": {"subgroups"},
-    # Both read topology from annotations of opted-in workloads and write it into their gang objects.
-    "volcano": {"subgroups", "carried_topology"},
+    # Both read topology from annotations of opted-in workloads and write it into their gang objects, and both have
+    # topology objects of other fields than a ClusterTopologyBinding.
+    "volcano": {"subgroups", "carried_topology", "hyper_nodes"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
     "kube": {"generation", "groups", "frozen", "disruption"},
     # Koordinator reads gangs from annotations, as Go does.
-    "koordinator": {"gang_settings", "gang_groups", "go_values", "carried_topology"},
+    "koordinator": {"gang_settings", "gang_groups", "go_values", "carried_topology", "network_topology"},
 }
 SUBJECTS = {
     "workload",
