@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.backends.volcano import keys
+from webhook.model.amounts import ceiling_amounts
 from webhook.model.bounds import name_text
 from webhook.model.fields import SPEC
 from webhook.model.keys import ObjectKey
@@ -19,8 +20,12 @@ from webhook.validators.wrong_types import COUNTS, METADATA
 
 def _queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
     spec, state = mapping(raw.get("spec")), mapping(raw.get("status")).get("state")
-    limited = bool(mapping(spec.get("capability")))
-    return name_of(raw), VolcanoQueue(name_text(spec.get("parent")), name_text(state), limited)
+    return name_of(raw), VolcanoQueue(
+        name_text(spec.get("parent")),
+        name_text(state),
+        capability=ceiling_amounts(spec.get("capability")),
+        guarantee=ceiling_amounts(mapping(spec.get("guarantee")).get("resource")),
+    )
 
 
 def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
@@ -41,7 +46,7 @@ QUEUES = Projection(
     Resource(keys.QUEUE, "queues", namespaced=False),
     _queue,
     QueueTree,
-    fields=("spec.parent", "spec.capability", "status.state"),
+    fields=("spec.parent", "spec.capability", "spec.guarantee", "status.state"),
 )
 HYPER_NODES = Projection(
     "hyper_nodes",
