@@ -8,7 +8,6 @@ from __future__ import annotations
 from webhook.config.settings import Settings
 from webhook.model.general import general_to_reconciler, general_to_server
 from webhook.model.kueue.admission_check import CheckMode
-from webhook.model.nodes import NODES
 from webhook.model.projections import Projection
 
 
@@ -21,11 +20,6 @@ def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projecti
     else:
         kueue = settings.makes_gangs or settings.admission_check is not CheckMode.OFF
         general = general_to_reconciler(opted_in=settings.makes_opted_in_gangs, kueue=kueue)
-    backends = [profile.backend for profile in settings.profiles.values()]
-    # The reconciler compares a topology that one binding feeds with the labels of the nodes.
-    feeds = not objects and any(
-        backend.topology_kind is not None and backend.topology_binding is not None for backend in backends
-    )
-    nodes = (NODES,) if feeds else ()
-    every = (*general, *nodes, *(found for backend in backends for found in backend.followed(objects=objects)))
+    backends = (profile.backend for profile in settings.profiles.values())
+    every = (*general, *(found for backend in backends for found in backend.followed(objects=objects)))
     return tuple(dict.fromkeys(every))

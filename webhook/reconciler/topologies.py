@@ -9,7 +9,7 @@ reported by events and a gauge; the binding's status belongs to its operator
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -81,8 +81,8 @@ class Topologies:
         self._add = add
         self._nodes = nodes
         self._of_nodes = NodeTopologies(writer, lambda name: add((CLUSTER, name)))
-        # The values of the levels' labels of each node, as they were at its last change.
-        self._values: dict[str, tuple[str | None, ...]] = {}
+        # The values of the levels' labels of each node that has any, as they were last used. None before that.
+        self._seen: dict[str, tuple[str, ...]] | None = None
         self._woken: asyncio.TimerHandle | None = None
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
         self._stores = Stores(client, self._stored, _controller_name)
@@ -129,12 +129,23 @@ class Topologies:
         """Queue the bindings that the labels of nodes matter for, if the labels of their levels changed on this node.
         `labels` are those that it has now; empty if it is gone.
         """
-        values = tuple(labels.get(level.key or "") for binding in self._fed_bindings() for level in binding.levels)
-        before = self._values.pop(name, ())
-        if any(values):
-            self._values[name] = values
-        if self._woken is None and before != values and (any(before) or any(values)):
+        if self._woken is None and self._seen is not None and self._seen.get(name, ()) != self._values(labels):
             self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
+
+    def _look_at_nodes(self) -> NodeLabels | None:
+        """The labels of all nodes; those of the levels are remembered, so that other changes of nodes wake nothing."""
+        nodes = self._nodes()
+        if nodes is not None:
+            keys = self._keys()
+            every = ((name, _values_of(labels, keys)) for name, labels in nodes.items())
+            self._seen = {name: values for name, values in every if values}
+        return nodes
+
+    def _values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        return _values_of(labels, self._keys())
+
+    def _keys(self) -> list[str]:
+        return [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
 
     def _fed_bindings(self) -> Iterator[ClusterTopologyBinding]:
         for name in sorted(set(self._feeding.values())):
@@ -227,12 +238,12 @@ class Topologies:
             return Done((Problem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"),))
         if backend.topology_binding is None:
             return done
-        return done._replace(problems=(*done.problems, *of_labels(binding, self._nodes())))
+        return done._replace(problems=(*done.problems, *of_labels(binding, self._look_at_nodes())))
 
     async def _objects(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
         """Compare or write the objects of the binding that they are made from."""
         if backend.topology_from_nodes:
-            nodes = self._nodes()
+            nodes = self._look_at_nodes()
             if nodes is None:
                 raise FactsUnavailable("the nodes are not read yet")
             uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _leaving(raw)}
@@ -319,6 +330,12 @@ async def _gone(store: Store, live: Manifest) -> bool:
             while there():
                 await asyncio.sleep(_GLANCE_SECONDS)
     return not there()
+
+
+def _values_of(labels: Mapping[str, str], keys: Sequence[str]) -> tuple[str, ...]:
+    """The values of these labels; empty if there are none."""
+    values = tuple([labels.get(key, "") for key in keys])
+    return values if any(values) else ()
 
 
 def _fed(backends: Iterable[Backend[Any]]) -> Iterator[tuple[Resource, str]]:

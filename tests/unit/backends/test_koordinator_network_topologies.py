@@ -75,13 +75,16 @@ def test_a_layer_has_the_name_that_constraints_use() -> None:
     drift = backend.topology_drift(binding(RACK), live(layer("other", None, RACK), layer("NodeTopologyLayer", "other")))
     assert drift is not None
     assert drift.message == (
-        "ClusterNetworkTopology default has the layer other for example.com/rack, and topologyKeyMappings says RackLayer"
+        "ClusterNetworkTopology default has the layer other for example.com/rack, and topologyKeyMappings says "
+        "RackLayer"
     )
 
 
 def test_what_is_made_forms_a_tree_and_gives_each_key_its_layer() -> None:
     (made,) = KOORD.topology_objects(binding(ZONE, RACK, HOST))
-    name, layers = NETWORK_TOPOLOGIES.read(made)
+    read = NETWORK_TOPOLOGIES.read(made)
+    assert read is not None
+    name, layers = read
     assert forms_tree(layers)
     facts = ClusterFacts(network_topologies={name: layers})
     assert [layer_of(key, KOORD.settings, facts) for key in (ZONE, RACK, HOST)] == ["zone", "rack", "NodeTopologyLayer"]

@@ -62,7 +62,11 @@ class World(httpx.AsyncBaseTransport):
         if request.url.params.get("watch"):
             wanted = request.url.params.get("labelSelector", "")
             return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"]), wanted))
-        served = {_collection(resource) for resource in self.served} | {"/api/v1/namespaces", "/api/v1/pods", "/api/v1/nodes"}
+        served = {_collection(resource) for resource in self.served} | {
+            "/api/v1/namespaces",
+            "/api/v1/pods",
+            "/api/v1/nodes",
+        }
         if path in served:
             version = str(len(self._told.get(path, [])))
             metadata = {"resourceVersion": version}

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.running_reconciler import reconciler, running, sample, until
 from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ZONE, binding, methods
 from tests.unit.topology_bindings import racked
-from tests.unit.worlds import configuration_of
 from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
 from webhook.backends.volcano.facts import HYPER_NODES
 from webhook.config.file import settings_from
