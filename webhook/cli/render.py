@@ -92,8 +92,9 @@ def render(
 
     For a PodCliqueSet: for each of its PodGangs the scheduler's gang objects, in the order of creation, and one pod as
     the webhook would change it. For a PodGang: only its gang objects. For a Pod: the pod as the webhook would change
-    it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have such objects; Volcano's
-    HyperNodes need the nodes among the facts.
+    it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have such objects. Koordinator
+    and Volcano have some if the profile names the binding (`topologyBinding`); Volcano's are made from the nodes among
+    the facts.
 
     For a TrainJob, JobSet, LeaderWorkerSet or Job that is opted in, or with `--scheduler`: its gang objects and one pod
     for each of its parts. For a LeaderWorkerSet these are those of its first group. For a TrainJob these are those of
@@ -180,6 +181,8 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
 def _topology(binding: ClusterTopologyBinding, backend: Backend[Any], facts: ClusterFacts) -> Iterator[Rendered | str]:
     """Yield the topology objects of one scheduler, and what is wrong with the labels of nodes if they are known."""
     comment = f"ClusterTopologyBinding {binding.name}, {backend.name}"
+    if backend.topology_kind is None:
+        return
     if backend.topology_binding and backend.topology_binding != binding.name:
         yield f"{comment}: left out: the configuration takes the topology from {backend.topology_binding}"
         return

@@ -140,7 +140,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return gangs.frozen(desired, live)
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
-        return network_topology.network_topology(binding, self.settings)
+        return [] if self.topology_kind is None else network_topology.network_topology(binding, self.settings)
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
         return network_topology.topology_drift(binding, live, self.settings)

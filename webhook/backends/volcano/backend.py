@@ -106,6 +106,8 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     def node_topology_objects(
         self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
     ) -> NodeTopology:
+        if self.topology_kind is None:
+            return NodeTopology((), ())
         # A HyperNode of another author may have a name of ours, or one of ours as its member.
         taken = {*live, *(member for found in live.values() for member in hyper_nodes.members_of(found))}
         every = hyper_nodes.hyper_nodes(binding, nodes)
