@@ -39,7 +39,10 @@ def _layers(*layers: Mapping[str, Any]) -> Manifest:
     return {**head, "metadata": {"name": "default"}, "spec": {"networkTopologySpec": list(layers)}}
 
 
-_RACKS = ({"topologyLayer": "rack", "labelKey": [_RACK]}, {"topologyLayer": "NodeTopologyLayer"})
+_RACKS = (
+    {"topologyLayer": "rack", "labelKey": [_RACK]},
+    {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "rack"},
+)
 _CHAIN = (
     {"topologyLayer": "zone", "labelKey": [_ZONE]},
     {"topologyLayer": "rack", "parentTopologyLayer": "zone", "labelKey": [_RACK]},

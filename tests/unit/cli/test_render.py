@@ -353,7 +353,7 @@ def test_a_named_binding_becomes_the_topology_of_koordinator_and_volcano(rollcal
     assert ran.err == "".join(
         f"rollcall: <stdin>:1:1: ClusterTopologyBinding dc, {name}: {lacks}\n"
         for name in ("koord-scheduler", "volcano")
-    ).rstrip("\n")
+    )
 
 
 def test_hyper_nodes_are_left_out_without_nodes_and_for_another_binding(rollcall: Run, tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ def test_koordinator_s_defaults_are_the_safe_ones() -> None:
         "defaultQoSClass": None,
         "topologyKeyMappings": {},
         "awareNetworkTopology": True,
+        "topologyBinding": None,
+        "topologyObjects": "compare",
     }
 
 

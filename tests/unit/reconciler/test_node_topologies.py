@@ -252,7 +252,7 @@ async def test_without_writing_the_hyper_nodes_of_others_are_compared_by_their_n
     there = (hyper_node("r-a", 1, "rack", "n1"), hyper_node("top", 2, "zone", "r-a"))
     cluster = world("z1/r1", "z1/r1", there=there)
     async with running(cluster, settings=COMPARED) as found:
-        await until(lambda: problems(found, "TopologyDrift") == 1)
+        await until(lambda: problems(found, "TopologyDrift") == 1 and found.idle)
         assert notes(cluster) == {
             "TopologyDrift": "HyperNodes differ from ClusterTopologyBinding dc: no HyperNode has exactly the nodes of "
             "zone z1; HyperNode top has the nodes of no zone; no HyperNode has exactly the nodes of rack z1/r1; and 1 "
@@ -290,7 +290,7 @@ async def test_a_second_binding_with_other_levels_gets_an_event() -> None:
     cluster = world("z1/r1", bindings=("dc", "twin"))
     cluster.put(BINDINGS, levelled(RACK, name="other"))
     async with running(cluster, settings=WRITTEN) as found:
-        await until(lambda: problems(found, "TopologyUnused") == 1 and found.idle)
+        await until(lambda: problems(found, "TopologyUnused") == 1 and found.idle and cluster.events)
         (event,) = cluster.events
         assert event["regarding"]["name"] == "other"
         assert event["note"] == (
