@@ -116,12 +116,26 @@ class VolcanoQueue:
         return self.capability is None or bool(self.capability)
 
 
+class HyperNodeMembers(NamedTuple):
+    """What a HyperNode says are its members: nodes by name (in one text, with spaces between), by regular expressions
+    and by label selectors (as JSON), and other HyperNodes by name.
+    """
+
+    nodes: str = ""
+    patterns: tuple[str, ...] = ()
+    selectors: tuple[str, ...] = ()
+    hyper_nodes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """A Volcano HyperNode: the smaller the tier, the closer its nodes."""
+    """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None if they are not known, or if
+    there are too many to keep.
+    """
 
     tier: int
     tier_name: str | None
+    members: HyperNodeMembers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +185,16 @@ class QueueTree(Indexed[str, Any]):
 
 class HyperNodes(Indexed[str, HyperNode]):
     """HyperNodes by name, indexed by their tier and by the tier's name as well: a cluster may have one for each of its
-    nodes.
+    nodes. `state` is another object after each change, so that what is worked out of all of them can be kept.
     """
+
+    def __init__(self, known: Mapping[str, HyperNode] | None = None) -> None:
+        self.state = object()
+        super().__init__(known)
+
+    def _forget(self, key: str) -> None:
+        self.state = object()
+        super()._forget(key)
 
     @staticmethod
     def terms(_: str, value: HyperNode) -> Iterable[Hashable]:

@@ -57,8 +57,8 @@ class GangScheduler:
         return iter(())
 
     def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
-        """By which arithmetic it compares pods with nodes. By default one that asks for no more than any scheduler."""
-        return PodReading()
+        """By which arithmetic it compares pods with nodes. By default only requests are compared."""
+        return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         """What it must place at one moment before it starts any pod of a gang, without ceilings."""

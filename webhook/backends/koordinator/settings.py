@@ -23,7 +23,9 @@ class KoordinatorSettings(BackendSettings):
     a node label key to a layer of the ClusterNetworkTopology and wins over that object's labelKey. awareNetworkTopology
     states the CoschedulingArgs field with that name, which Rollcall cannot read from the cluster; Koordinator's chart
     sets it. topologyBinding names the ClusterTopologyBinding that the ClusterNetworkTopology `default` is compared
-    with; with topologyObjects `write`, Rollcall writes that object.
+    with; with topologyObjects `write`, Rollcall writes that object. enableRuntimeQuota and enableCheckParentQuota state
+    the ElasticQuotaArgs fields with these names, and disableDefaultQuota the feature gate DisableDefaultQuota. Without
+    them nothing is claimed that depends on them.
     """
 
     gangMode: GangMode = "Strict"
@@ -34,6 +36,9 @@ class KoordinatorSettings(BackendSettings):
     awareNetworkTopology: bool = True
     topologyBinding: Annotated[str, AfterValidator(binding_name)] | None = None
     topologyObjects: TopologyObjects = "compare"
+    enableRuntimeQuota: bool | None = None
+    enableCheckParentQuota: bool | None = None
+    disableDefaultQuota: bool | None = None
 
 
 # What each rule of this scheduler is called with, besides what it judges.

@@ -30,12 +30,15 @@ class VolcanoSettings(BackendSettings):
     the cluster whether the plugin is on, and Volcano's chart does not enable it by default. Without the plugin a
     topology is accepted and ignored. topologyBinding names the ClusterTopologyBinding that the HyperNodes are compared
     with; with topologyObjects `write`, Rollcall writes HyperNodes from it and from the labels of the nodes.
+    enableHierarchy states the argument with that name of the plugin capacity: whether
+    the queues above a gang's queue limit it. Without it nothing is claimed that depends on it.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE
     topology: TopologyMode = "off"
     topologyBinding: Annotated[str, AfterValidator(binding_name)] | None = None
     topologyObjects: TopologyObjects = "compare"
+    enableHierarchy: bool | None = None
 
 
 # What each rule of this scheduler is called with, besides what it judges.
