@@ -196,6 +196,6 @@ def test_a_profile_has_no_topology_objects_until_it_names_a_binding() -> None:
     assert (named.topology_binding, named.topology_written) == ("dc", False)
     unnamed = settings_of("volcano", {"topologyObjects": "write"}).profiles["volcano"].backend
     assert unnamed.topology_binding == ""
-    assert "volcano: no HyperNodes is written: topologyBinding names no ClusterTopologyBinding" in unnamed.init(
+    assert "volcano: no HyperNode is written: topologyBinding names no ClusterTopologyBinding" in unnamed.init(
         ClusterFacts()
     )

@@ -375,3 +375,17 @@ async def test_a_missing_topology_is_reported_and_not_written_unless_configured(
     async with running(cluster, settings=fed("koord-scheduler", "compare")) as found:
         await until(lambda: problems(found, "TopologyNotFound", "koord-scheduler") == 1 and found.idle)
         assert cluster.writes == []
+
+
+def test_the_metrics_exist_from_the_start_where_a_binding_is_named() -> None:
+    written, compared, plain = (
+        reconciler(world(), settings=settings)
+        for settings in (WRITTEN, COMPARED, settings_from(configuration_of({"name": "volcano"}), "test"))
+    )
+    for reason in ("TopologyUnused", "TopologyNodeUnlabelled", "TopologyTwoParents", "TopologyLevelEmpty"):
+        assert (problems(written, reason), problems(compared, reason), problems(plain, reason)) == (0, 0, None)
+    counted = [
+        one.metrics.registry.get_sample_value("rollcall_writes_total", {"kind": "HyperNode", "action": "delete"})
+        for one in (written, compared, plain)
+    ]
+    assert counted == [0, None, None]

@@ -81,7 +81,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         without = self.settings.topology == "hypernode" and facts.hyper_nodes is not None and not facts.hyper_nodes
         degraded = (f"{self.name}: topology is refused: the cluster has no HyperNode",) if without else ()
-        return (*super().init(facts), *degraded, *unfed_topology(self.name, self.settings, "HyperNodes"))
+        return (*super().init(facts), *degraded, *unfed_topology(self.name, self.settings, "HyperNode"))
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
