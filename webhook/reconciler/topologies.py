@@ -205,7 +205,10 @@ class Topologies:
 
     def _stored(self, api: Api, key: ObjectKey, owners: set[str]) -> None:
         if api == TOPOLOGY_BINDINGS.resource.api:
-            self._add((CLUSTER, key[1]))
+            # The other bindings are compared with one that feeds a scheduler.
+            changed = self._bindings if key[1] in self._feeding.values() else ()
+            for name in {key[1], *(name for _, name in changed)}:
+                self._add((CLUSTER, name))
         else:
             # The object may belong to the binding of its name, to its controllers, to a binding that references it, or
             # to the one that feeds its kind.
