@@ -24,6 +24,7 @@ from webhook.doctor import (
     registered,
     schedulers,
     serving,
+    topologies,
 )
 from webhook.doctor.checking import Check, collect
 
@@ -48,5 +49,6 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     grove_operator,
     grove_gates,
     namespaces,
+    topologies,
     gangs,
 )

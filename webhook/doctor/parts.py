@@ -14,9 +14,11 @@ from webhook.model.endpoint_slices import slices_of
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, CLUSTER_QUEUE_KIND
+from webhook.model.nodes import NODES as NODES_READ
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
 from webhook.model.projections import POD_GANGS as GANGS_READ
+from webhook.model.projections import TOPOLOGY_BINDINGS as BINDINGS_READ
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
@@ -104,6 +106,10 @@ COLOCATION_PROFILES = Part(
     )
 )
 
+# Read only if a profile names the ClusterTopologyBinding that feeds its topology.
+TOPOLOGY_BINDINGS = Part(BINDINGS_READ.resource)
+NODES = Part(NODES_READ.resource)
+
 PARTS = (
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,
@@ -129,8 +135,8 @@ PARTS = (
 )
 
 
-# Of PodGangs and of the built-in backends' gang objects the checks use nothing else.
-_ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload"})
+# Of nodes, PodGangs and the built-in backends' gang objects the checks use nothing else.
+_ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload", "Node"})
 _BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
 
 
@@ -138,6 +144,16 @@ def gang_objects(settings: Settings) -> tuple[Part, ...]:
     """The gang objects that Rollcall wrote for the enabled schedulers."""
     every = dict.fromkeys(api for one in settings.profiles.values() for api in one.backend.writable_kinds)
     return tuple(Part(Resource(api, f"{api.kind.lower()}s"), labels=(_BY_ROLLCALL,)) for api in every)
+
+
+def topology_objects(settings: Settings) -> tuple[Part, ...]:
+    """The topology objects that one ClusterTopologyBinding feeds, the bindings, and the nodes."""
+    kinds = [
+        kind
+        for one in settings.profiles.values()
+        if (kind := one.backend.topology_kind) is not None and one.backend.topology_binding is not None
+    ]
+    return (TOPOLOGY_BINDINGS, NODES, *map(Part, dict.fromkeys(kinds))) if kinds else ()
 
 
 def trimmed(raw: Manifest) -> Manifest:
@@ -148,6 +164,8 @@ def trimmed(raw: Manifest) -> Manifest:
         kept = {"schedulerName", "schedulingGates", "nodeName"}
         found["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
         found.pop("status", None)
+    if raw.get("kind") == "Node":
+        found = {**raw, "metadata": {"name": metadata.get("name"), "labels": metadata.get("labels")}}
     if raw.get("kind") in _ONLY_METADATA:
         found.pop("spec", None)
         found.pop("status", None)

@@ -98,6 +98,14 @@ class TopologyReason(StrEnum):
     INEXPRESSIBLE = "TopologyInexpressible"
     # The API server refuses it.
     REFUSED = "TopologyRefused"
+    # The scheduler has one topology, and the configuration takes it from another binding with other levels.
+    UNUSED = "TopologyUnused"
+    # The labels of nodes: a node lacks one, a value is below two parents, no node has one, or the levels have another
+    # order than the labels.
+    UNLABELLED = "TopologyNodeUnlabelled"
+    TWO_PARENTS = "TopologyTwoParents"
+    EMPTY = "TopologyLevelEmpty"
+    ORDER = "TopologyLevelOrder"
 
 
 class GroupReason(StrEnum):

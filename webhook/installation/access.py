@@ -130,12 +130,19 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
 
 
 def _writing_topologies(settings: Settings) -> list[Manifest]:
-    """The rules for the topology objects of the enabled schedulers, and for their owners."""
-    kinds = [kind for profile in settings.profiles.values() if (kind := profile.backend.topology_kind) is not None]
+    """The rules for the topology objects of the enabled schedulers, and for the owners of those that are written."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    followed = [(kind, backend) for backend in backends if (kind := backend.topology_kind) is not None]
+    compared = [kind for kind, backend in followed if not backend.topology_written]
+    kinds = [kind for kind, backend in followed if backend.topology_written]
+    reading = [
+        {"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]} for kind in compared
+    ]
     if not kinds:
-        return []
+        return reading
     finalizing = {"apiGroups": [grove.GROUP], "resources": [f"{_BINDINGS.plural}/finalizers"], "verbs": ["update"]}
     return [
+        *reading,
         *({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": list(_WRITING)} for kind in kinds),
         finalizing,
     ]

@@ -77,7 +77,7 @@ class Metrics(Exposition):
         self.events = Counter("rollcall_events", "Events written, by reason.", ["reason"], registry=self.registry)
         self.topologies = Gauge(
             "rollcall_topology_problems",
-            "ClusterTopologyBindings whose topology object is missing or wrong, by scheduler and event reason.",
+            "ClusterTopologyBindings whose topology objects or node labels are wrong, by scheduler and event reason.",
             ["scheduler", "reason"],
             registry=self.registry,
         )
@@ -155,7 +155,7 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     answers to Kueue.
     """
     for profile in profiles:
-        topology = profile.backend.topology_kind
+        topology = profile.backend.topology_kind if profile.backend.topology_written else None
         for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
             yield api.kind, "apply"
             yield api.kind, "delete"
