@@ -38,6 +38,8 @@ class Reason(StrEnum):
     OBJECT_DIFFERS = "GangObjectDiffers"
     # Its pods lack what preparation writes.
     ESCAPED = "GangPodsEscaped"
+    # Whatever else runs, its scheduler can never start it: on these nodes, or at all.
+    NEVER_FITS = "GangNeverFits"
     # A pod that the PodGang names is gone, and too few are left.
     POD_MISSING = "GangPodMissing"
     TOO_FEW_PODS = "GangTooFewPods"
