@@ -24,6 +24,7 @@ from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS
+from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
@@ -72,6 +73,9 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
             raise item.error(FieldPath(), f"{kind}: {error}") from None
     for part in _SETS & found.keys():
         found[part] = frozenset(found[part])
+    if not found.get(NODE_PODS.part, True):
+        # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
+        del found[NODE_PODS.part]
     return replace(known, **found)
 
 
@@ -174,7 +178,7 @@ def _start(known: ClusterFacts, part: str) -> Any:
 @cache
 def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
     """Return the mapping type for the entries of each part."""
-    return {projection.part: projection.entries for projection in _projections().values()}
+    return {projection.part: projection.entries for projection in (NODE_PODS, *_projections().values())}
 
 
 def _objects(documents: Iterable[Document]) -> Iterator[_Object]:
@@ -203,7 +207,11 @@ _SETS = frozenset({"apis", "bound_gangs"})
 @cache
 def _projections() -> dict[tuple[str, str], Projection]:
     """Return the projections by group and kind: those of admission itself, and those of each backend."""
-    every = (*EVERY_GENERAL, *(found for backend in installed_backends().values() for found in backend.projections))
+    every = (
+        RESERVATIONS,
+        *EVERY_GENERAL,
+        *(found for backend in installed_backends().values() for found in backend.projections),
+    )
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 
 
@@ -214,6 +222,7 @@ def _parts(group: str, kind: str) -> Iterator[str]:
         yield projection.part
     if (group, kind) == ("", "Pod"):
         yield "bound_gangs"
+        yield NODE_PODS.part
     elif (group, kind) == (served_kinds.GROUP, served_kinds.KIND):
         yield "apis"
     elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
@@ -232,6 +241,9 @@ def _add(part: str, item: _Object, known: Any) -> None:
         known.update((api, fields) for api, fields in _served(raw) if fields is not None)
     elif part == "field_names":
         known.update((api, KindFields(names, item.document.source)) for api, names in versions_of(raw))
+    elif part == NODE_PODS.part:
+        if (pod := read_node_pod(raw)) is not None:
+            known[pod[0]] = pod[1]
     elif part == "bound_gangs":
         podgang = text(labels_of(raw).get(grove.LABEL_PODGANG))
         if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):

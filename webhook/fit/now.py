@@ -1,0 +1,215 @@
+"""Whether a gang fits *now*: an estimate, of the nodes only, from what the pods on them use.
+
+The same judgement, with what is free in place of what there is. Quotas in use, other gangs that wait, volumes and
+devices of DRA in use are not counted, so a gang may still wait although there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from webhook.fit.budget import STEPS
+from webhook.fit.domains import ALL_NODES, Domain, domains_of, numbers_in, partitions_of
+from webhook.fit.judgement import judge
+from webhook.fit.packing import Packing
+from webhook.fit.room import NodeClass, Room
+from webhook.fit.verdict import Answer, Placed, Shortfall, Verdict
+from webhook.model.keys import ObjectKey
+from webhook.model.node_pods import NodePods, Reservation
+
+# More running gangs of one domain are not tried: who would have to go is a hint, not a plan.
+_MOST_GANGS = 200
+
+
+class NowAnswer(StrEnum):
+    """Whether there is room now."""
+
+    ROOM = "room"
+    SHORT = "short"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Running gangs that would have to go: those of the gang's own namespace by name, of others only their number."""
+
+    gangs: tuple[str, ...] = ()
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The estimate. With room: the domains of the placement. Short: why, the domain that comes nearest, what it lacks,
+    and who would have to go; `leaving` is None if that would not be enough, or is not known.
+    """
+
+    answer: NowAnswer
+    domains: tuple[str, ...] = ()
+    why: str = ""
+    nearest: str | None = None
+    short: tuple[Shortfall, ...] = ()
+    leaving: Leaving | None = None
+    placement: tuple[Placed, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        return {
+            "estimate": True,
+            "answer": str(self.answer),
+            "domains": list(self.domains),
+            "why": self.why or None,
+            "nearest": self.nearest,
+            "short": [one._asdict() for one in self.short],
+            "wouldHaveToGo": None
+            if self.leaving is None
+            else {"gangs": list(self.leaving.gangs), "ofOtherNamespaces": self.leaving.others},
+        }
+
+
+class Usage(NamedTuple):
+    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `named` gives the name that
+    the scheduler counts a resource under.
+    """
+
+    pods: NodePods
+    reservations: Mapping[str, Reservation] = {}
+    closed: frozenset[str] = frozenset()
+    named: Callable[[str], str] = str
+
+    def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
+        """Return what is used on each node, without the pods of some gangs, by namespace and name."""
+        found: dict[str, dict[str, int]] = {}
+        gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
+        for node in {pod.node for pod in self.pods.values()}:
+            self._add(found, node, self.pods.used_on(node).items())
+        for key in gone:
+            self._add(found, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
+        for kept in self.reservations.values():
+            self._add(found, kept.node, kept.amounts)
+        return found
+
+    def _add(self, found: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
+        used = found.setdefault(node, {})
+        for resource, amount in amounts:
+            name = self.named(resource)
+            used[name] = used.get(name, 0) + amount
+
+
+def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
+    """Return what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
+    used = usage.by_node(without)
+    classes: list[NodeClass] = []
+    for found in room.classes:
+        if found.number is None or found.number > len(found.nodes):
+            continue
+        alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for node in found.nodes:
+            if node not in usage.closed:
+                taken = used.get(node, {})
+                left = {resource: max(has - taken.get(resource, 0), 0) for resource, has in found.capacity.items()}
+                alike.setdefault(tuple(left.items()), []).append(node)
+        classes += [
+            found._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes)) for left, nodes in alike.items()
+        ]
+    return Room(tuple(classes), unknown=room.unknown, free=room.free)
+
+
+def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
+    """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
+    judging = replace(packing, ceilings=(), assumptions=())
+    free = free_room(room, usage, [gang])
+    verdict = judge(judging, free, steps)
+    if verdict.answer is Answer.FITS:
+        return Now(NowAnswer.ROOM, _domains_in(verdict), placement=verdict.placement)
+    witness = verdict.witness
+    if witness is None:
+        return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes))
+    nearest = _nearest(domains_of(packing, room, free), witness.domain, witness.shortfalls)
+    leaving = _leaving(judging, room, usage, gang, nearest, steps)
+    return Now(
+        NowAnswer.SHORT,
+        why=witness.why,
+        nearest=None if nearest is None else nearest.called,
+        short=witness.shortfalls,
+        leaving=leaving,
+    )
+
+
+def _domains_in(verdict: Verdict) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(placed.domain or ALL_NODES for placed in verdict.placement))
+
+
+def _nearest(domains: Sequence[Domain], named: str | None, short: Sequence[Shortfall]) -> Domain | None:
+    """Return the domain that comes nearest: the one that the witness names, else the one with most of what is short."""
+    for domain in domains:
+        if named in {domain.name, domain.called}:
+            return domain
+    lacking = [one.resource for one in short if domains and one.resource in domains[0].total] or list(
+        domains[0].total if domains else ()
+    )
+    return max(domains, key=lambda one: [(one.free or {}).get(name, 0) for name in lacking], default=None)
+
+
+def _leaving(
+    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: Domain | None, steps: int
+) -> Leaving | None:
+    """Return a small set of running gangs without which the gang would fit, or None if there is none."""
+    if domain is None:
+        return None
+    running = [one for one in _running_in(packing, room, usage, domain) if one != gang][:_MOST_GANGS]
+
+    def enough(gone: Sequence[ObjectKey]) -> bool:
+        return judge(packing, free_room(room, usage, [gang, *gone]), steps).answer is Answer.FITS
+
+    chosen = _smallest(running, enough)
+    if chosen is None:
+        return None
+    own = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
+    return Leaving(own, len(chosen) - len(own))
+
+
+def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
+    """Return the shortest beginning of `running` that is enough, without those that it can do without."""
+    if not enough(running):
+        return None
+    low, high = 0, len(running)
+    while low < high:
+        middle = (low + high) // 2
+        if enough(running[:middle]):
+            high = middle
+        else:
+            low = middle + 1
+    chosen = list(running[:high])
+    for one in list(chosen):
+        others = [other for other in chosen if other != one]
+        if enough(others):
+            chosen = others
+    return chosen
+
+
+def _running_in(packing: Packing, room: Room, usage: Usage, domain: Domain) -> list[ObjectKey]:
+    """Return the gangs with pods in a domain, those first that use most of what the gang requests."""
+    partition = next(iter(partitions_of(packing)), None)
+    uses: dict[ObjectKey, int] = {}
+    for found in room.classes:
+        if found.roles:
+            for node in found.nodes:
+                if domain.name in numbers_in(found._replace(nodes=(node,), number=1), partition):
+                    _add_uses(uses, node, usage, domain.total)
+    return sorted(uses, key=lambda one: (-uses[one], one))
+
+
+def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mapping[str, int]) -> None:
+    """Add what each gang uses of a node, in thousandths of what the domain has of each resource."""
+    for key in usage.pods.on(node):
+        pod = usage.pods[key]
+        if pod.gang is not None:
+            share = sum(
+                1000 * amount // total[name]
+                for name, amount in ((usage.named(resource), amount) for resource, amount in pod.amounts)
+                if total.get(name)
+            )
+            uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share

@@ -1,0 +1,145 @@
+"""What `rollcall fit` reports of one gang: the verdict, the estimate of *now*, and the domains that it may be in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.fit.amounts import amount_text, in_order
+from webhook.fit.domains import Domain
+from webhook.fit.now import Now, NowAnswer
+from webhook.fit.verdict import Answer, Shortfall, Verdict, Witness
+
+WORDS = {Answer.NEVER: "never fits", Answer.FITS: "fits an empty cluster", Answer.UNKNOWN: "not known"}
+
+
+@dataclass(frozen=True, slots=True)
+class FitEntry:
+    """One gang. `workload` is its kind, namespace and name, `more` the number of further gangs that are equal to it.
+
+    `without_growth` is why it does not fit the nodes that there are, in a cluster that may grow. `now` is None if it is
+    not known what pods on nodes use.
+    """
+
+    workload: tuple[str, str, str]
+    gang: str
+    scheduler: str
+    verdict: Verdict
+    more: int = 0
+    # The pods that it starts with, by role.
+    pods: Mapping[str, int] | None = None
+    domains: tuple[Domain, ...] = ()
+    now: Now | None = None
+    without_growth: Witness | None = None
+
+    @property
+    def never(self) -> bool:
+        """Whether it never fits."""
+        return self.verdict.answer is Answer.NEVER
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry as plain JSON values."""
+        kind, namespace, name = self.workload
+        return {
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "gang": self.gang,
+            "more": self.more,
+            "scheduler": self.scheduler,
+            "pods": dict(self.pods or {}),
+            **self.verdict.as_json(),
+            "withoutGrowth": None if self.without_growth is None else self.without_growth.why,
+            "now": None if self.now is None else self.now.as_json(),
+            "domains": [_domain(one) for one in self.domains],
+            "placement": [one._asdict() for one in self.verdict.placement],
+            "steps": self.verdict.steps,
+        }
+
+
+def _domain(domain: Domain) -> dict[str, Any]:
+    return {
+        "partition": domain.partition or None,
+        "name": domain.name,
+        "nodes": domain.nodes,
+        "total": dict(domain.total),
+        "free": None if domain.free is None else dict(domain.free),
+    }
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """Return the verdict in a few words, with how far *never* reaches."""
+    scope = verdict.scope
+    return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".replace("fits ever", "fits")
+
+
+def now_words(now: Now) -> str:
+    """Return the estimate as a sentence."""
+    if now.answer is NowAnswer.UNKNOWN:
+        return f"not known whether there is room: {now.why}" if now.why else "not known whether there is room"
+    if now.answer is NowAnswer.ROOM:
+        return f"room, on {_listed(now.domains)}"
+    short = _listed([shortfall_text(one) for one in now.short])
+    where = "" if now.nearest is None else f" on {now.nearest}"
+    return f"short by {short}{where}" if short else f"short: {now.why}"
+
+
+def leaving_words(now: Now) -> Iterator[str]:
+    """Yield which running gangs would have to go, if it is short now."""
+    if now.leaving is None:
+        return
+    named = _listed(now.leaving.gangs)
+    others = now.leaving.others
+    of_others = f"{others:,} {'gang' if others == 1 else 'gangs'} of other namespaces" if others else ""
+    yield " and ".join(part for part in (named, of_others) if part)
+
+
+def shortfall_text(short: Shortfall) -> str:
+    """Return what is missing of a resource."""
+    return f"{amount_text(short.resource, max(short.needed - short.there, 0))} {short.resource}"
+
+
+# More names do not fit on a line.
+_MOST_NAMED = 5
+
+
+def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
+    """Return some names as a list in words."""
+    shown = list(names)[:_MOST_NAMED]
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(shown)} and {len(names) - _MOST_NAMED:,} more"
+    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
+
+
+def table_of(domains: tuple[Domain, ...]) -> list[tuple[str, ...]]:
+    """Return the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
+    if not domains:
+        return []
+    resources = [one for one in in_order(domains[0].total) if one != "pods"] or ["pods"]
+    known = all(one.free is not None for one in domains)
+    head = (
+        domains[0].partition or "where",
+        "nodes",
+        *(f"{one} {'free of' if known else 'in all'}" for one in resources),
+    )
+    return [head, *(_row(one, resources) for one in by_room(domains))]
+
+
+def _row(domain: Domain, resources: list[str]) -> tuple[str, ...]:
+    return domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)
+
+
+def room_text(domain: Domain, resource: str) -> str:
+    """Return what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
+    total = amount_text(resource, domain.total[resource])
+    return total if domain.free is None else f"{amount_text(resource, domain.free.get(resource, 0))} of {total}"
+
+
+def by_room(domains: tuple[Domain, ...]) -> list[Domain]:
+    """Return the domains with most free first, by the resources in the order of the table."""
+    resources = in_order(domains[0].total) if domains else []
+    return sorted(
+        domains,
+        key=lambda one: ([-(one.total if one.free is None else one.free).get(name, 0) for name in resources], one.name),
+    )
