@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.config.settings import Profile
-from webhook.fit.verdict import Answer, Family, Scope, Verdict, Witness
-from webhook.gangs.fits import Waiting
+from webhook.fit.amounts import amount_text
+from webhook.fit.now import Now, NowAnswer
+from webhook.fit.verdict import Family, Scope, Witness
+from webhook.gangs.waiting import Waiting
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.waiting_pods import pod_shapes
 from webhook.gangs.waits import Tally
+from webhook.model.gang_object import says_started
 from webhook.model.keys import Record
-from webhook.model.reading import Malformed, Manifest, integer, mapping, text
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
@@ -26,11 +29,11 @@ from webhook.model.workloads.podgang import PodGang
 class Fits(Protocol):
     """Judges gangs that wait."""
 
-    def verdict(self, gang: Waiting) -> Verdict | None:
-        """Whether the gang can ever start; None if that is not judged."""
+    def never(self, gang: Waiting) -> Witness | None:
+        """The proof that the gang can never start; None without one."""
 
-    def shortage(self, gang: Waiting) -> Witness | None:
-        """What the gang lacks now, by an estimate; None if nothing is known to be short."""
+    def now(self, gang: Waiting) -> Now | None:
+        """An estimate of whether the gang has room now; None without one."""
 
 
 class RoomReasons(NamedTuple):
@@ -41,9 +44,6 @@ class RoomReasons(NamedTuple):
 
 
 NOTHING_ABOUT_ROOM = RoomReasons()
-# Phases of a PodGroup, of any scheduler, that has not been started yet.
-_NOT_STARTED = frozenset({"", "Pending", "PreScheduling", "Inqueue", "Unknown", "Unschedulable"})
-_STARTED_COUNTS = ("scheduled", "running", "succeeded", "failed")
 
 
 def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
@@ -55,29 +55,28 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
     record: Record,
     own: Sequence[Manifest],
 ) -> Waiting | None:
-    """The gang as it waits; None if its pods are not known well enough, or if it was started before."""
+    """The gang as it waits; None if it was started before."""
     try:
-        if any(map(_was_started, own)) or any(map(_has_run, roster.pods)):
+        if any(map(says_started, own)) or any(map(_has_run, roster.pods)):
             return None
-        shapes = pod_shapes(counted)
     except Malformed:
         return None
-    if shapes is None:
-        return None
-    return Waiting(podgang, workload, profile, record, shapes, {one.member.name: len(one.pods) for one in counted})
+    counts = {one.member.name: len(one.pods) for one in counted}
+    return Waiting(podgang, workload, profile, record, pod_shapes(counted), counts)
 
 
 def room_reasons(gang: Waiting, fits: Fits, *, has_no_room: bool) -> RoomReasons:
     """Why a gang can never start, or if `has_no_room`, what it lacks now. If pods are missing, only a quota counts:
     nothing else about room keeps pods from being made.
     """
-    verdict = fits.verdict(gang)
-    witness = None if verdict is None or verdict.answer is not Answer.NEVER else verdict.witness
-    if witness is not None and (gang.is_whole or witness.family is Family.QUOTA):
+    if (witness := fits.never(gang)) is not None:
+        if not gang.is_whole and witness.family is not Family.QUOTA:
+            return NOTHING_ABOUT_ROOM
         return RoomReasons((HoldReason(Reason.NEVER_FITS, _never(witness), witness.remedy),), witness)
-    if witness is not None or not has_no_room or (short := fits.shortage(gang)) is None:
+    now = fits.now(gang) if has_no_room else None
+    if now is None or now.answer is not NowAnswer.SHORT:
         return NOTHING_ABOUT_ROOM
-    return RoomReasons((HoldReason(Reason.NO_ROOM, f"by an estimate it has no room now: {short.why}", short.remedy),))
+    return RoomReasons((HoldReason(Reason.NO_ROOM, _short(now), _advice(gang, now)),))
 
 
 def _never(witness: Witness) -> str:
@@ -86,13 +85,17 @@ def _never(witness: Witness) -> str:
     return f"it can never start on these nodes, even if nothing else runs there: {witness.why}"
 
 
+def _short(now: Now) -> str:
+    lacks = ", ".join(f"{amount_text(one.resource, one.needed - one.there)} of {one.resource}" for one in now.short)
+    nearest = "" if now.nearest is None else f"; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
+    return f"by an estimate it has no room now: {now.why}{nearest}"
+
+
+def _advice(gang: Waiting, now: Now) -> str:
+    where = "" if now.nearest is None else f" in {now.nearest}"
+    shows = f"rollcall fit {gang.named} -n {gang.podgang.namespace}"
+    return f"wait until gangs{where} have ended, or request less: {shows} shows which ones hold the room"
+
+
 def _has_run(pod: GangPod) -> bool:
     return pod.node is not None or pod.failed
-
-
-def _was_started(live: Manifest) -> bool:
-    """Whether a gang object says that pods of the gang were on nodes. Raises `Malformed`."""
-    status = mapping(live.get("status"))
-    if (text(status.get("phase")) or "") not in _NOT_STARTED:
-        return True
-    return any((integer(status.get(count)) or 0) > 0 for count in _STARTED_COUNTS)

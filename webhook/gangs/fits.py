@@ -1,143 +1,75 @@
-"""Whether gangs that wait can ever start, and what they lack now.
-
-A judgement costs some milliseconds, and a thousand gangs may wait. So gangs of one shape are judged once, and again
-only after a change of what the answer depends on. `ready` limits how many shapes are judged in a row; the others keep
-the answer that they have until the next call.
-"""
+"""Whether gangs that wait can ever start, and whether they have room now: judged by shape, from the facts of today."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Generic, NamedTuple, TypeVar
 
-from webhook.config.settings import Profile
-from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Witness
-from webhook.gangs.waiting_pods import PodShape
-from webhook.model.keys import Record
-from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import PodGang
+from webhook.fit.now import Now
+from webhook.fit.verdict import Answer, Witness
+from webhook.gangs.answers import Answers
+from webhook.gangs.fit_judgement import FitJudgement
+from webhook.gangs.followed_node_pods import FollowedNodePods
+from webhook.gangs.waiting import Waiting, named, shape_key, with_names
+from webhook.model.facts import ClusterFacts
 
-# Shapes that are judged at one look: each takes some milliseconds, and other tasks wait.
-SHAPES_A_LOOK = 20
-# Answers that are kept: of the shapes that were asked for last.
-MEMORY = 2048
-
-A = TypeVar("A")
+# Shapes that are judged at one look: other tasks of the process wait for some milliseconds for each. An estimate
+# counts what is used on each node first.
+SHAPES_A_LOOK, ESTIMATES_A_LOOK = 20, 5
+# Pods come and go all the time. Estimates are made again at most this often.
+ESTIMATE_SECONDS = 15.0
 
 
-class Waiting(NamedTuple):
-    """A gang none of whose pods was on a node. `pods` has the shape of the stored pods of each member that has pods,
-    and `counts` their number. `workload` is its PodCliqueSet, if known.
-    """
+class GangFits:
+    """Judges gangs that wait. `facts` are those of today, and `node_pods` the pods on nodes."""
 
-    podgang: PodGang
-    workload: PodCliqueSet | None
-    profile: Profile
-    record: Record
-    pods: Mapping[str, PodShape]
-    counts: Mapping[str, int]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has all pods that it needs to start."""
-        return all(self.counts.get(member.name, 0) >= member.min_replicas for member in self.podgang.members)
-
-
-def shape_key(gang: Waiting) -> Hashable:
-    """What the answer about a gang depends on, besides the cluster: equal for gangs that differ in names only."""
-    podgang = gang.podgang
-    places = {member.name: place for place, member in enumerate(podgang.members)}
-    return (
-        gang.profile.name,
-        podgang.namespace,
-        podgang.workload_kind,
-        gang.record,
-        podgang.topology_name,
-        podgang.constraint.required,
-        tuple(
-            (
-                member.min_replicas,
-                gang.counts.get(member.name, 0),
-                member.constraint.required,
-                gang.pods.get(member.name),
-            )
-            for member in podgang.members
-        ),
-        tuple(
-            (tuple(places.get(name) for name in config.members), config.constraint.required)
-            for config in podgang.group_configs
-        ),
-    )
-
-
-class Memory(Generic[A]):
-    """Answers by shape. An answer is old after `revision` has changed, and is judged again when it is asked for."""
-
-    def __init__(self, shapes_a_look: int = SHAPES_A_LOOK) -> None:
-        self.revision = 0
-        self._most = self._left = shapes_a_look
-        self._known: OrderedDict[Hashable, tuple[int, A]] = OrderedDict()
-        # Whether an answer was not judged again for lack of time.
-        self.is_behind = False
+    def __init__(
+        self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: FollowedNodePods
+    ) -> None:
+        self._judgement = judgement
+        self._facts = facts
+        self._node_pods = node_pods
+        self._never: Answers[Witness | None] = Answers(SHAPES_A_LOOK)
+        self._now: Answers[Now | None] = Answers(ESTIMATES_A_LOOK)
+        self._estimated = 0.0
 
     def changed(self) -> None:
-        """Judge every shape again when it is asked for."""
-        self.revision += 1
+        """Judge all gangs again when they are asked for: the nodes, or a quota, queue or topology has changed."""
+        self._never.changed()
+        self._now.changed()
 
-    def look(self) -> None:
-        """Begin a look: as many shapes as one look allows may be judged again."""
-        self._left, self.is_behind = self._most, False
+    def look(self) -> bool:
+        """Begin a look. Return whether the pods on nodes have changed, so that estimates may differ."""
+        self._never.look()
+        self._now.look()
+        if time.monotonic() - self._estimated < ESTIMATE_SECONDS or not self._node_pods.take_changed():
+            return False
+        self._estimated = time.monotonic()
+        self._now.changed()
+        return True
 
-    def of(self, key: Hashable, judged: Callable[[], A]) -> A | None:
-        """The answer for a shape; an old one, or None, if this look has judged enough shapes."""
-        known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
-            if known[0] == self.revision:
-                return known[1]
-        if not self._left:
-            self.is_behind = True
-            return None if known is None else known[1]
-        self._left -= 1
-        found = judged()
-        self._known[key] = self.revision, found
-        while len(self._known) > MEMORY:
-            self._known.popitem(last=False)
-        return found
+    def take_behind(self) -> bool:
+        """Whether a gang was not judged since the last call, because this look had judged enough shapes."""
+        never, now = self._never.take_behind(), self._now.take_behind()
+        return never or now
 
+    def never(self, gang: Waiting) -> Witness | None:
+        """The proof that a gang can never start; None without one."""
+        found = self._never.of(shape_key(gang), lambda: self._judged(gang))
+        return None if found is None else named(found, _names(gang))
 
-def unnamed(shape: GangShape) -> GangShape:
-    """The shape with places for names, so that the answer is that for each gang of the shape."""
-    places = {member.name: _place(index) for index, member in enumerate(shape.members)}
-    return shape._replace(
-        name="",
-        members=tuple(member._replace(name=places[member.name]) for member in shape.members),
-        subsets=tuple(
-            one._replace(name=f"{_place(index)}-subset", members=tuple(places[name] for name in one.members))
-            for index, one in enumerate(shape.subsets)
-        ),
-    )
+    def now(self, gang: Waiting) -> Now | None:
+        """An estimate of whether a gang has room now; None without one."""
+        if (pods := self._node_pods.pods) is None:
+            return None
+        found = self._now.of(shape_key(gang), lambda: self._judgement.now(gang, self._facts(), pods))
+        return None if found is None else replace(found, why=with_names(found.why, _names(gang)))
+
+    def _judged(self, gang: Waiting) -> Witness | None:
+        verdict = self._judgement.verdict(gang, self._facts())
+        return None if verdict is None or verdict.answer is not Answer.NEVER else verdict.witness
 
 
-def named(witness: Witness, names: Sequence[str]) -> Witness:
-    """The witness with the names of a gang's members in their places."""
-
-    def said(text: str) -> str:
-        for index, name in enumerate(names):
-            text = text.replace(_place(index), name)
-        return text
-
-    return replace(
-        witness,
-        why=said(witness.why),
-        remedy=said(witness.remedy),
-        members=tuple(said(member) for member in witness.members),
-    )
-
-
-def _place(index: int) -> str:
-    """What stands for a member's name. No name has these characters."""
-    return f"<{index}>"
+def _names(gang: Waiting) -> list[str]:
+    return [member.name for member in gang.podgang.members]

@@ -17,7 +17,7 @@ from webhook.fit.verdict import Witness
 from webhook.gangs.anchors import Wait, anchors_of, wait_of
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, room_reasons, waiting_gang
-from webhook.gangs.fits import Waiting
+from webhook.gangs.waiting import Waiting
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.object_reasons import object_reasons

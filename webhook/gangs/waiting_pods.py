@@ -81,33 +81,31 @@ class PodShape(NamedTuple):
         return {"metadata": metadata, "spec": spec_in(self.spec)}
 
 
-def pod_shapes(counted: Sequence[Tally]) -> dict[str, PodShape] | None:
-    """The shape of the pods of each member that has pods. None if it is not known, or if the pods of a member differ in
-    more than their names.
+def pod_shapes(counted: Sequence[Tally]) -> dict[str, PodShape]:
+    """The shape of the pods of each member. Members are left out that have no pods, or whose pods differ in more than
+    their names, or are not known whole.
     """
-    pods = [pod for tally in counted for pod in tally.pods]
-    if any(pod.needs is None or pod.cut for pod in pods):
-        return None
-    left_out = _only_names({pod.needs or "" for pod in pods})
+    left_out = only_names({pod.needs or "" for tally in counted for pod in tally.pods})
     found: dict[str, PodShape] = {}
     for tally in counted:
+        if any(pod.needs is None or pod.cut for pod in tally.pods):
+            continue
         shapes = {_shape(pod, left_out) for pod in tally.pods}
-        if len(shapes) > 1:
-            return None
-        if shapes:
+        if len(shapes) == 1:
             found[tally.member.name] = shapes.pop()
     return found
 
 
-def _only_names(specs: Iterable[str]) -> frozenset[str]:
-    """The keys that no selector in these specs reads."""
+def only_names(specs: Iterable[str] = ()) -> frozenset[str]:
+    """The keys that only name something, and that no selector in these specs reads."""
     whole = "\n".join(specs)
     return frozenset(key for key in _NAMES if json.dumps(key) not in whole)
 
 
-def _shape(pod: GangPod, left_out: frozenset[str]) -> PodShape:
-    return PodShape(pod.needs or "", _pairs(pod.labels, left_out), _pairs(pod.annotations, left_out))
-
-
-def _pairs(entries: Mapping[str, Any], left_out: frozenset[str]) -> tuple[tuple[str, str], ...]:
+def pairs(entries: Mapping[str, Any], left_out: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The labels or annotations as sorted pairs, without those that are left out."""
     return tuple(sorted((key, str(value)) for key, value in entries.items() if key not in left_out))
+
+
+def _shape(pod: GangPod, left_out: frozenset[str]) -> PodShape:
+    return PodShape(pod.needs or "", pairs(pod.labels, left_out), pairs(pod.annotations, left_out))
