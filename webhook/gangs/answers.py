@@ -29,9 +29,9 @@ class Answers(Generic[A]):
         """Judge every shape again when it is asked for."""
         self._revision += 1
 
-    def look(self) -> None:
-        """Begin a look: as many shapes as one look allows may be judged again."""
-        self._left = self._most
+    def look(self, times: int = 1) -> None:
+        """Begin a look: as many shapes as `times` looks allow may be judged again."""
+        self._left = self._most * times
 
     def take_behind(self) -> bool:
         """Whether a shape was not judged since the last call, because this look had judged enough."""
@@ -54,5 +54,3 @@ class Answers(Generic[A]):
         while len(self._known) > MEMORY:
             self._known.popitem(last=False)
         return found
-
-

@@ -13,10 +13,10 @@ from webhook.config.settings import Profile
 from webhook.fit.amounts import amount_text
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Family, Scope, Witness
-from webhook.gangs.waiting import Waiting
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
+from webhook.gangs.waiting import Waiting
 from webhook.gangs.waiting_pods import pod_shapes
 from webhook.gangs.waits import Tally
 from webhook.model.gang_object import says_started

@@ -24,9 +24,7 @@ ESTIMATE_SECONDS = 15.0
 class GangFits:
     """Judges gangs that wait. `facts` are those of today, and `node_pods` the pods on nodes."""
 
-    def __init__(
-        self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: FollowedNodePods
-    ) -> None:
+    def __init__(self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: FollowedNodePods) -> None:
         self._judgement = judgement
         self._facts = facts
         self._node_pods = node_pods
@@ -39,10 +37,12 @@ class GangFits:
         self._never.changed()
         self._now.changed()
 
-    def look(self) -> bool:
-        """Begin a look. Return whether the pods on nodes have changed, so that estimates may differ."""
-        self._never.look()
-        self._now.look()
+    def look(self, times: int = 1) -> bool:
+        """Begin a look, which may judge `times` as many shapes as one a second may. Return whether the pods on nodes
+        have changed, so that estimates may differ.
+        """
+        self._never.look(times)
+        self._now.look(times)
         if time.monotonic() - self._estimated < ESTIMATE_SECONDS or not self._node_pods.take_changed():
             return False
         self._estimated = time.monotonic()

@@ -17,7 +17,6 @@ from webhook.fit.verdict import Witness
 from webhook.gangs.anchors import Wait, anchors_of, wait_of
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, room_reasons, waiting_gang
-from webhook.gangs.waiting import Waiting
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.object_reasons import object_reasons
@@ -25,6 +24,7 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_groves, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.rule_reasons import rule_reasons
+from webhook.gangs.waiting import Waiting
 from webhook.gangs.waits import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
 from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove

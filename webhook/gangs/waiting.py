@@ -18,6 +18,7 @@ from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
+
 class Waiting(NamedTuple):
     """A gang none of whose pods was on a node. `pods` has the shape of the stored pods of each member that has pods,
     and `counts` their number. `workload` is its PodCliqueSet, if known.
