@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.fit.budget import STEPS
-from webhook.fit.domains import ALL_NODES, Domain, domains_of, numbers_in, partitions_of
+from webhook.fit.domain_rooms import ALL_NODES, DomainRoom, domain_rooms_of, numbers_in, partitions_of
 from webhook.fit.judgement import judge
 from webhook.fit.packing import Packing
 from webhook.fit.room import NodeClass, Room
@@ -103,7 +103,7 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
     used = usage.by_node(without)
     classes: list[NodeClass] = []
     for found in room.classes:
-        if found.number is None or found.number > len(found.nodes):
+        if found.future or found.number is None:
             continue
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
         for node in found.nodes:
@@ -114,12 +114,12 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
         classes += [
             found._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes)) for left, nodes in alike.items()
         ]
-    return Room(tuple(classes), unknown=room.unknown, free=room.free)
+    return replace(room, classes=tuple(classes), grows=False, memo={})
 
 
 def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
     """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
-    judging = replace(packing, ceilings=(), assumptions=())
+    judging = replace(packing, ceilings=(), witnesses=(), unjudged=())
     free = free_room(room, usage, [gang])
     verdict = judge(judging, free, steps)
     if verdict.answer is Answer.FITS:
@@ -127,7 +127,7 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
     witness = verdict.witness
     if witness is None:
         return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes))
-    nearest = _nearest(domains_of(packing, room, free), witness.domain, witness.shortfalls)
+    nearest = _nearest(domain_rooms_of(packing, room, free), witness.domain, witness.shortfalls)
     leaving = _leaving(judging, room, usage, gang, nearest, steps)
     return Now(
         NowAnswer.SHORT,
@@ -142,7 +142,7 @@ def _domains_in(verdict: Verdict) -> tuple[str, ...]:
     return tuple(dict.fromkeys(placed.domain or ALL_NODES for placed in verdict.placement))
 
 
-def _nearest(domains: Sequence[Domain], named: str | None, short: Sequence[Shortfall]) -> Domain | None:
+def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
     """Return the domain that comes nearest: the one that the witness names, else the one with most of what is short."""
     for domain in domains:
         if named in {domain.name, domain.called}:
@@ -154,7 +154,7 @@ def _nearest(domains: Sequence[Domain], named: str | None, short: Sequence[Short
 
 
 def _leaving(
-    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: Domain | None, steps: int
+    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: DomainRoom | None, steps: int
 ) -> Leaving | None:
     """Return a small set of running gangs without which the gang would fit, or None if there is none."""
     if domain is None:
@@ -190,7 +190,7 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
     return chosen
 
 
-def _running_in(packing: Packing, room: Room, usage: Usage, domain: Domain) -> list[ObjectKey]:
+def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) -> list[ObjectKey]:
     """Return the gangs with pods in a domain, those first that use most of what the gang requests."""
     partition = next(iter(partitions_of(packing)), None)
     uses: dict[ObjectKey, int] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.fit.amounts import amount_text, in_order
-from webhook.fit.domains import Domain
+from webhook.fit.domain_rooms import DomainRoom
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Answer, Shortfall, Verdict, Witness
 
@@ -29,7 +29,7 @@ class FitEntry:
     more: int = 0
     # The pods that it starts with, by role.
     pods: Mapping[str, int] | None = None
-    domains: tuple[Domain, ...] = ()
+    domains: tuple[DomainRoom, ...] = ()
     now: Now | None = None
     without_growth: Witness | None = None
 
@@ -58,7 +58,7 @@ class FitEntry:
         }
 
 
-def _domain(domain: Domain) -> dict[str, Any]:
+def _domain(domain: DomainRoom) -> dict[str, Any]:
     return {
         "partition": domain.partition or None,
         "name": domain.name,
@@ -112,7 +112,7 @@ def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
     return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
 
 
-def table_of(domains: tuple[Domain, ...]) -> list[tuple[str, ...]]:
+def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     """Return the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
     if not domains:
         return []
@@ -126,17 +126,17 @@ def table_of(domains: tuple[Domain, ...]) -> list[tuple[str, ...]]:
     return [head, *(_row(one, resources) for one in by_room(domains))]
 
 
-def _row(domain: Domain, resources: list[str]) -> tuple[str, ...]:
+def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
     return domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)
 
 
-def room_text(domain: Domain, resource: str) -> str:
+def room_text(domain: DomainRoom, resource: str) -> str:
     """Return what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
     total = amount_text(resource, domain.total[resource])
     return total if domain.free is None else f"{amount_text(resource, domain.free.get(resource, 0))} of {total}"
 
 
-def by_room(domains: tuple[Domain, ...]) -> list[Domain]:
+def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
     """Return the domains with most free first, by the resources in the order of the table."""
     resources = in_order(domains[0].total) if domains else []
     return sorted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from webhook.fit.amounts import in_order
-from webhook.fit.domains import Domain
+from webhook.fit.domain_rooms import DomainRoom
 from webhook.fit.now import NowAnswer
 from webhook.fit.verdict import Answer, Placed, Shortfall
 from webhook.offline.fit_report import FitEntry, by_room, now_words, room_text, shortfall_text, verdict_words
@@ -35,7 +35,7 @@ def _details(entry: FitEntry) -> Iterator[str]:
         yield f"now {now_words(entry.now)}"
 
 
-def _domain(entry: FitEntry, domain: Domain, placement: Iterable[Placed]) -> Box:
+def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[Placed]) -> Box:
     resources = [one for one in in_order(domain.total) if one != "pods"] or ["pods"]
     free = "" if domain.free is None else " free"
     details = [f"{domain.nodes:,} {'node' if domain.nodes == 1 else 'nodes'}"]
@@ -47,7 +47,7 @@ def _domain(entry: FitEntry, domain: Domain, placement: Iterable[Placed]) -> Box
     return Box(domain.called, tuple(details), Shape.PART, domain.name, cannot=nearest and entry.never, below=below)
 
 
-def _placed(placement: Iterable[Placed], domain: Domain) -> Iterator[Box]:
+def _placed(placement: Iterable[Placed], domain: DomainRoom) -> Iterator[Box]:
     pods: dict[str, int] = {}
     nodes: dict[str, set[str]] = {}
     for placed in placement:
@@ -59,11 +59,11 @@ def _placed(placement: Iterable[Placed], domain: Domain) -> Iterator[Box]:
         yield Box(role, (f"{_count(number)} on {on:,} {'node' if on == 1 else 'nodes'}",), Shape.LEAF, role)
 
 
-def _is_in(domain: Domain, named: set[str]) -> bool:
+def _is_in(domain: DomainRoom, named: set[str]) -> bool:
     return not domain.partition or not named.isdisjoint({domain.name, domain.called})
 
 
-def _is_nearest(entry: FitEntry, domain: Domain) -> bool:
+def _is_nearest(entry: FitEntry, domain: DomainRoom) -> bool:
     witness = entry.verdict.witness
     if witness is not None:
         return witness.domain in {domain.name, domain.called}
