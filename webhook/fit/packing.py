@@ -39,6 +39,8 @@ class Partition(NamedTuple):
     # All of these must be there, too: KAI wants the label of every level of its Topology.
     wanted: tuple[str, ...] = ()
     members: Mapping[str, frozenset[str]] | None = None
+    # The next broader partition that the gang may require instead, for the remedy.
+    broader: Partition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class Packing:
     `unknown` says why nothing is claimed, if so: an unknown gate, plugin or object. `assumptions` are what a verdict
     on a template relies on. `witnesses` are proofs that need no node: a pod that a LimitRange refuses, a claim of too
     many devices. `unjudged` says which ceilings are left out because something about them is unknown; the others hold.
+    `left_out` says what else the scheduler may want of the gang that the packing leaves out, such as a topology that
+    may be switched off: *never* holds without it, *fits* is not said.
     """
 
     sets: tuple[Need, ...]
@@ -108,3 +112,4 @@ class Packing:
     unknown: tuple[str, ...] = field(default=())
     witnesses: tuple[Witness, ...] = ()
     unjudged: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
