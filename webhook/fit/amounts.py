@@ -15,8 +15,8 @@ _LAST = {"cpu": 1, "memory": 2, "ephemeral-storage": 3, "pods": 5}
 def amount_text(resource: str, amount: int) -> str:
     """Return an amount as Kubernetes writes it. `amount` is in milli for cpu and in units for all else."""
     if resource == "cpu":
-        return f"{amount // _MILLI:,}" if amount % _MILLI == 0 else f"{amount:,}m"
-    return _in_bytes(amount) if resource.startswith(_BYTES) else f"{amount:,}"
+        return f"{amount // _MILLI}" if amount % _MILLI == 0 else f"{amount}m"
+    return _in_bytes(amount) if resource.startswith(_BYTES) else f"{amount}"
 
 
 def _in_bytes(amount: int) -> str:
@@ -25,7 +25,7 @@ def _in_bytes(amount: int) -> str:
     while power + 1 < len(_SUFFIXES) and abs(amount) >= 10 * _STEP ** (power + 1):
         power += 1
     unit = _STEP**power
-    return f"{amount // unit:,}{_SUFFIXES[power]}" if amount % unit == 0 else f"{amount / unit:,.1f}{_SUFFIXES[power]}"
+    return f"{amount // unit}{_SUFFIXES[power]}" if amount % unit == 0 else f"{amount / unit:.1f}{_SUFFIXES[power]}"
 
 
 def in_order(resources: Iterable[str]) -> list[str]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.fit.budget import STEPS
-from webhook.fit.domain_rooms import ALL_NODES, DomainRoom, domain_rooms_of, numbers_in, partitions_of
+from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, numbers_in, partitions_of
 from webhook.fit.judgement import judge
 from webhook.fit.packing import Packing
 from webhook.fit.room import NodeClass, Room
@@ -42,8 +42,8 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The estimate. With room: the domains of the placement. Short: why, the domain that comes nearest, what it lacks,
-    and who would have to go; `leaving` is None if that would not be enough, or is not known.
+    """The estimate. With room: the domains of the placement, or its nodes. Short: why, the domain that comes nearest,
+    what it lacks, and who would have to go; `leaving` is None if that would not be enough, or is not known.
     """
 
     answer: NowAnswer
@@ -121,13 +121,14 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
     """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
     judging = replace(packing, ceilings=(), witnesses=(), unjudged=())
     free = free_room(room, usage, [gang])
+    rooms = domain_rooms_of(packing, room, free)
     verdict = judge(judging, free, steps)
     if verdict.answer is Answer.FITS:
-        return Now(NowAnswer.ROOM, _domains_in(verdict), placement=verdict.placement)
+        return Now(NowAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement)
     witness = verdict.witness
     if witness is None:
         return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes))
-    nearest = _nearest(domain_rooms_of(packing, room, free), witness.domain, witness.shortfalls)
+    nearest = _nearest(rooms, witness.domain, witness.shortfalls)
     leaving = _leaving(judging, room, usage, gang, nearest, steps)
     return Now(
         NowAnswer.SHORT,
@@ -138,8 +139,14 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
     )
 
 
-def _domains_in(verdict: Verdict) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(placed.domain or ALL_NODES for placed in verdict.placement))
+def _places_in(verdict: Verdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
+    """Return the domains of a placement as messages call them, or its nodes where no domain is required."""
+    called = {one.name: one.called for one in rooms}
+    places = (
+        placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
+        for placed in verdict.placement
+    )
+    return tuple(dict.fromkeys(places))
 
 
 def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:

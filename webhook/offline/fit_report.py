@@ -9,7 +9,7 @@ from typing import Any
 from webhook.fit.amounts import amount_text, in_order
 from webhook.fit.domain_rooms import DomainRoom
 from webhook.fit.now import Now, NowAnswer
-from webhook.fit.verdict import Answer, Shortfall, Verdict, Witness
+from webhook.fit.verdict import Answer, Scope, Shortfall, Verdict, Witness
 
 WORDS = {Answer.NEVER: "never fits", Answer.FITS: "fits an empty cluster", Answer.UNKNOWN: "not known"}
 
@@ -71,7 +71,7 @@ def _domain(domain: DomainRoom) -> dict[str, Any]:
 def verdict_words(verdict: Verdict) -> str:
     """Return the verdict in a few words, with how far *never* reaches."""
     scope = verdict.scope
-    return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".replace("fits ever", "fits")
+    return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {Scope.EVER}")
 
 
 def now_words(now: Now) -> str:
@@ -92,7 +92,7 @@ def leaving_words(now: Now) -> Iterator[str]:
     named = _listed(now.leaving.gangs)
     others = now.leaving.others
     of_others = f"{others:,} {'gang' if others == 1 else 'gangs'} of other namespaces" if others else ""
-    yield " and ".join(part for part in (named, of_others) if part)
+    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (named, of_others) if part)
 
 
 def shortfall_text(short: Shortfall) -> str:
