@@ -15,10 +15,14 @@ from webhook.fit.budget import STEPS
 from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, numbers_in, partitions_of
 from webhook.fit.judgement import judge
 from webhook.fit.packing import Packing
+from webhook.fit.reading import PodReading
+from webhook.fit.requests import GPU_PARTS, GPUS, is_gpu_name
 from webhook.fit.room import NodeClass, Room
 from webhook.fit.verdict import Answer, Placed, Shortfall, Verdict
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
-from webhook.model.node_pods import NodePods, Reservation
+from webhook.model.node import Node
+from webhook.model.node_pods import Amounts, NodePods, Reservation
 
 # More running gangs of one domain are not tried: who would have to go is a hint, not a plan.
 _MOST_GANGS = 200
@@ -69,33 +73,74 @@ class Now:
         }
 
 
+def as_stated(resource: str, amount: int) -> Amounts:
+    """Return an amount under its own name."""
+    return ((resource, amount),)
+
+
+def as_gpus_of_kai(resource: str, amount: int) -> Amounts:
+    """Return an amount as KAI counts it: every name that ends in "gpu" is the GPUs of a node, whole and in parts."""
+    if not is_gpu_name(resource):
+        return ((resource, amount),)
+    return (GPUS, amount), (GPU_PARTS, 1000 * amount)
+
+
+def counted_by(reading: PodReading) -> Callable[[str, int], Amounts]:
+    """Return how a scheduler counts what pods on nodes use."""
+    return as_gpus_of_kai if reading.requests.kai_gpus else as_stated
+
+
 class Usage(NamedTuple):
-    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `named` gives the name that
-    the scheduler counts a resource under.
+    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `lost` is what a node lacks of
+    what it may have: a device that is broken. `counted` gives the names that the scheduler counts an amount under.
     """
 
     pods: NodePods
     reservations: Mapping[str, Reservation] = {}
     closed: frozenset[str] = frozenset()
-    named: Callable[[str], str] = str
+    lost: Mapping[str, Amounts] = {}
+    counted: Callable[[str, int], Amounts] = as_stated
+
+    @classmethod
+    def of(cls, facts: ClusterFacts, counted: Callable[[str, int], Amounts] = as_stated) -> Usage:
+        """Return what is used, by the facts of a cluster whose pods on nodes are known."""
+        nodes = (facts.nodes or {}).values()
+        return cls(
+            facts.node_pods or NodePods(),
+            facts.node_reservations or {},
+            frozenset(node.name for node in nodes if node.unschedulable or not node.ready),
+            {node.name: lost for node in nodes if (lost := _lost(node))},
+            counted,
+        )
 
     def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
         """Return what is used on each node, without the pods of some gangs, by namespace and name."""
         found: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
-        for node in {pod.node for pod in self.pods.values()}:
+        for node in self.pods.nodes:
             self._add(found, node, self.pods.used_on(node).items())
         for key in gone:
             self._add(found, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
         for kept in self.reservations.values():
             self._add(found, kept.node, kept.amounts)
+        for node, amounts in self.lost.items():
+            self._add(found, node, amounts)
         return found
 
     def _add(self, found: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
         used = found.setdefault(node, {})
         for resource, amount in amounts:
-            name = self.named(resource)
-            used[name] = used.get(name, 0) + amount
+            for name, units in self.counted(resource, amount):
+                used[name] = used.get(name, 0) + units
+
+
+def _lost(node: Node) -> Amounts:
+    """Return what a node may have and cannot give now."""
+    return tuple(
+        (resource, amount - node.allocatable.get(resource, 0))
+        for resource, amount in node.highest.items()
+        if amount > node.allocatable.get(resource, 0)
+    )
 
 
 def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
@@ -214,9 +259,6 @@ def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mappin
     for key in usage.pods.on(node):
         pod = usage.pods[key]
         if pod.gang is not None:
-            share = sum(
-                1000 * amount // total[name]
-                for name, amount in ((usage.named(resource), amount) for resource, amount in pod.amounts)
-                if total.get(name)
-            )
+            counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
+            share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
             uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share

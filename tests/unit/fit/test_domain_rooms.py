@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import GPU, RACK, gang, nodes, racks, running
 from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, partitions_of, requested, roles_of
-from webhook.fit.now import Usage, free_room
+from webhook.fit.now import Usage, counted_by, free_room
 from webhook.fit.packing import GroupNeed, Packing, Partition
+from webhook.fit.reading import KAI
 from webhook.fit.room import OWN_VALUE, Room
 from webhook.model.node_pods import Reservation
 
@@ -92,8 +93,15 @@ def test_a_gang_that_is_gone_uses_nothing() -> None:
     assert left.capacity == {GPU: 7, "pods": 109}
 
 
-def test_resources_count_under_the_name_that_the_scheduler_gives_them() -> None:
+def test_kai_counts_every_gpu_as_one_of_the_nodes_and_in_parts() -> None:
     room = racks(a=1)
-    pooled = Usage(running({"team-a/old/p1": ("a1", 6)}), named=lambda name: "gpu" if name == GPU else name)
-    [left] = free_room(Room(tuple(one._replace(capacity={"gpu": 8}) for one in room.classes)), pooled).classes
-    assert left.capacity == {"gpu": 2}
+    usage = Usage(running({"team-a/old/p1": ("a1", 6)}), counted=counted_by(KAI))
+    capacity = {GPU: 8, "thousandths of nvidia.com/gpu": 8000}
+    [left] = free_room(Room(tuple(one._replace(capacity=capacity) for one in room.classes)), usage).classes
+    assert left.capacity == {GPU: 2, "thousandths of nvidia.com/gpu": 2000}
+
+
+def test_a_device_that_is_broken_is_not_free() -> None:
+    room = racks(a=1)
+    [left] = free_room(room, Usage(running({}), lost={"a1": ((GPU, 1),)})).classes
+    assert left.capacity[GPU] == 7
