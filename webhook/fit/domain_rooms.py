@@ -12,6 +12,8 @@ from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, R
 from webhook.fit.room import OWN_VALUE, NodeClass, Room
 
 ALL_NODES = "all nodes"
+# In a table: devices first, because a gang seldom lacks anything else.
+_LAST = {"cpu": 1, "memory": 2, "ephemeral-storage": 3, "pods": 5}
 # Between the values of a domain that several node label keys tell apart, as in a placement.
 _BETWEEN = "."
 
@@ -58,6 +60,14 @@ def needs_in(packing: Packing) -> Iterator[Need]:
     while level:
         yield from level
         level = [one for need in level if isinstance(need, GroupNeed) for one in need.needs]
+
+
+def in_order(resources: Iterable[str]) -> list[str]:
+    """Return resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
+    scheduler counts, such as parts of GPUs, has no column.
+    """
+    named = (one for one in resources if " " not in one)
+    return sorted(named, key=lambda one: (_LAST.get(one, 0 if "/" in one else 4), one))
 
 
 def requested(packing: Packing) -> frozenset[str]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.fit.amounts import amount_text, in_order
-from webhook.fit.domain_rooms import DomainRoom
+from webhook.fit.amounts import amount, amount_of, counted, sentence_list
+from webhook.fit.domain_rooms import DomainRoom, in_order
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Answer, Scope, Shortfall, Verdict, Witness
 
@@ -91,13 +91,13 @@ def leaving_words(now: Now) -> Iterator[str]:
         return
     named = _listed(now.leaving.gangs)
     others = now.leaving.others
-    of_others = f"{others:,} {'gang' if others == 1 else 'gangs'} of other namespaces" if others else ""
+    of_others = f"{counted(others, 'gang')} of other namespaces" if others else ""
     yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (named, of_others) if part)
 
 
 def shortfall_text(short: Shortfall) -> str:
     """Return what is missing of a resource."""
-    return f"{amount_text(short.resource, max(short.needed - short.there, 0))} {short.resource}"
+    return amount_of(short.resource, max(short.needed - short.there, 0))
 
 
 # More names do not fit on a line.
@@ -109,7 +109,7 @@ def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
     shown = list(names)[:_MOST_NAMED]
     if len(names) > _MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - _MOST_NAMED:,} more"
-    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
+    return sentence_list(shown)
 
 
 def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
@@ -132,8 +132,8 @@ def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
 
 def room_text(domain: DomainRoom, resource: str) -> str:
     """Return what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
-    total = amount_text(resource, domain.total[resource])
-    return total if domain.free is None else f"{amount_text(resource, domain.free.get(resource, 0))} of {total}"
+    total = amount(resource, domain.total[resource])
+    return total if domain.free is None else f"{amount(resource, domain.free.get(resource, 0))} of {total}"
 
 
 def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:

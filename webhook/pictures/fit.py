@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from webhook.fit.amounts import in_order
-from webhook.fit.domain_rooms import DomainRoom
+from webhook.fit.amounts import counted
+from webhook.fit.domain_rooms import DomainRoom, in_order
 from webhook.fit.now import NowAnswer
 from webhook.fit.verdict import Answer, Placed, Shortfall
 from webhook.offline.fit_report import FitEntry, by_room, now_words, room_text, shortfall_text, verdict_words
@@ -30,7 +30,7 @@ def _details(entry: FitEntry) -> Iterator[str]:
     yield verdict_words(entry.verdict)
     pods = sum((entry.pods or {}).values())
     if pods:
-        yield f"starts with {_count(pods)}"
+        yield f"starts with {counted(pods, 'pod')}"
     if entry.now is not None and entry.verdict.answer is not Answer.NEVER:
         yield f"now {now_words(entry.now)}"
 
@@ -38,7 +38,7 @@ def _details(entry: FitEntry) -> Iterator[str]:
 def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[Placed]) -> Box:
     resources = [one for one in in_order(domain.total) if one != "pods"] or ["pods"]
     free = "" if domain.free is None else " free"
-    details = [f"{domain.nodes:,} {'node' if domain.nodes == 1 else 'nodes'}"]
+    details = [counted(domain.nodes, "node")]
     details += [f"{room_text(domain, one)} {one}{free}" for one in resources]
     nearest = _is_nearest(entry, domain)
     if nearest:
@@ -55,8 +55,8 @@ def _placed(placement: Iterable[Placed], domain: DomainRoom) -> Iterator[Box]:
             pods[placed.role] = pods.get(placed.role, 0) + placed.pods
             nodes.setdefault(placed.role, set()).add(placed.node)
     for role, number in pods.items():
-        on = len(nodes[role])
-        yield Box(role, (f"{_count(number)} on {on:,} {'node' if on == 1 else 'nodes'}",), Shape.LEAF, role)
+        where = counted(len(nodes[role]), "node")
+        yield Box(role, (f"{counted(number, 'pod')} on {where}",), Shape.LEAF, role)
 
 
 def _is_in(domain: DomainRoom, named: set[str]) -> bool:
@@ -75,6 +75,3 @@ def _short(entry: FitEntry) -> tuple[Shortfall, ...]:
         return entry.verdict.witness.shortfalls
     return () if entry.now is None else entry.now.short
 
-
-def _count(pods: int) -> str:
-    return f"{pods:,} {'pod' if pods == 1 else 'pods'}"

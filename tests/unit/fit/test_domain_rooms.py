@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import GPU, RACK, gang, nodes, racks, running
-from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, partitions_of, requested, roles_of
+from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, in_order, partitions_of, requested, roles_of
 from webhook.fit.now import Usage, counted_by, free_room
 from webhook.fit.packing import GroupNeed, Packing, Partition
 from webhook.fit.reading import KAI
@@ -105,3 +105,8 @@ def test_a_device_that_is_broken_is_not_free() -> None:
     room = racks(a=1)
     [left] = free_room(room, Usage(running({}), lost={"a1": ((GPU, 1),)})).classes
     assert left.capacity[GPU] == 7
+
+
+def test_devices_come_first_and_pod_slots_last() -> None:
+    every = ["pods", "memory", "cpu", "nvidia.com/gpu", "hugepages-2Mi", "example.com/nic", "thousandths of x/gpu"]
+    assert in_order(every) == ["example.com/nic", "nvidia.com/gpu", "cpu", "memory", "hugepages-2Mi", "pods"]
