@@ -12,13 +12,17 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.fit.budget import STEPS
-from webhook.fit.domains import ALL_NODES, Domain, domains_of, numbers_in, partitions_of
+from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, numbers_in, partitions_of
 from webhook.fit.judgement import judge
 from webhook.fit.packing import Packing
+from webhook.fit.reading import PodReading
+from webhook.fit.requests import GPU_PARTS, GPUS, is_gpu_name
 from webhook.fit.room import NodeClass, Room
 from webhook.fit.verdict import Answer, Placed, Shortfall, Verdict
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
-from webhook.model.node_pods import NodePods, Reservation
+from webhook.model.node import Node
+from webhook.model.node_pods import Amounts, NodePods, Reservation
 
 # More running gangs of one domain are not tried: who would have to go is a hint, not a plan.
 _MOST_GANGS = 200
@@ -42,8 +46,8 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The estimate. With room: the domains of the placement. Short: why, the domain that comes nearest, what it lacks,
-    and who would have to go; `leaving` is None if that would not be enough, or is not known.
+    """The estimate. With room: the domains of the placement, or its nodes. Short: why, the domain that comes nearest,
+    what it lacks, and who would have to go; `leaving` is None if that would not be enough, or is not known.
     """
 
     answer: NowAnswer
@@ -69,33 +73,74 @@ class Now:
         }
 
 
+def as_stated(resource: str, amount: int) -> Amounts:
+    """Return an amount under its own name."""
+    return ((resource, amount),)
+
+
+def as_gpus_of_kai(resource: str, amount: int) -> Amounts:
+    """Return an amount as KAI counts it: every name that ends in "gpu" is the GPUs of a node, whole and in parts."""
+    if not is_gpu_name(resource):
+        return ((resource, amount),)
+    return (GPUS, amount), (GPU_PARTS, 1000 * amount)
+
+
+def counted_by(reading: PodReading) -> Callable[[str, int], Amounts]:
+    """Return how a scheduler counts what pods on nodes use."""
+    return as_gpus_of_kai if reading.requests.kai_gpus else as_stated
+
+
 class Usage(NamedTuple):
-    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `named` gives the name that
-    the scheduler counts a resource under.
+    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `lost` is what a node lacks of
+    what it may have: a device that is broken. `counted` gives the names that the scheduler counts an amount under.
     """
 
     pods: NodePods
     reservations: Mapping[str, Reservation] = {}
     closed: frozenset[str] = frozenset()
-    named: Callable[[str], str] = str
+    lost: Mapping[str, Amounts] = {}
+    counted: Callable[[str, int], Amounts] = as_stated
+
+    @classmethod
+    def of(cls, facts: ClusterFacts, counted: Callable[[str, int], Amounts] = as_stated) -> Usage:
+        """Return what is used, by the facts of a cluster whose pods on nodes are known."""
+        nodes = (facts.nodes or {}).values()
+        return cls(
+            facts.node_pods or NodePods(),
+            facts.node_reservations or {},
+            frozenset(node.name for node in nodes if node.unschedulable or not node.ready),
+            {node.name: lost for node in nodes if (lost := _lost(node))},
+            counted,
+        )
 
     def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
         """Return what is used on each node, without the pods of some gangs, by namespace and name."""
         found: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
-        for node in {pod.node for pod in self.pods.values()}:
+        for node in self.pods.nodes:
             self._add(found, node, self.pods.used_on(node).items())
         for key in gone:
             self._add(found, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
         for kept in self.reservations.values():
             self._add(found, kept.node, kept.amounts)
+        for node, amounts in self.lost.items():
+            self._add(found, node, amounts)
         return found
 
     def _add(self, found: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
         used = found.setdefault(node, {})
         for resource, amount in amounts:
-            name = self.named(resource)
-            used[name] = used.get(name, 0) + amount
+            for name, units in self.counted(resource, amount):
+                used[name] = used.get(name, 0) + units
+
+
+def _lost(node: Node) -> Amounts:
+    """Return what a node may have and cannot give now."""
+    return tuple(
+        (resource, amount - node.allocatable.get(resource, 0))
+        for resource, amount in node.highest.items()
+        if amount > node.allocatable.get(resource, 0)
+    )
 
 
 def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
@@ -103,7 +148,7 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
     used = usage.by_node(without)
     classes: list[NodeClass] = []
     for found in room.classes:
-        if found.number is None or found.number > len(found.nodes):
+        if found.future or found.number is None:
             continue
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
         for node in found.nodes:
@@ -114,20 +159,21 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
         classes += [
             found._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes)) for left, nodes in alike.items()
         ]
-    return Room(tuple(classes), unknown=room.unknown, free=room.free)
+    return replace(room, classes=tuple(classes), grows=False, memo={})
 
 
 def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
     """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
-    judging = replace(packing, ceilings=(), assumptions=())
+    judging = replace(packing, ceilings=(), witnesses=(), unjudged=())
     free = free_room(room, usage, [gang])
+    rooms = domain_rooms_of(packing, room, free)
     verdict = judge(judging, free, steps)
     if verdict.answer is Answer.FITS:
-        return Now(NowAnswer.ROOM, _domains_in(verdict), placement=verdict.placement)
+        return Now(NowAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement)
     witness = verdict.witness
     if witness is None:
         return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes))
-    nearest = _nearest(domains_of(packing, room, free), witness.domain, witness.shortfalls)
+    nearest = _nearest(rooms, witness.domain, witness.shortfalls)
     leaving = _leaving(judging, room, usage, gang, nearest, steps)
     return Now(
         NowAnswer.SHORT,
@@ -138,11 +184,17 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
     )
 
 
-def _domains_in(verdict: Verdict) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(placed.domain or ALL_NODES for placed in verdict.placement))
+def _places_in(verdict: Verdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
+    """Return the domains of a placement as messages call them, or its nodes where no domain is required."""
+    called = {one.name: one.called for one in rooms}
+    places = (
+        placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
+        for placed in verdict.placement
+    )
+    return tuple(dict.fromkeys(places))
 
 
-def _nearest(domains: Sequence[Domain], named: str | None, short: Sequence[Shortfall]) -> Domain | None:
+def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
     """Return the domain that comes nearest: the one that the witness names, else the one with most of what is short."""
     for domain in domains:
         if named in {domain.name, domain.called}:
@@ -154,7 +206,7 @@ def _nearest(domains: Sequence[Domain], named: str | None, short: Sequence[Short
 
 
 def _leaving(
-    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: Domain | None, steps: int
+    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: DomainRoom | None, steps: int
 ) -> Leaving | None:
     """Return a small set of running gangs without which the gang would fit, or None if there is none."""
     if domain is None:
@@ -190,7 +242,7 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
     return chosen
 
 
-def _running_in(packing: Packing, room: Room, usage: Usage, domain: Domain) -> list[ObjectKey]:
+def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) -> list[ObjectKey]:
     """Return the gangs with pods in a domain, those first that use most of what the gang requests."""
     partition = next(iter(partitions_of(packing)), None)
     uses: dict[ObjectKey, int] = {}
@@ -207,9 +259,6 @@ def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mappin
     for key in usage.pods.on(node):
         pod = usage.pods[key]
         if pod.gang is not None:
-            share = sum(
-                1000 * amount // total[name]
-                for name, amount in ((usage.named(resource), amount) for resource, amount in pod.amounts)
-                if total.get(name)
-            )
+            counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
+            share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
             uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share

@@ -78,6 +78,11 @@ class NodePods(Indexed[ObjectKey, NodePod]):
         if value.gang is not None:
             yield _OfGang(key[0], value.gang)
 
+    @property
+    def nodes(self) -> Set[str]:
+        """The nodes that have pods."""
+        return self._used.keys()
+
     def used_on(self, node: str) -> Mapping[str, int]:
         """What the pods on a node use together."""
         return self._used.get(node, {})

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.fit.amounts import amount_text, in_order
-from webhook.fit.domains import Domain
+from webhook.fit.amounts import amount, amount_of, counted, sentence_list
+from webhook.fit.domain_rooms import DomainRoom, in_order
 from webhook.fit.now import Now, NowAnswer
-from webhook.fit.verdict import Answer, Shortfall, Verdict, Witness
+from webhook.fit.verdict import Answer, Scope, Shortfall, Verdict, Witness
 
 WORDS = {Answer.NEVER: "never fits", Answer.FITS: "fits an empty cluster", Answer.UNKNOWN: "not known"}
 
@@ -29,7 +29,7 @@ class FitEntry:
     more: int = 0
     # The pods that it starts with, by role.
     pods: Mapping[str, int] | None = None
-    domains: tuple[Domain, ...] = ()
+    domains: tuple[DomainRoom, ...] = ()
     now: Now | None = None
     without_growth: Witness | None = None
 
@@ -58,7 +58,7 @@ class FitEntry:
         }
 
 
-def _domain(domain: Domain) -> dict[str, Any]:
+def _domain(domain: DomainRoom) -> dict[str, Any]:
     return {
         "partition": domain.partition or None,
         "name": domain.name,
@@ -71,7 +71,7 @@ def _domain(domain: Domain) -> dict[str, Any]:
 def verdict_words(verdict: Verdict) -> str:
     """Return the verdict in a few words, with how far *never* reaches."""
     scope = verdict.scope
-    return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".replace("fits ever", "fits")
+    return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {Scope.EVER}")
 
 
 def now_words(now: Now) -> str:
@@ -91,13 +91,13 @@ def leaving_words(now: Now) -> Iterator[str]:
         return
     named = _listed(now.leaving.gangs)
     others = now.leaving.others
-    of_others = f"{others:,} {'gang' if others == 1 else 'gangs'} of other namespaces" if others else ""
-    yield " and ".join(part for part in (named, of_others) if part)
+    of_others = f"{counted(others, 'gang')} of other namespaces" if others else ""
+    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (named, of_others) if part)
 
 
 def shortfall_text(short: Shortfall) -> str:
     """Return what is missing of a resource."""
-    return f"{amount_text(short.resource, max(short.needed - short.there, 0))} {short.resource}"
+    return amount_of(short.resource, max(short.needed - short.there, 0))
 
 
 # More names do not fit on a line.
@@ -109,10 +109,10 @@ def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
     shown = list(names)[:_MOST_NAMED]
     if len(names) > _MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - _MOST_NAMED:,} more"
-    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
+    return sentence_list(shown)
 
 
-def table_of(domains: tuple[Domain, ...]) -> list[tuple[str, ...]]:
+def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     """Return the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
     if not domains:
         return []
@@ -126,17 +126,17 @@ def table_of(domains: tuple[Domain, ...]) -> list[tuple[str, ...]]:
     return [head, *(_row(one, resources) for one in by_room(domains))]
 
 
-def _row(domain: Domain, resources: list[str]) -> tuple[str, ...]:
+def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
     return domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)
 
 
-def room_text(domain: Domain, resource: str) -> str:
+def room_text(domain: DomainRoom, resource: str) -> str:
     """Return what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
-    total = amount_text(resource, domain.total[resource])
-    return total if domain.free is None else f"{amount_text(resource, domain.free.get(resource, 0))} of {total}"
+    total = amount(resource, domain.total[resource])
+    return total if domain.free is None else f"{amount(resource, domain.free.get(resource, 0))} of {total}"
 
 
-def by_room(domains: tuple[Domain, ...]) -> list[Domain]:
+def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
     """Return the domains with most free first, by the resources in the order of the table."""
     resources = in_order(domains[0].total) if domains else []
     return sorted(

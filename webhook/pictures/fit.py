@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from webhook.fit.amounts import in_order
-from webhook.fit.domains import Domain
+from webhook.fit.amounts import counted
+from webhook.fit.domain_rooms import DomainRoom, in_order
 from webhook.fit.now import NowAnswer
 from webhook.fit.verdict import Answer, Placed, Shortfall
 from webhook.offline.fit_report import FitEntry, by_room, now_words, room_text, shortfall_text, verdict_words
@@ -30,15 +30,15 @@ def _details(entry: FitEntry) -> Iterator[str]:
     yield verdict_words(entry.verdict)
     pods = sum((entry.pods or {}).values())
     if pods:
-        yield f"starts with {_count(pods)}"
+        yield f"starts with {counted(pods, 'pod')}"
     if entry.now is not None and entry.verdict.answer is not Answer.NEVER:
         yield f"now {now_words(entry.now)}"
 
 
-def _domain(entry: FitEntry, domain: Domain, placement: Iterable[Placed]) -> Box:
+def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[Placed]) -> Box:
     resources = [one for one in in_order(domain.total) if one != "pods"] or ["pods"]
     free = "" if domain.free is None else " free"
-    details = [f"{domain.nodes:,} {'node' if domain.nodes == 1 else 'nodes'}"]
+    details = [counted(domain.nodes, "node")]
     details += [f"{room_text(domain, one)} {one}{free}" for one in resources]
     nearest = _is_nearest(entry, domain)
     if nearest:
@@ -47,7 +47,7 @@ def _domain(entry: FitEntry, domain: Domain, placement: Iterable[Placed]) -> Box
     return Box(domain.called, tuple(details), Shape.PART, domain.name, cannot=nearest and entry.never, below=below)
 
 
-def _placed(placement: Iterable[Placed], domain: Domain) -> Iterator[Box]:
+def _placed(placement: Iterable[Placed], domain: DomainRoom) -> Iterator[Box]:
     pods: dict[str, int] = {}
     nodes: dict[str, set[str]] = {}
     for placed in placement:
@@ -55,15 +55,15 @@ def _placed(placement: Iterable[Placed], domain: Domain) -> Iterator[Box]:
             pods[placed.role] = pods.get(placed.role, 0) + placed.pods
             nodes.setdefault(placed.role, set()).add(placed.node)
     for role, number in pods.items():
-        on = len(nodes[role])
-        yield Box(role, (f"{_count(number)} on {on:,} {'node' if on == 1 else 'nodes'}",), Shape.LEAF, role)
+        where = counted(len(nodes[role]), "node")
+        yield Box(role, (f"{counted(number, 'pod')} on {where}",), Shape.LEAF, role)
 
 
-def _is_in(domain: Domain, named: set[str]) -> bool:
+def _is_in(domain: DomainRoom, named: set[str]) -> bool:
     return not domain.partition or not named.isdisjoint({domain.name, domain.called})
 
 
-def _is_nearest(entry: FitEntry, domain: Domain) -> bool:
+def _is_nearest(entry: FitEntry, domain: DomainRoom) -> bool:
     witness = entry.verdict.witness
     if witness is not None:
         return witness.domain in {domain.name, domain.called}
@@ -75,6 +75,3 @@ def _short(entry: FitEntry) -> tuple[Shortfall, ...]:
         return entry.verdict.witness.shortfalls
     return () if entry.now is None else entry.now.short
 
-
-def _count(pods: int) -> str:
-    return f"{pods:,} {'pod' if pods == 1 else 'pods'}"

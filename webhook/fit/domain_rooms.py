@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
-from webhook.fit.room import NodeClass, Room
+from webhook.fit.room import OWN_VALUE, NodeClass, Room
 
 ALL_NODES = "all nodes"
-# Between the values of a domain that several node label keys tell apart.
-_BETWEEN = "/"
+# In a table: devices first, because a gang seldom lacks anything else.
+_LAST = {"cpu": 1, "memory": 2, "ephemeral-storage": 3, "pods": 5}
+# Between the values of a domain that several node label keys tell apart, as in a placement.
+_BETWEEN = "."
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class DomainRoom:
     """A domain: its nodes that some role of the gang may use, and what they have together. `free` is what is left of
     it now, if known. `partition` is what messages call such a domain ("rack"), empty for all nodes.
     """
@@ -60,12 +62,20 @@ def needs_in(packing: Packing) -> Iterator[Need]:
         level = [one for need in level if isinstance(need, GroupNeed) for one in need.needs]
 
 
+def in_order(resources: Iterable[str]) -> list[str]:
+    """Return resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
+    scheduler counts, such as parts of GPUs, has no column.
+    """
+    named = (one for one in resources if " " not in one)
+    return sorted(named, key=lambda one: (_LAST.get(one, 0 if "/" in one else 4), one))
+
+
 def requested(packing: Packing) -> frozenset[str]:
     """Return the resources that a pod of the gang requests, and the pod slots."""
     return frozenset(resource for role in roles_of(packing) for resource, asked in role.pods.request.items() if asked)
 
 
-def domains_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[Domain, ...]:
+def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[DomainRoom, ...]:
     """Return the domains of the outermost partition that the gang requires, by name; or all nodes as one."""
     partition = next(iter(partitions_of(packing)), None)
     resources = requested(packing)
@@ -74,7 +84,7 @@ def domains_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[
     nothing = dict.fromkeys(resources, 0)
     named = "" if partition is None else partition.named
     return tuple(
-        Domain(named, name, nodes[name], total[name], None if free is None else left.get(name, nothing))
+        DomainRoom(named, name, nodes[name], total[name], None if free is None else left.get(name, nothing))
         for name in sorted(total)
     )
 
@@ -82,13 +92,13 @@ def domains_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[
 def _sums(
     classes: Iterable[NodeClass], partition: Partition | None, resources: frozenset[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Return what each domain has together, and how many nodes it has. Nodes without a limit to their number are those
-    that are yet to come, and count nowhere.
+    """Return what each domain has together, and how many nodes it has. Nodes that do not exist
+    yet count nowhere.
     """
     amounts: dict[str, dict[str, int]] = {}
     nodes: dict[str, int] = {}
     for found in classes:
-        if not found.roles or found.number is None:
+        if not found.roles or found.number is None or found.future:
             continue
         for name, number in numbers_in(found, partition).items():
             sums = amounts.setdefault(name, dict.fromkeys(resources, 0))
@@ -106,14 +116,7 @@ def numbers_in(found: NodeClass, partition: Partition | None) -> dict[str, int]:
     if partition.members is not None:
         counts = {name: sum(node in members for node in found.nodes) for name, members in partition.members.items()}
         return {name: count for name, count in counts.items() if count}
-    name = name_by_labels(found.labels, partition)
-    if name is not None:
-        return {name: number}
-    return dict.fromkeys(found.nodes, 1) if partition.own_domain else {}
-
-
-def name_by_labels(labels: Mapping[str, str], partition: Partition) -> str | None:
-    """Return the name of the domain of a node with these labels; None for a node that is in none."""
-    if any(key not in labels for key in (*partition.keys, *partition.wanted)):
-        return None
-    return _BETWEEN.join(labels[key] for key in partition.keys)
+    if any(key not in found.labels for key in (*partition.keys, *partition.wanted)):
+        return dict.fromkeys(found.nodes, 1) if partition.own_domain else {}
+    values = [found.labels[key] for key in partition.keys]
+    return dict.fromkeys(found.nodes, 1) if OWN_VALUE in values else {_BETWEEN.join(values): number}
