@@ -164,24 +164,37 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
 
 def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
     """Return whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
-    judging = replace(packing, ceilings=(), witnesses=(), unjudged=())
+    found, nearest = _estimate(packing, room, usage, gang, steps)
+    if found.answer is not NowAnswer.SHORT:
+        return found
+    return replace(found, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
+
+
+def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
+    """Return as `now_of`, without who would have to go: that takes a judgement for each of them."""
+    return _estimate(packing, room, usage, gang, steps)[0]
+
+
+def _estimate(
+    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int
+) -> tuple[Now, DomainRoom | None]:
+    """Return the estimate, and if there is no room, the domain that comes nearest."""
     free = free_room(room, usage, [gang])
     rooms = domain_rooms_of(packing, room, free)
-    verdict = judge(judging, free, steps)
+    verdict = judge(_nodes_only(packing), free, steps)
     if verdict.answer is Answer.FITS:
-        return Now(NowAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement)
+        return Now(NowAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement), None
     witness = verdict.witness
     if witness is None:
-        return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes))
+        return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes)), None
     nearest = _nearest(rooms, witness.domain, witness.shortfalls)
-    leaving = _leaving(judging, room, usage, gang, nearest, steps)
-    return Now(
-        NowAnswer.SHORT,
-        why=witness.why,
-        nearest=None if nearest is None else nearest.called,
-        short=witness.shortfalls,
-        leaving=leaving,
-    )
+    called = None if nearest is None else nearest.called
+    return Now(NowAnswer.SHORT, why=witness.why, nearest=called, short=witness.shortfalls), nearest
+
+
+def _nodes_only(packing: Packing) -> Packing:
+    """Return the packing without limits that do not depend on what is used on the nodes."""
+    return replace(packing, ceilings=(), witnesses=(), unjudged=())
 
 
 def _places_in(verdict: Verdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:

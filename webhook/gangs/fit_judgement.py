@@ -10,7 +10,7 @@ from webhook.admission.fit import fit_of, fits_of, packing_of
 from webhook.config.settings import Settings
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.node_classes import room_of
-from webhook.fit.now import Now, Usage, counted_by, short_of
+from webhook.fit.now import Now, Usage, counted_by, room_now
 from webhook.fit.shape import GangShape
 from webhook.fit.stored_shapes import shape_of_templates
 from webhook.fit.verdict import Verdict
@@ -59,7 +59,7 @@ class StoredFits:
         if packing.unknown or room is None:
             return None
         usage = Usage.of(replace(facts, node_pods=pods), counted_by(reading))
-        return short_of(packing, room, usage)
+        return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
     def _of_templates(self, gang: Waiting, facts: ClusterFacts) -> Verdict | None:
         podgang = gang.podgang
