@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.config.settings import Profile
-from webhook.fit.amounts import amount_text
+from webhook.fit.amounts import amount_of
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Family, Scope, Witness
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -86,7 +86,7 @@ def _never(witness: Witness) -> str:
 
 
 def _short(now: Now) -> str:
-    lacks = ", ".join(f"{amount_text(one.resource, one.needed - one.there)} of {one.resource}" for one in now.short)
+    lacks = ", ".join(f"{amount_of(one.resource, one.needed - one.there)}" for one in now.short)
     nearest = "" if now.nearest is None else f"; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
     return f"by an estimate it has no room now: {now.why}{nearest}"
 

@@ -126,6 +126,8 @@ class CheckReason(StrEnum):
     REJECTED = "GangRejected"
     # The configuration asks for an audit only, so it was let pass.
     WOULD_REJECT = "GangWouldBeRejected"
+    # It does not start as things are, and other objects or nodes may cure that, so it was let pass.
+    MAY_NOT_START = "GangMayNotStart"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

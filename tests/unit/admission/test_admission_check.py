@@ -86,13 +86,13 @@ def test_a_fault_that_another_object_may_cure_is_ready_and_told() -> None:
     labelled = {"quota.scheduling.koordinator.sh/name": "gone"}
     settings = replace(settings_of("koord-scheduler", standalone=False, gate=False), admission_check=CheckMode.ON)
     found = asked(job(labels=labelled), settings, replace(KNOWN, elastic_quotas={}))
-    assert (found.outcome, found.state) == (Outcome.READY, "Ready")
+    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
     assert found.message.startswith("not rejected, because other objects may cure it: koordinator/owner-quota at ")
 
 
 def test_a_fault_of_the_profile_is_ready() -> None:
     settings = replace(koordinator({"matchPolicy": "only-waiting"}, standalone=False), admission_check=CheckMode.ON)
-    assert asked(job(), settings).outcome is Outcome.READY
+    assert asked(job(), settings).outcome is Outcome.READY_WITH_FINDING
 
 
 def test_a_fault_that_a_newer_scheduler_cures_is_ready() -> None:

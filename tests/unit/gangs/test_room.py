@@ -57,8 +57,8 @@ def test_a_gang_that_never_fits_has_the_proof_before_the_schedulers_message() ->
     assert (found.state, found.word) == (State.HELD, "GangNeverFits")
     assert reasons(found) == [Reason.NEVER_FITS, Reason.NO_ROOM]
     assert str(found.obstacles[0]) == (
-        "it can never start on these nodes, even if nothing else runs there: 12 pods of 8 nvidia.com/gpu need one rack; "
-        "the largest rack r7 has room for 9; set the minimum to 9, or require a zone"
+        "it can never start on these nodes, even if nothing else runs there: 12 pods of 8 nvidia.com/gpu need one "
+        "rack; the largest rack r7 has room for 9; set the minimum to 9, or require a zone"
     )
     assert found.obstacles[1].why.startswith("koord-scheduler reports for pod demo-0-leader-0: 0/2 nodes are available")
     assert found.as_json()["neverFits"] == {
@@ -81,8 +81,8 @@ def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> 
     found = judged(whole(unscheduled=NO_NODE), fits=Told(now=SHORT))
     assert reasons(found) == [Reason.NO_ROOM, Reason.NO_ROOM]
     assert found.obstacles[0].why == (
-        "by an estimate it has no room now: 2 pods of 8 nvidia.com/gpu need one rack; rack r1 comes nearest, and lacks 6 "
-        "of nvidia.com/gpu"
+        "by an estimate it has no room now: 2 pods of 8 nvidia.com/gpu need one rack; rack r1 comes nearest, and "
+        "lacks 6 nvidia.com/gpu"
     )
     assert found.obstacles[0].remedy == (
         "wait until gangs in rack r1 have ended, or request less: rollcall fit podgang/demo-0 -n default shows which "
