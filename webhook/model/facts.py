@@ -39,10 +39,10 @@ from webhook.model.kueue.objects import (
     ResourceFlavor,
 )
 from webhook.model.living_gang import GangObjects, map_key
-from webhook.model.node_pods import NodePods, Reservation
-from webhook.model.node_growth import NodeGrower
-from webhook.model.nodes import Nodes
 from webhook.model.namespace_limits import NamespaceQuota, ResourceRange
+from webhook.model.node_growth import NodeGrower
+from webhook.model.node_pods import NodePods, Reservation
+from webhook.model.nodes import Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
