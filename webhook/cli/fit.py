@@ -180,16 +180,12 @@ def _print_text(found: list[Judged]) -> None:
     for one in found:
         if (head := (one.document, one.found.at)) != before:
             before = head
-            out.print(Text(printable(f"{one.document.source}:{one.place['line']}:{one.place['column']}: {_name(one)}"), "bold"))
+            file, line, column = one.place.values()
+            kind, namespace, name = one.found.workload
+            out.print(Text(printable(f"{file}:{line}:{column}: {kind} {namespace}/{name}"), "bold"))
         if one.found.note:
             say(out, 1, one.found.note)
             out.print()
         if one.found.entry is not None:
             print_entry(one.found.entry, out)
 
-
-def _name(one: Judged) -> str:
-    if one.found.entry is None:
-        return ""
-    kind, namespace, name = one.found.entry.workload
-    return f"{kind} {namespace}/{name}"

@@ -39,13 +39,18 @@ from webhook.validators.selection import Choice
 
 _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
 _NO_PROFILE = "its scheduler has no profile here"
-_NO_GANG = "no gang to judge: it is over, held back, or its pods are made elsewhere"
+_NO_GANG = (
+    "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
+    "and ClusterQueues of Kueue"
+)
 
 
 class Found(NamedTuple):
     """What is known of one gang, or said of a workload, and the place of the workload in its document."""
 
     at: FieldPath
+    # Kind, namespace and name.
+    workload: tuple[str, str, str]
     entry: FitEntry | None = None
     note: str = ""
     # A field that cannot be read, and why.
@@ -64,23 +69,24 @@ def fits_in(
 
 
 def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, effort: int) -> Iterator[Found]:
+    named = (request.kind.kind, request.namespace, request.name)
     try:
         workload, choice = _chosen(request, facts, settings)
         if isinstance(workload, OptedInWorkload) and (is_part(workload) or (choice is None and _is_claimed(workload))):
             return
         note = _why_not(choice, settings)
         if note is not None or choice is None:
-            yield Found(at, note=note or "")
+            yield Found(at, named, note=note or "")
             return
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
-        yield from (Found(at, one) for one in entries)
+        yield from (Found(at, named, one) for one in entries)
         if not entries:
-            yield Found(at, note=_NO_GANG)
+            yield Found(at, named, note=_NO_GANG)
         elif facts.nodes is None:
-            yield Found(at, note=_WITHOUT_NODES)
+            yield Found(at, named, note=_WITHOUT_NODES)
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
-        yield Found(at, broken=(finding.at, finding.why))
+        yield Found(at, named, broken=(finding.at, finding.why))
 
 
 def _chosen(

@@ -96,8 +96,9 @@ def leaving_words(now: Now) -> Iterator[str]:
 
 
 def shortfall_text(short: Shortfall) -> str:
-    """Return what is missing of a resource."""
-    return amount_of(short.resource, max(short.needed - short.there, 0))
+    """Return what is missing of a resource, or how many pods have no place."""
+    missing = max(short.needed - short.there, 0)
+    return counted(missing, "pod") if short.resource == "pods" else amount_of(short.resource, missing)
 
 
 # More names do not fit on a line.

@@ -68,7 +68,7 @@ def test_a_shortfall_is_written_as_in_a_manifest() -> None:
 
 def test_the_table_has_the_domain_with_most_free_first() -> None:
     assert table_of((rack("r6", 4, 16), rack("r7", 9, 48))) == [
-        ("rack", "nodes", "nvidia.com/gpu free of", "cpu free of"),
+        ("rack", "nodes", "nvidia.com/gpu free", "cpu free"),
         ("r7", "9", "48 of 72", "384 of 576"),
         ("r6", "4", "16 of 32", "128 of 256"),
     ]
@@ -76,7 +76,7 @@ def test_the_table_has_the_domain_with_most_free_first() -> None:
 
 def test_without_pods_on_nodes_the_table_has_only_totals() -> None:
     assert table_of((rack("r6", 4),)) == [
-        ("rack", "nodes", "nvidia.com/gpu in all", "cpu in all"),
+        ("rack", "nodes", "nvidia.com/gpu", "cpu"),
         ("r6", "4", "32", "256"),
     ]
 
