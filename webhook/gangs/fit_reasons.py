@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.config.settings import Profile
-from webhook.fit.amounts import amount_of
+from webhook.fit.amounts import amount_of, sentence_list
+from webhook.fit.domain_rooms import ALL_NODES
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Family, Scope, Witness
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -86,15 +87,19 @@ def _never(witness: Witness) -> str:
 
 
 def _short(now: Now) -> str:
-    lacks = ", ".join(f"{amount_of(one.resource, one.needed - one.there)}" for one in now.short)
-    nearest = "" if now.nearest is None else f"; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
-    return f"by an estimate it has no room now: {now.why}{nearest}"
+    lacks = sentence_list([amount_of(one.resource, one.needed - one.there) for one in now.short])
+    said = f"by an estimate it has no room now: {now.why}"
+    if now.nearest in {None, ALL_NODES}:
+        return f"{said}; it lacks {lacks}" if lacks else said
+    return f"{said}; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
 
 
 def _advice(gang: Waiting, now: Now) -> str:
-    where = "" if now.nearest is None else f" in {now.nearest}"
-    shows = f"rollcall fit {gang.named} -n {gang.podgang.namespace}"
-    return f"wait until gangs{where} have ended, or request less: {shows} shows which ones hold the room"
+    where = "" if now.nearest in {None, ALL_NODES} else f" in {now.nearest}"
+    advice = f"wait until gangs{where} have ended, or request less"
+    if (name := gang.workload_name) is None:
+        return advice
+    return f"{advice}: rollcall fit {name} -n {gang.podgang.namespace} shows which ones hold the room"
 
 
 def _has_run(pod: GangPod) -> bool:

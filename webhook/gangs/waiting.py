@@ -32,12 +32,13 @@ class Waiting(NamedTuple):
     counts: Mapping[str, int]
 
     @property
-    def named(self) -> str:
-        """Its kind and name, as commands take them."""
+    def workload_name(self) -> str | None:
+        """Kind and name of its workload, as commands take them; None for a PodGang without one."""
         gang = self.podgang
         if isinstance(gang, OptedInGang):
             return f"{gang.workload_kind.lower()}/{gang.workload.name}"
-        return f"podgang/{gang.name}"
+        owner = gang.pod_clique_set
+        return None if owner is None else f"pcs/{owner.name}"
 
     @property
     def is_whole(self) -> bool:

@@ -78,14 +78,16 @@ def test_a_proof_that_no_node_cures_says_so() -> None:
 
 
 def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> None:
-    found = judged(whole(unscheduled=NO_NODE), fits=Told(now=SHORT))
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
+    gang = podgang(ownerReferences=[owner])
+    found = judged(whole(unscheduled=NO_NODE), in_step(gang), gang=gang, fits=Told(now=SHORT))
     assert reasons(found) == [Reason.NO_ROOM, Reason.NO_ROOM]
     assert found.obstacles[0].why == (
         "by an estimate it has no room now: 2 pods of 8 nvidia.com/gpu need one rack; rack r1 comes nearest, and "
         "lacks 6 nvidia.com/gpu"
     )
     assert found.obstacles[0].remedy == (
-        "wait until gangs in rack r1 have ended, or request less: rollcall fit podgang/demo-0 -n default shows which "
+        "wait until gangs in rack r1 have ended, or request less: rollcall fit pcs/demo -n default shows which "
         "ones hold the room"
     )
     assert "neverFits" not in found.as_json()
