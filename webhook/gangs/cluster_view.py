@@ -44,6 +44,8 @@ from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.projections import ADMISSION_CHECKS, LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
+from webhook.model.node_growth import GROWTH
+from webhook.model.nodes import NODES
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
@@ -70,6 +72,8 @@ _NOT_OF_FITS = frozenset(
         ADMISSION_CHECKS.part,
     }
 )
+# The parts about nodes. In a large cluster one of them changes all the time, so gangs are not judged again at once.
+_OF_NODES = frozenset({NODES.part, *(projection.part for projection in GROWTH)})
 # The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
 
@@ -325,7 +329,9 @@ class ClusterView:
 
     def _touched(self, projection: Projection, key: Any) -> None:
         self._fact_changed(projection, key)
-        if projection.part not in _NOT_OF_FITS:
+        if projection.part in _OF_NODES:
+            self.fits.nodes_changed()
+        elif projection.part not in _NOT_OF_FITS:
             self.fits.changed()
         if projection is POD_CLIQUE_SETS:
             for concerned in self._of_workload.members(key):
@@ -339,7 +345,7 @@ class ClusterView:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
-        elif projection is not POD_GANGS:
+        elif projection.part not in _OF_NODES and projection is not POD_GANGS:
             if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.

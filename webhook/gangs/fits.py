@@ -17,8 +17,8 @@ from webhook.model.facts import ClusterFacts
 # Shapes that are judged at one look: other tasks of the process wait for some milliseconds for each. An estimate
 # counts what is used on each node first.
 SHAPES_A_LOOK, ESTIMATES_A_LOOK = 20, 5
-# Pods come and go all the time. Estimates are made again at most this often.
-ESTIMATE_SECONDS = 15.0
+# Nodes change all the time, and pods come and go. Gangs are judged again for that at most this often.
+NODES_SECONDS, ESTIMATE_SECONDS = 5.0, 15.0
 
 
 class GangFits:
@@ -30,24 +30,36 @@ class GangFits:
         self._node_pods = node_pods
         self._never: Answers[Witness | None] = Answers(SHAPES_A_LOOK)
         self._now: Answers[Now | None] = Answers(ESTIMATES_A_LOOK)
-        self._estimated = 0.0
+        self._nodes_changed = False
+        # When gangs were last judged again for changes of nodes, and of the pods on them.
+        self._judged = self._estimated = -ESTIMATE_SECONDS
 
     def changed(self) -> None:
-        """Judge all gangs again when they are asked for: the nodes, or a quota, queue or topology has changed."""
+        """Judge all gangs again when they are asked for: a quota, queue or topology has changed."""
+        self._nodes_changed = False
         self._never.changed()
         self._now.changed()
 
+    def nodes_changed(self) -> None:
+        """Judge all gangs again at one of the next looks."""
+        self._nodes_changed = True
+
     def look(self, times: int = 1) -> bool:
-        """Begin a look, which may judge `times` as many shapes as one a second may. Return whether the pods on nodes
-        have changed, so that estimates may differ.
+        """Begin a look, which may judge `times` as many shapes as one a second may. Return whether gangs that wait for
+        room must be judged again, because nodes or the pods on them have changed.
         """
         self._never.look(times)
         self._now.look(times)
-        if time.monotonic() - self._estimated < ESTIMATE_SECONDS or not self._node_pods.take_changed():
-            return False
-        self._estimated = time.monotonic()
-        self._now.changed()
-        return True
+        now = time.monotonic()
+        if self._nodes_changed and now - self._judged >= NODES_SECONDS:
+            self._judged = now
+            self.changed()
+            return True
+        if now - self._estimated >= ESTIMATE_SECONDS and self._node_pods.take_changed():
+            self._estimated = now
+            self._now.changed()
+            return True
+        return False
 
     def take_behind(self) -> bool:
         """Whether a gang was not judged since the last call, because this look had judged enough shapes."""
@@ -56,7 +68,7 @@ class GangFits:
 
     def never(self, gang: Waiting) -> Witness | None:
         """The proof that a gang can never start; None without one."""
-        found = self._never.of(shape_key(gang), lambda: self._judged(gang))
+        found = self._never.of(shape_key(gang), lambda: self._proof(gang))
         return None if found is None else named(found, _names(gang))
 
     def now(self, gang: Waiting) -> Now | None:
@@ -66,7 +78,7 @@ class GangFits:
         found = self._now.of(shape_key(gang), lambda: self._judgement.now(gang, self._facts(), pods))
         return None if found is None else replace(found, why=with_names(found.why, _names(gang)))
 
-    def _judged(self, gang: Waiting) -> Witness | None:
+    def _proof(self, gang: Waiting) -> Witness | None:
         verdict = self._judgement.verdict(gang, self._facts())
         return None if verdict is None or verdict.answer is not Answer.NEVER else verdict.witness
 

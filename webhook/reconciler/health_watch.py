@@ -30,6 +30,8 @@ SETTLE_SECONDS = 10.0
 EVENTS_A_LOOK = 20
 # Number of gangs judged before other tasks may run; one takes some tenths of a millisecond.
 GANGS_A_TURN = 50
+# The reasons of gangs that wait for room, or may do so.
+_FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
 _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
 
@@ -110,7 +112,7 @@ class HealthWatch:
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
         if self._fits is not None and self._fits.look():
-            self._marked.update(key for key, known in self._known.items() if known.health.word == Reason.NO_ROOM)
+            self._marked.update(key for key, known in self._known.items() if known.health.word in _FOR_ROOM)
         marked, self._marked = self._judging.with_waiting(self._marked), set()
         for count, key in enumerate(marked, 1):
             self._judge(key)
