@@ -20,6 +20,7 @@ from webhook.backends.koordinator.keys import (
     QUOTA_KEYS,
     QUOTA_KEYS_OF_PODS,
 )
+from webhook.backends.koordinator.packing import packing_of
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
