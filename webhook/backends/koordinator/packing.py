@@ -21,7 +21,7 @@ from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import layer_of, required_layers, unavailable
 from webhook.errors import Inexpressible
 from webhook.fit.packing import Packing, Partition
-from webhook.fit.roles import Roles, group_of, needs_in, in_no_domain
+from webhook.fit.roles import Roles, group_of, in_no_domain, needs_in
 from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
