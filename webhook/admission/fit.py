@@ -1,5 +1,5 @@
-"""Whether the gangs of a workload can ever start under one scheduler. Admission, `rollcall fit`, `explain` and the health
-of gangs all ask here.
+"""Whether the gangs of a workload can ever start under one scheduler. Admission, `rollcall fit`, `explain` and the
+health of gangs all ask here.
 
 The work is bounded in steps, so the answer does not depend on the machine.
 """
@@ -120,7 +120,11 @@ def starts_anew(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | Op
 
 def _has_begun(workload: OptedInWorkload) -> bool:
     status = mapping(workload.raw.get("status"))
-    holders = [status, *map(mapping, sequence(status.get("replicatedJobsStatus"))), *map(mapping, sequence(status.get("jobsStatus")))]
+    holders = [
+        status,
+        *map(mapping, sequence(status.get("replicatedJobsStatus"))),
+        *map(mapping, sequence(status.get("jobsStatus"))),
+    ]
     return any(integer(holder.get(count)) for holder in holders for count in _COUNTS)
 
 

@@ -35,8 +35,8 @@ def subset(name: str, *members: str, required: str = RACK) -> SubsetShape:
 
 
 def drawn(packing: Packing) -> list[Any]:
-    """The sets of a packing as plain values: pods as (role, count), groups as (count, [needs]), and behind them the keys
-    or the objects of their domain, if they need one.
+    """The sets of a packing as plain values: pods as (role, count), groups as (count, [needs]), and behind them the
+    keys or the objects of their domain, if they need one.
     """
     return [_drawn(need) for need in packing.sets]
 

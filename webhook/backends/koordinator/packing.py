@@ -5,8 +5,8 @@ A layer is found in the ClusterNetworkTopology `default`. A node without the lab
 is a domain of its own, and in no domain of a broader layer. A single pod starts anywhere. Pods above the minimum are
 packed into the same domain only if they exist when koord-scheduler looks, so they prove nothing.
 
-Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/core/{gang.go,network_topology_workflow.go},
-pkg/scheduler/frameworkext/networktopology/tree.go.
+Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/core/gang.go and
+network_topology_workflow.go, pkg/scheduler/frameworkext/networktopology/tree.go.
 """
 
 from __future__ import annotations
