@@ -188,4 +188,3 @@ def _print_text(found: list[Judged]) -> None:
             out.print()
         if one.found.entry is not None:
             print_entry(one.found.entry, out)
-

@@ -26,6 +26,8 @@ from webhook.model.node_pods import Amounts, NodePods, Reservation
 
 # More running gangs of one domain are not tried: who would have to go is a hint, not a plan.
 _MOST_GANGS = 200
+# So many of them are tried alone.
+_MOST_ALONE = 50
 
 
 class NowAnswer(StrEnum):
@@ -237,10 +239,15 @@ def _leaving(
 
 
 def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
-    """Return the shortest beginning of `running` that is enough, without those that it can do without."""
+    """Return one gang that is enough, the one that uses least; else the shortest beginning of `running`, those that use
+    most, without what it can do without. None if not even all are enough.
+    """
     if not enough(running):
         return None
-    low, high = 0, len(running)
+    alone = next((one for one in running[: -_MOST_ALONE - 1 : -1] if enough([one])), None)
+    if alone is not None:
+        return [alone]
+    low, high = 1, len(running)
     while low < high:
         middle = (low + high) // 2
         if enough(running[:middle]):

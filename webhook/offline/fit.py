@@ -57,9 +57,7 @@ class Found(NamedTuple):
     broken: tuple[FieldPath, str] | None = None
 
 
-def fits_in(
-    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1
-) -> Iterator[Found]:
+def fits_in(manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1) -> Iterator[Found]:
     """Yield the gangs of each workload in a document. Raises `ReviewError`. `effort` multiplies the steps that each
     gang may take.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from webhook.fit.domain_rooms import DomainRoom, in_order
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Answer, Scope, Shortfall, Verdict, Witness
 
+# The worst first.
+_ORDER = (Answer.NEVER, Answer.UNKNOWN, Answer.FITS)
 WORDS = {Answer.NEVER: "never fits", Answer.FITS: "fits an empty cluster", Answer.UNKNOWN: "not known"}
 
 
@@ -72,6 +74,19 @@ def verdict_words(verdict: Verdict) -> str:
     """Return the verdict in a few words, with how far *never* reaches."""
     scope = verdict.scope
     return WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {Scope.EVER}")
+
+
+def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
+    """Return the gang that says most about the whole workload: one that never fits, else one that is not known to."""
+    return min(entries, key=lambda one: _ORDER.index(one.verdict.answer), default=None)
+
+
+def fit_sentence(entry: FitEntry) -> str:
+    """Return what is known of a gang in one line: the verdict, why, and how it is now."""
+    verdict, witness = entry.verdict, entry.verdict.witness
+    why = "; ".join(verdict.causes) if witness is None else witness.why
+    now = f"; now {now_words(entry.now)} (an estimate)" if entry.now is not None and witness is None else ""
+    return f"gang {entry.gang}: {verdict_words(verdict)}{f': {why}' if why else ''}{now}"
 
 
 def now_words(now: Now) -> str:

@@ -74,4 +74,3 @@ def _short(entry: FitEntry) -> tuple[Shortfall, ...]:
     if entry.verdict.witness is not None:
         return entry.verdict.witness.shortfalls
     return () if entry.now is None else entry.now.short
-

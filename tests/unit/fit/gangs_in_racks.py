@@ -38,5 +38,5 @@ def running(pods: Mapping[str, tuple[str, int]]) -> NodePods:
     found = NodePods()
     for path, (node, gpus) in pods.items():
         namespace, gang_name, name = path.split("/")
-        found[namespace, name] = NodePod(node, (("pods", 1), (GPU, gpus)), gang_name or None)
+        found[namespace, f"{gang_name}-{name}"] = NodePod(node, (("pods", 1), (GPU, gpus)), gang_name or None)
     return found
