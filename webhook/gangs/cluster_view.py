@@ -37,6 +37,7 @@ from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
+from webhook.model.devices import RESOURCE_SLICES
 from webhook.model.facts import ClusterFacts
 from webhook.model.general import KUEUE_TO_RECONCILER
 from webhook.model.keys import Api, ObjectKey
@@ -73,7 +74,7 @@ _NOT_OF_FITS = frozenset(
     }
 )
 # The parts about nodes. In a large cluster one of them changes all the time, so gangs are not judged again at once.
-_OF_NODES = frozenset({NODES.part, *(projection.part for projection in GROWTH)})
+_OF_NODES = frozenset({NODES.part, RESOURCE_SLICES.part, *(projection.part for projection in GROWTH)})
 # The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
 

@@ -76,7 +76,8 @@ class GangView:
         """Yield each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self.following.fits.look()
+            if self.following.fits.look():
+                self._changed.update(self._held)
             changed = sorted(self._judging.with_waiting(self._changed))
             self._changed.clear()
             for key in changed:

@@ -120,6 +120,10 @@ class Metrics(Exposition):
         )
         self.checks = CheckMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
+        self._begin(profiles)
+
+    def _begin(self, profiles: Mapping[str, Profile]) -> None:
+        """Expose every label from the start, so that a first increase is seen."""
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)

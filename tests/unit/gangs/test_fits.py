@@ -1,4 +1,6 @@
-"""Gangs that wait, judged by their stored pods and the facts of today: a proof, an estimate, and how often they are made."""
+"""Gangs that wait, judged by their stored pods and the facts of today: a proof, an estimate, and how often these are
+made.
+"""
 
 from __future__ import annotations
 
