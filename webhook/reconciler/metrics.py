@@ -131,16 +131,16 @@ class Metrics(Exposition):
                 self.never.labels(scheduler, scope.label, family.value)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        for escape in DELETABLE:
-            self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason):
-            self.events.labels(reason.value)
-        for outcome in OUTCOMES:
-            self.outcomes.labels(outcome)
-        for why in RETRIES:
-            self.retries.labels(why)
-        for aside in SkipReason:
-            self.asides.labels(aside.value)
+        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason)
+        for counter, values in (
+            (self.deleted, DELETABLE),
+            (self.events, reasons),
+            (self.outcomes, OUTCOMES),
+            (self.retries, RETRIES),
+            (self.asides, SkipReason),
+        ):
+            for value in values:
+                counter.labels(str(value))
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)
         for name, profile in profiles.items():
