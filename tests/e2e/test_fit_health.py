@@ -17,7 +17,7 @@ from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
-pytestmark = [pytest.mark.beside, pytest.mark.every_version(since="1.37")]
+pytestmark = pytest.mark.beside
 
 
 @pytest.fixture
@@ -50,7 +50,6 @@ def until_reason(gangs: Gangs, name: str, reason: str, start: str) -> Manifest:
         assert told, found["state"]
         assert told[0][0] == reason, told
         assert told[0][1].startswith(start), told
-        print(found)
         return found
 
     return eventually(there, f"{name} is {reason}")

@@ -8,6 +8,7 @@ from webhook.doctor import (
     certificates,
     clocks,
     controllers,
+    fit,
     gangs,
     gates,
     grove_gates,
@@ -22,6 +23,7 @@ from webhook.doctor import (
     net,
     reconciling,
     registered,
+    rights,
     schedulers,
     serving,
 )
@@ -39,6 +41,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     reconciling,
     admission_check,
     accounts,
+    rights,
     clocks,
     kinds,
     gates,
@@ -49,4 +52,5 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     grove_gates,
     namespaces,
     gangs,
+    fit,
 )

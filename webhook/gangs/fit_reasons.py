@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.config.settings import Profile
-from webhook.fit.amounts import amount_of, sentence_list
+from webhook.fit.amounts import amount_of, counted, sentence_list
 from webhook.fit.domain_rooms import ALL_NODES
 from webhook.fit.now import Now, NowAnswer
-from webhook.fit.verdict import Family, Scope, Witness
+from webhook.fit.verdict import Family, Scope, Shortfall, Witness
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
@@ -51,7 +51,7 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
     podgang: PodGang,
     workload: PodCliqueSet | None,
     roster: Roster,
-    counted: Sequence[Tally],
+    tallies: Sequence[Tally],
     profile: Profile,
     record: Record,
     own: Sequence[Manifest],
@@ -62,8 +62,8 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
             return None
     except Malformed:
         return None
-    counts = {one.member.name: len(one.pods) for one in counted}
-    return Waiting(podgang, workload, profile, record, pod_shapes(counted), counts)
+    counts = {one.member.name: len(one.pods) for one in tallies}
+    return Waiting(podgang, workload, profile, record, pod_shapes(tallies), counts)
 
 
 def room_reasons(gang: Waiting, fits: Fits, *, has_no_room: bool) -> RoomReasons:
@@ -87,11 +87,16 @@ def _never(witness: Witness) -> str:
 
 
 def _short(now: Now) -> str:
-    lacks = sentence_list([amount_of(one.resource, one.needed - one.there) for one in now.short])
+    lacks = sentence_list([_lacking(one) for one in now.short])
     said = f"by an estimate it has no room now: {now.why}"
     if now.nearest in {None, ALL_NODES}:
         return f"{said}; it lacks {lacks}" if lacks else said
     return f"{said}; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
+
+
+def _lacking(short: Shortfall) -> str:
+    missing = short.needed - short.there
+    return f"room for {counted(missing, 'pod')}" if short.resource == "pods" else amount_of(short.resource, missing)
 
 
 def _advice(gang: Waiting, now: Now) -> str:
