@@ -55,32 +55,25 @@ def until_reason(gangs: Gangs, name: str, reason: str, start: str) -> Manifest:
     return eventually(there, f"{name} is {reason}")
 
 
-def test_a_gang_that_never_fits_is_proven_until_a_node_comes(
+def test_a_gang_that_never_fits_is_proven_and_one_without_room_is_told_what_it_lacks(
     gangs: Gangs, reconciler: Reconcilers, nodes: Nodes
 ) -> None:
     # Room for two of the three pods.
     nodes(1, cpu=2)
     started = reconciler(configuration())
     started.until_leading()
-    played = create(gangs, "demo")
-    found = until_reason(gangs, "demo", "GangNeverFits", "it can never start on these nodes, even if nothing else runs")
+    first = create(gangs, "first")
+    found = until_reason(
+        gangs, "first", "GangNeverFits", "it can never start on these nodes, even if nothing else runs"
+    )
     assert found["neverFits"]["scope"] == "on these nodes"
     never = {"scheduler": "default-scheduler", "scope": "theseNodes", "family": found["neverFits"]["family"]}
     eventually(lambda: started.metric("rollcall_gangs_never_fit", **never) == 1, "the gang is counted")
 
     nodes(1, cpu=2)
-    is_bound(played, 3)
-    eventually(lambda: started.metric("rollcall_gangs_never_fit", **never) == 0, "the gang is counted no more")
-    assert only(gangs, "demo")["state"] == "started"
-
-
-def test_a_gang_without_room_is_told_what_it_lacks_while_another_holds_the_room(
-    gangs: Gangs, reconciler: Reconcilers, nodes: Nodes
-) -> None:
-    nodes(1, cpu=4)
-    reconciler(configuration()).until_leading()
-    first = create(gangs, "first")
     is_bound(first, 3)
+    eventually(lambda: started.metric("rollcall_gangs_never_fit", **never) == 0, "the gang is counted no more")
+
     second = create(gangs, "second")
     found = until_reason(gangs, "second", "GangNoRoom", "by an estimate it has no room now: ")
     assert "neverFits" not in found

@@ -26,6 +26,8 @@ class World(httpx.AsyncBaseTransport):
     def __init__(self, *served: Resource) -> None:
         self.served = list(served)
         self.objects: dict[str, list[dict[str, Any]]] = {}
+        # The collections of the core group that it serves.
+        self.core = {"/api/v1/namespaces", "/api/v1/pods"}
         self.failing: Exception | httpx.Response | None = None
         self.refused: dict[str, httpx.Response] = {}
         self.asked: list[str] = []
@@ -62,7 +64,7 @@ class World(httpx.AsyncBaseTransport):
         if request.url.params.get("watch"):
             wanted = request.url.params.get("labelSelector", "")
             return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"]), wanted))
-        served = {_collection(resource) for resource in self.served} | {"/api/v1/namespaces", "/api/v1/pods"}
+        served = {_collection(resource) for resource in self.served} | self.core
         if path in served:
             version = str(len(self._told.get(path, [])))
             metadata = {"resourceVersion": version}
