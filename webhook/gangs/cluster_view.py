@@ -39,7 +39,6 @@ from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.devices import RESOURCE_SLICES
 from webhook.model.facts import ClusterFacts
-from webhook.model.general import KUEUE_TO_RECONCILER
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
@@ -268,9 +267,12 @@ class ClusterView:
         if not self._gated:
             yield from _unread(self._pods.watches())
         yield from _unread((("PodCliqueSet", self._workloads.watch),))
-        queued = (self.live.watches.get(projection) for projection in KUEUE_TO_RECONCILER)
-        # Without the right to read them, gangs are judged without Kueue.
-        yield from _unread(("Kueue", watch) for watch in queued if watch is not None and watch.trouble is None)
+        # Without the right to read these, gangs are judged without Kueue, or without nodes and quotas.
+        yield from _unread(
+            (projection.resource.api.kind, watch)
+            for projection, watch in self.live.watches.items()
+            if not projection.awaited and watch.trouble is None
+        )
 
     def kinds(self) -> Iterator[Api]:
         """The kinds that are followed in addition to those of the facts, served or not."""
