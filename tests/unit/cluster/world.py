@@ -26,8 +26,6 @@ class World(httpx.AsyncBaseTransport):
     def __init__(self, *served: Resource) -> None:
         self.served = list(served)
         self.objects: dict[str, list[dict[str, Any]]] = {}
-        # The collections of the core group that it serves.
-        self.core = {"/api/v1/namespaces", "/api/v1/pods"}
         self.failing: Exception | httpx.Response | None = None
         self.refused: dict[str, httpx.Response] = {}
         self.asked: list[str] = []
@@ -64,7 +62,7 @@ class World(httpx.AsyncBaseTransport):
         if request.url.params.get("watch"):
             wanted = request.url.params.get("labelSelector", "")
             return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"]), wanted))
-        served = {_collection(resource) for resource in self.served} | self.core
+        served = {_collection(resource) for resource in self.served} | _CORE
         if path in served:
             version = str(len(self._told.get(path, [])))
             metadata = {"resourceVersion": version}
@@ -91,6 +89,8 @@ class World(httpx.AsyncBaseTransport):
 
 
 # One part of a labelSelector: as far as those are that Rollcall asks with.
+# The collections that every API server has, of those that are read.
+_CORE = {f"/api/v1/{kind}" for kind in ("limitranges", "namespaces", "nodes", "pods", "resourcequotas")}
 _PART = re.compile(r"(!)?([^,= ]+)(?:=([^,]*)| notin \(([^)]*)\))?(?:,|$)")
 
 
