@@ -36,7 +36,7 @@ from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.reports.fit_schema import FIT_VERSION
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_nodes
 from webhook.sources.manifests import Document
 
 
@@ -145,7 +145,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
 
 def judged(documents: list[Document], known: ClusterFacts, settings: Settings, effort: int) -> list[Judged]:
     """Return what is found in each document. Raises `InputError`."""
-    known = one_world(known, documents)
+    known = one_world(with_nodes(known, documents), documents)
     found: list[Judged] = []
     for document in documents:
         try:

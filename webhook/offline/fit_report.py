@@ -89,6 +89,11 @@ def fit_sentence(entry: FitEntry) -> str:
     return f"gang {entry.gang}: {verdict_words(verdict)}{f': {why}' if why else ''}{now}"
 
 
+def remedy_of(entry: FitEntry) -> str | None:
+    """Return what to do if a gang never fits."""
+    return None if entry.verdict.witness is None else entry.verdict.witness.remedy
+
+
 def now_words(now: Now) -> str:
     """Return the estimate as a sentence."""
     if now.answer is NowAnswer.UNKNOWN:

@@ -51,13 +51,21 @@ TOLD = {
         go="rope",
     ),
     "nvcf-598": Story("fits an empty cluster", now="room, on nvidia.com/gpu.clique b1.b"),
-    "koordinator-2393": Story(EVER),
+    "koordinator-2393": Story(
+        EVER,
+        "the gang requests at least 200504m cpu; the ElasticQuota quota-pub allows 200 cpu",
+        "lower the minimum of train to 7 pods",
+    ),
     "volcano-1295": Story(
         HERE,
         "a pod of one requests 73 cpu; the largest node that it may use has 72",
         "request less for each pod, or add nodes that are large enough and that the pods may use",
     ),
-    "volcano-1331": Story(EVER),
+    "volcano-1331": Story(
+        EVER,
+        "the gang requests at least 7 nvidia.com/gtx-1080-ti; the Volcano Queue a allows 3 nvidia.com/gtx-1080-ti",
+        "lower the nvidia.com/gtx-1080-ti that the gang requests by 4 nvidia.com/gtx-1080-ti",
+    ),
     "kai-39": Story("not known", "not all nodes say how much they have of nvidia.com/gpu"),
     "scheduler-plugins-713": Story(
         HERE, "10 pods of 10 cpu; 3 nodes of 32 take 3 each", "lower the minimum of group to 9 pods"
