@@ -112,11 +112,6 @@ class KaiBackend(Backend[KaiSettings]):
         roles = roles_of(shape, self.pod_reading(settings, facts))
         return packing_of(shape, roles, self.scheduler_version, facts)
 
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
-        return ceilings_of(shape, roles, facts, self.settings)
-
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:
             return topology.adopt(desired, live)

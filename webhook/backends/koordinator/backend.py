@@ -137,11 +137,6 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         roles = roles_of(shape, self.pod_reading(settings, facts))
         return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
 
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
-        return ceilings_of(shape, roles, facts, self.settings)
-
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
 
