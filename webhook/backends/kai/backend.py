@@ -25,7 +25,6 @@ from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
 from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import KAI, PodReading
-from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
@@ -84,6 +83,11 @@ class KaiBackend(Backend[KaiSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
@@ -109,8 +113,7 @@ class KaiBackend(Backend[KaiSettings]):
         return KAI.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        roles = roles_of(shape, self.pod_reading(settings, facts))
-        return packing_of(shape, roles, self.scheduler_version, facts)
+        return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:
