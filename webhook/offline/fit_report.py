@@ -142,7 +142,7 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     head = (
         domains[0].partition or "where",
         "nodes",
-        *(f"{one} {'free of' if known else 'in all'}" for one in resources),
+        *(f"{one} free" if known else one for one in resources),
     )
     return [head, *(_row(one, resources) for one in by_room(domains))]
 
