@@ -85,6 +85,8 @@ def fit_sentence(entry: FitEntry) -> str:
     """Return what is known of a gang in one line: the verdict, why, and how it is now."""
     verdict, witness = entry.verdict, entry.verdict.witness
     why = "; ".join(verdict.causes) if witness is None else witness.why
+    if why and verdict.answer is Answer.FITS:
+        why = f"not judged: {why}"
     now = f"; now {now_words(entry.now)} (an estimate)" if entry.now is not None and witness is None else ""
     return f"gang {entry.gang}: {verdict_words(verdict)}{f': {why}' if why else ''}{now}"
 
