@@ -30,6 +30,7 @@ from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
 from webhook.model.plain_text import printable
 from webhook.offline.fit import Found, fits_in
 from webhook.pictures.fit import fit_picture
@@ -152,7 +153,8 @@ def judged(documents: list[Document], known: ClusterFacts, settings: Settings, e
             for one in fits_in(document.manifest, known, settings, effort):
                 if one.broken is not None:
                     path, why = one.broken
-                    raise InputError(document.source, f"{path}: {why}", *document.position(one.at))
+                    place = document.position(FieldPath((*one.at.parts, *path.parts)))
+                    raise InputError(document.source, f"{path}: {why}", *place)
                 found.append(Judged(document, one))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
