@@ -49,7 +49,7 @@ def told(code: int, *arguments: str | Path) -> Any:
 def test_a_stored_job_and_a_manifest_are_held_against_the_nodes_and_the_pods_on_them(
     plane: ControlPlane, namespace: str, nodes: Nodes, tmp_path: Path
 ) -> None:
-    first, second = nodes(2, cpu=4, pool=namespace)
+    first, second = nodes(2, cpu=4, labels={"pool": namespace}, prefix=namespace)
     config = tmp_path / "rollcall.yaml"
     config.write_text(CONFIG)
     known = ("--config", config, "--kubeconfig", plane.write_kubeconfig(ADMIN))

@@ -1,5 +1,5 @@
-"""Gangs that waited for ever, as users reported them: the verdict and the remedy. `stories` has each as a manifest, with
-the facts of its cluster.
+"""Gangs that waited for ever, as users reported them: verdict and remedy. `stories` has each as a manifest, with the
+facts of its cluster.
 """
 
 from __future__ import annotations
