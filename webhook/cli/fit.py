@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -14,29 +13,30 @@ from webhook.cli.explain_text import say
 from webhook.cli.fit_objects import documents_there, objects_named, with_occupied
 from webhook.cli.fit_text import print_entry
 from webhook.cli.inputs import documents_of
-from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
+from webhook.cli.judging_configuration import ConfigurationOrInstalled, judging_configuration
 from webhook.cli.live import Live, facts_there, known_facts
 from webhook.cli.options import (
     Facts,
     Kubeconfig,
     KubeContext,
+    NamespaceOfNamed,
     Scheduler,
     console,
     judging_files,
-    namespace_name,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
 from webhook.model.plain_text import printable
 from webhook.offline.fit import Found, fits_in
 from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
 from webhook.reports.fit_schema import FIT_VERSION
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_nodes
 from webhook.sources.manifests import Document
 
 
@@ -67,30 +67,13 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     scheduler: Scheduler = None,
     facts: Facts = None,
     live: Live = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
-            show_default=f"{DEFAULT}; for KIND/NAME the one that is installed",
-        ),
-    ] = None,
+    config: ConfigurationOrInstalled = None,
     effort: Annotated[
         int,
         typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
     ] = 1,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="The namespace of KIND/NAME.",
-            show_default="the context's",
-            callback=namespace_name,
-        ),
-    ] = None,
+    namespace: NamespaceOfNamed = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
 ) -> None:
@@ -145,14 +128,15 @@ def fit(  # noqa: PLR0913 - one parameter for each option
 
 def judged(documents: list[Document], known: ClusterFacts, settings: Settings, effort: int) -> list[Judged]:
     """Return what is found in each document. Raises `InputError`."""
-    known = one_world(known, documents)
+    known = one_world(with_nodes(known, documents), documents)
     found: list[Judged] = []
     for document in documents:
         try:
             for one in fits_in(document.manifest, known, settings, effort):
                 if one.broken is not None:
                     path, why = one.broken
-                    raise InputError(document.source, f"{path}: {why}", *document.position(one.at))
+                    place = document.position(FieldPath((*one.at.parts, *path.parts)))
+                    raise InputError(document.source, f"{path}: {why}", *place)
                 found.append(Judged(document, one))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None

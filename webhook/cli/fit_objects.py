@@ -102,7 +102,7 @@ def _version(resource: Resource) -> str:
 
 
 def with_occupied(facts: ClusterFacts, access: Access) -> ClusterFacts:
-    """Return the facts with what holds room on the nodes of a cluster. If that cannot be read, standard error says so."""
+    """Return the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
     from webhook.sources.cluster_objects import read_occupied
 
     try:

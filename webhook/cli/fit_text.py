@@ -48,7 +48,7 @@ def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
         yield "why", witness.why
         yield "do", witness.remedy
     for cause in verdict.causes:
-        yield ("but" if verdict.answer is Answer.FITS else "why"), cause
+        yield ("but", f"not judged: {cause}") if verdict.answer is Answer.FITS else ("why", cause)
     for assumption in verdict.assumptions if witness is not None else ():
         yield "if", assumption
     if entry.without_growth is not None:

@@ -93,8 +93,8 @@ def counted_by(reading: PodReading) -> Callable[[str, int], Amounts]:
 
 
 class Usage(NamedTuple):
-    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `lost` is what a node lacks of
-    what it may have: a device that is broken. `counted` gives the names that the scheduler counts an amount under.
+    """What is used on the nodes. `closed` nodes take no pods now: cordoned, or not ready. `lost` is what a node lacks
+    of what it may have: a broken device. `counted` gives the names that the scheduler counts an amount under.
     """
 
     pods: NodePods

@@ -122,6 +122,7 @@ def entries_of(
     steps = STEPS * effort
     named = (workload.kind, workload.namespace, workload.name)
     for found in fits_of(workload, profile, facts, settings, steps):
+        settings.proceed()
         packing = packing_of(found.shape, profile.backend, facts, settings.fit)
         reading = profile.backend.pod_reading(settings.fit, facts)
         room = room_of(packing, facts, settings.fit, reading)

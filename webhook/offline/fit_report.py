@@ -85,8 +85,15 @@ def fit_sentence(entry: FitEntry) -> str:
     """Return what is known of a gang in one line: the verdict, why, and how it is now."""
     verdict, witness = entry.verdict, entry.verdict.witness
     why = "; ".join(verdict.causes) if witness is None else witness.why
+    if why and verdict.answer is Answer.FITS:
+        why = f"not judged: {why}"
     now = f"; now {now_words(entry.now)} (an estimate)" if entry.now is not None and witness is None else ""
     return f"gang {entry.gang}: {verdict_words(verdict)}{f': {why}' if why else ''}{now}"
+
+
+def remedy_of(entry: FitEntry) -> str | None:
+    """Return what to do if a gang never fits."""
+    return None if entry.verdict.witness is None else entry.verdict.witness.remedy
 
 
 def now_words(now: Now) -> str:
@@ -137,7 +144,7 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     head = (
         domains[0].partition or "where",
         "nodes",
-        *(f"{one} {'free of' if known else 'in all'}" for one in resources),
+        *(f"{one} free" if known else one for one in resources),
     )
     return [head, *(_row(one, resources) for one in by_room(domains))]
 

@@ -25,6 +25,7 @@ from webhook.model.keys import Api
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS
 from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
+from webhook.model.nodes import NODES
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
@@ -58,8 +59,12 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
     """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
     understood.
     """
+    return _facts_of(_objects(documents), known)
+
+
+def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
     found: dict[str, Any] = {}
-    for item in _objects(documents):
+    for item in items:
         group, _, kind = kind_of(item.manifest)
         is_list = kind.endswith("List")
         try:
@@ -112,6 +117,19 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
     return with_stock_runtimes(replace(known, **found, partial=partial or known.partial))
 
 
+def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFacts:
+    """Return `known` with the nodes, and the pods on them, that stand among manifests: whoever puts nodes there means
+    all of them. Nodes that are known already count alone. Raises `InputError`.
+    """
+    if known.nodes is not None:
+        return known
+    items = [item for item in _objects(documents) if kind_of(item.manifest)[::2] in _ON_NODES]
+    if not any(kind_of(item.manifest).kind == NODES.resource.api.kind for item in items):
+        return known
+    told = _facts_of(items)
+    return replace(known, nodes=told.nodes, node_pods=known.node_pods or told.node_pods)
+
+
 def _opened(queues: Mapping[str, VolcanoQueue], known: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
     """Return the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
     return {
@@ -127,6 +145,7 @@ def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> Clust
     return replace(known, field_names={**known_fields(), **(known.field_names or {}), **load_schemas(schemas)})
 
 
+_ON_NODES = frozenset({("", NODES.resource.api.kind), ("", "Pod")})
 _OF_KUEUE = frozenset(projection.part for projection in KUEUE_PROJECTIONS)
 # Objects that belong to a cluster rather than to its users: a folder may have some, and seldom has all.
 _IN_PART = frozenset(

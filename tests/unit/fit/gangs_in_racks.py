@@ -23,9 +23,9 @@ def gang(pods: int, gpus: int, within: Partition | None = RACK) -> Packing:
     return Packing((GroupNeed("gang", (PodsNeed(role(gpus), pods),), 1, within),))
 
 
-def nodes(rack: str, *names: str, gpus: int = 8, **labels: str) -> NodeClass:
+def nodes(rack: str, *names: str, gpus: int = 8) -> NodeClass:
     capacity = {GPU: gpus, "pods": 110}
-    return NodeClass(capacity, {"example.com/rack": rack, **labels}, len(names), frozenset({"worker"}), names)
+    return NodeClass(capacity, {"example.com/rack": rack}, len(names), frozenset({"worker"}), names)
 
 
 def racks(**named: int) -> Room:

@@ -60,7 +60,7 @@ def test_a_node_without_the_label_is_in_no_domain_or_in_its_own() -> None:
 
 def test_a_label_that_each_node_has_alone_makes_a_domain_of_each_node() -> None:
     host = Partition("host", ("kubernetes.io/hostname",))
-    alone = nodes("a", "n1", "n2", **{"kubernetes.io/hostname": OWN_VALUE})
+    alone = nodes("a", "n1", "n2")._replace(labels={"kubernetes.io/hostname": OWN_VALUE})
     assert [one.called for one in domain_rooms_of(gang(1, 8, host), Room((alone,)))] == ["host n1", "host n2"]
 
 

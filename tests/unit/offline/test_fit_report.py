@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jsonschema
 import pytest
 
@@ -18,7 +20,11 @@ def test_an_entry_is_valid_by_the_schema(entry: FitEntry) -> None:
     schema = fit_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     place = {"file": "train.yaml", "line": 1, "column": 1}
-    printed = {"fitVersion": FIT_VERSION, "gangs": [entry.as_json() | place], "notes": [place | {"message": "x"}]}
+    printed: dict[str, Any] = {
+        "fitVersion": FIT_VERSION,
+        "gangs": [entry.as_json() | place],
+        "notes": [place | {"message": "x"}],
+    }
     jsonschema.Draft202012Validator(schema).validate(printed)
     assert set(printed["gangs"][0]) == set(schema["properties"]["gangs"]["items"]["properties"])
 

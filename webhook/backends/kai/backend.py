@@ -83,6 +83,11 @@ class KaiBackend(Backend[KaiSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES

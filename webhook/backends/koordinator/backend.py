@@ -116,6 +116,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         if name is not None and found is not None and found.limited:
             yield Limit("the ElasticQuota", name, name)
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES

@@ -84,6 +84,11 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
