@@ -44,7 +44,6 @@ def put_node(cluster: WritableWorld, name: str) -> None:
 
 def cluster_with_nodes(*names: str) -> WritableWorld:
     cluster = world("demo-0-a")
-    cluster.core |= {NODES, "/api/v1/configmaps", "/api/v1/resourcequotas", "/api/v1/limitranges"}
     for name in names:
         put_node(cluster, name)
     return cluster
