@@ -9,6 +9,7 @@ import pytest
 
 from webhook.backends.kube.facts import Membership
 from webhook.errors import InputError
+from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.group_pods import GroupPod, GroupPods
@@ -25,6 +26,9 @@ from webhook.model.known_objects import (
     VolcanoQueue,
 )
 from webhook.model.node_pods import NodePod
+
+
+from webhook.model.namespace_limits import NamespaceQuota
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 
@@ -363,3 +367,34 @@ def test_pods_on_nodes_tell_what_is_used_there() -> None:
 def test_pods_that_were_cut_down_or_wait_do_not_tell_what_is_used() -> None:
     cut = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {nodeName: some-node}\n"
     assert facts("---\n".join([cut, whole_pod("b", None)])).node_pods is None
+
+
+LIMITS = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus, namespace: team}
+spec: {hard: {requests.nvidia.com/gpu: 8}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu, namespace: team}
+spec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: gpu, count: 2}}]}}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {generateName: limits-}
+spec: {limits: []}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: broken}
+spec: {hard: many}
+"""
+
+
+def test_what_limits_a_namespace_counts_from_the_folder_of_its_workloads() -> None:
+    found = one_world(NOTHING_KNOWN, read_text(LIMITS, "folder.yaml"))
+    assert found.resource_quotas == {("team", "gpus"): NamespaceQuota({"requests.nvidia.com/gpu": 8})}
+    assert found.resource_claim_templates == {("team", "gpu"): (DeviceRequest("a", (Alternative("gpu", 2),)),)}
+    assert found.limit_ranges is None
+    assert {"resource_quotas", "resource_claim_templates"} <= (found.partial or frozenset())
