@@ -239,3 +239,18 @@ def test_arguments_that_do_not_go_together_are_refused(rollcall: Run, arguments:
 
 def test_the_schema_is_printed(rollcall: Run) -> None:
     assert json.loads(rollcall("schema", "fit").out) == fit_schema()
+
+
+def test_explain_has_a_column_for_each_scheduler_where_nodes_are_known(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    without = rollcall("explain", "--config", "none", "-", stdin=JOB).out
+    assert "fits" not in without
+    lines = rollcall("explain", "--config", "none", "--facts", facts, "-", stdin=JOB).out.splitlines()
+    [head] = [line for line in lines if line.startswith("    scheduler  ")]
+    rows = [line.split() for line in lines[lines.index(head) :] if line.startswith("    volcano  ")]
+    assert head.split()[:4] == ["scheduler", "as", "written", "fits"]
+    assert "never" in rows[0]
+    assert ("        fits: gang train: never fits on these nodes: 2 pods of 6 cpu; 1 node of 8 takes one") in lines
+    printed = rollcall("explain", "--config", "none", "--facts", facts, "-o", "json", "-", stdin=JOB).out
+    views = {one["scheduler"]: one for one in json.loads(printed)["workloads"][0]["schedulers"]}
+    assert [one["verdict"] for one in views["volcano"]["fits"]] == ["never"]
