@@ -224,7 +224,7 @@ def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("deploy/x", "-n", "a"), "the KIND of KIND/NAME must be one of pcs, job, jobset, lws, trainjob"),
+        (("deploy/x", "-n", "a"), "the KIND of KIND/NAME must be one of podgang, pcs, job, jobset, lws, trainjob"),
         (("job/x", SMALL), "KIND/NAME is in a cluster, and a file is not"),
         (("job/x", "--live"), "--facts and --live are for manifests"),
         ((SMALL, "-n", "a"), "--namespace is for KIND/NAME"),
@@ -254,3 +254,50 @@ def test_explain_has_a_column_for_each_scheduler_where_nodes_are_known(rollcall:
     printed = rollcall("explain", "--config", "none", "--facts", facts, "-o", "json", "-", stdin=JOB).out
     views = {one["scheduler"]: one for one in json.loads(printed)["workloads"][0]["schedulers"]}
     assert [one["verdict"] for one in views["volcano"]["fits"]] == ["never"]
+
+
+GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec:
+  podgroups:
+  - name: demo-0-worker
+    minReplicas: 2
+    podReferences: [{namespace: team-a, name: demo-0-worker-0}, {namespace: team-a, name: demo-0-worker-1}]
+"""
+
+
+def gang_pod(index: int, **more: Any) -> str:
+    labels = {
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "grove.io/podgang": "demo-0",
+        "grove.io/podclique": "demo-0-worker",
+    }
+    named = {"name": f"demo-0-worker-{index}", "namespace": "team-a", "labels": labels}
+    container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "6"}, "requests": {"cpu": "6"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": {"containers": [container], **more}}
+    return f"---\n{json.dumps(pod)}\n"
+
+
+def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    ran = rollcall("fit", "--config", "none", "--facts", facts, "-", stdin=GANG + gang_pod(0) + gang_pod(1))
+    assert ran.code == 1
+    assert ran.out.splitlines()[:2] == [
+        "<stdin>:1:1: PodGang team-a/demo-0",
+        "    gang demo-0: never fits on these nodes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        ("", "none of its pods is given"),
+        (gang_pod(0, nodeName="n1") + gang_pod(1), "it has begun: a pod of it is on a node"),
+    ],
+)
+def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(rollcall: Run, pods: str, said: str) -> None:
+    ran = rollcall("fit", "--config", "none", "-", stdin=GANG + pods)
+    assert ran.code == 0
+    assert said in ran.out
