@@ -38,7 +38,7 @@ def role(name: str, request: dict[str, int], **needs: object) -> Role:
 
 def case(family: str, seed: int) -> Case:
     """Return the case of a family and a seed."""
-    random = Random(f"{family} {seed}")
+    random = Random(f"{family} {seed}")  # noqa: S311 - the same for the same seed, and no secret
     packing, room = FAMILIES[family](random)
     return Case(family, seed, packing, room)
 
@@ -51,7 +51,7 @@ def _nodes(
     random: Random, names: Sequence[str], sizes: Sequence[int], most: int = 9, labels: Sequence[str] = ()
 ) -> list[NodeClass]:
     """Nodes of a few shapes. Each label has a few values; a rack is in one zone, and a block in one rack."""
-    classes = []
+    classes: list[NodeClass] = []
     left = random.randint(2, most)
     racks = {f"k{index}": f"z{random.randrange(2)}" for index in range(random.randint(2, 4))}
     while left > 0:

@@ -236,7 +236,7 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
 
 def _domain_path(need: Need, path: Path) -> Path | None:
     """The innermost need above a place, or there, whose pods share a domain."""
-    found = () if need.within is not None else None
+    found: Path | None = () if need.within is not None else None
     for length, index in enumerate(path, 1):
         assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
         need = need.needs[index]

@@ -26,4 +26,9 @@ def test_amounts_are_written_as_kubernetes_writes_them(resource: str, number: in
 
 def test_numbers_agree_with_their_nouns() -> None:
     assert [counted(1, "pod"), counted(2, "pod"), counted(2, "entry", "entries")] == ["1 pod", "2 pods", "2 entries"]
-    assert [sentence_list(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert [sentence_list(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]

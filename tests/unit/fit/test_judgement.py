@@ -145,9 +145,7 @@ def test_domains_may_be_lists_of_nodes_that_overlap() -> None:
 
 def test_a_domain_by_a_path_of_labels_is_told_by_the_joined_values() -> None:
     path = Partition("rack", ("block", "rack"))
-    parts = room(
-        nodes(2, 8, labels={"block": "a.b", "rack": "c"}), nodes(2, 8, labels={"block": "a", "rack": "b.c"})
-    )
+    parts = room(nodes(2, 8, labels={"block": "a.b", "rack": "c"}), nodes(2, 8, labels={"block": "a", "rack": "b.c"}))
     # KAI joins the values by dots, so both are one domain for it.
     assert judge(packing(pods(WORKER, 4, path)), parts).answer is Answer.FITS
 

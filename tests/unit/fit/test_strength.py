@@ -1,6 +1,4 @@
-"""A few hundred of the random gangs of `python -m tests.strength`, of the same seeds each time, and what must not change
-an answer for the worse.
-"""
+"""Some of the random gangs of `python -m tests.strength`, the same each time, and what must not change an answer."""
 
 from __future__ import annotations
 
@@ -89,8 +87,7 @@ def _less(need: Need, pods: int = 0, request: int = 0) -> Need:
     if isinstance(need, GroupNeed):
         return replace(need, needs=tuple(_less(child, pods, request) for child in need.needs))
     lower = {
-        name: amount if name == "pods" else max(amount - request, 0)
-        for name, amount in need.role.pods.request.items()
+        name: amount if name == "pods" else max(amount - request, 0) for name, amount in need.role.pods.request.items()
     }
     role = need.role._replace(pods=replace(need.role.pods, request=lower))
     return replace(need, count=max(need.count - pods, 1), role=role)
