@@ -30,8 +30,10 @@ from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
+from webhook.model.kubernetes_kinds import POD
 from webhook.model.plain_text import printable
 from webhook.offline.fit import Found, fits_in
+from webhook.offline.judgement import kind_of, objects_in
 from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
@@ -59,7 +61,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         list[str],
         typer.Argument(
             metavar="FILE|DIR|-|KIND/NAME",
-            help="Manifests, `-` is standard input; or a pcs, job, jobset, lws or trainjob of a cluster.",
+            help="Manifests, `-` is standard input; or a podgang, pcs, job, jobset, lws or trainjob of a cluster.",
             show_default=False,
         ),
     ],
@@ -130,9 +132,11 @@ def judged(documents: list[Document], known: ClusterFacts, settings: Settings, e
     """Return what is found in each document. Raises `InputError`."""
     known = one_world(with_nodes(known, documents), documents)
     found: list[Judged] = []
+    every = (raw for document in documents for raw, _ in objects_in(document.manifest))
+    pods = [raw for raw in every if kind_of(raw)[::2] == POD]
     for document in documents:
         try:
-            for one in fits_in(document.manifest, known, settings, effort):
+            for one in fits_in(document.manifest, known, settings, effort, pods):
                 if one.broken is not None:
                     path, why = one.broken
                     place = document.position(FieldPath((*one.at.parts, *path.parts)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,18 +13,24 @@ import typer
 
 from webhook.cli.output import tell
 from webhook.errors import FactsUnavailable, InputError, NotFound, RequestFailed
-from webhook.model.projections import POD_CLIQUE_SETS, Resource
+from webhook.model import grove
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Resource
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 from webhook.sources.manifests import Document
 from webhook.sources.places import Lines, Root
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
+    from webhook.cluster.client import Client
     from webhook.model.facts import ClusterFacts
+    from webhook.model.reading import Manifest
 
 _SETS = POD_CLIQUE_SETS.resource
 # The kinds that have gangs, by their kubectl names.
 KINDS = {
+    "podgang": POD_GANGS.resource,
+    "podgangs": POD_GANGS.resource,
     "pcs": _SETS,
     "podcliqueset": _SETS,
     "podcliquesets": _SETS,
@@ -38,7 +44,7 @@ KINDS = {
     "trainjob": TRAIN_JOBS,
     "trainjobs": TRAIN_JOBS,
 }
-_SHOWN = ("pcs", "job", "jobset", "lws", "trainjob")
+_SHOWN = ("podgang", "pcs", "job", "jobset", "lws", "trainjob")
 _NAMED = re.compile(r"(?P<kind>[a-z]+)/(?P<name>[a-z0-9]([a-z0-9.-]*[a-z0-9])?)")
 _IS_FILE = (".yaml", ".yml", ".json")
 
@@ -87,7 +93,9 @@ async def _documents(named: Sequence[Named], namespace: str, access: Access) -> 
         for one in named:
             raw = (await client.get(read(one.resource, one.name, namespace))).content
             typed = {"apiVersion": _version(one.resource), "kind": one.resource.api.kind, **raw}
-            found.append(Document(one.said, typed, 1, Lines(""), lambda: Root(0, None)))
+            found.append(_document(one.said, typed))
+            if one.resource == POD_GANGS.resource:
+                found += [_document(one.said, pod) async for pod in _pods_of(client, namespace, one.name)]
     except NotFound:
         raise InputError(one.said, f"there is no {one.resource.api.kind} {namespace}/{one.name}") from None
     except RequestFailed as error:
@@ -95,6 +103,16 @@ async def _documents(named: Sequence[Named], namespace: str, access: Access) -> 
     finally:
         await client.close()
     return found
+
+
+def _document(source: str, manifest: Manifest) -> Document:
+    return Document(source, manifest, 1, Lines(""), lambda: Root(0, None))
+
+
+async def _pods_of(client: Client, namespace: str, podgang: str) -> AsyncIterator[Manifest]:
+    selector = {"labelSelector": f"{grove.LABEL_PODGANG}={podgang}"}
+    async for raw in client.items(PODS, namespace=namespace, selector=selector):
+        yield {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
 
 
 def _version(resource: Resource) -> str:

@@ -25,6 +25,7 @@ LARGE_SAID = f"""\
         at   spec.template: 12
         why  12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9
         do   lower the minimum of large to 9 pods, or do not require one rack
+        if   no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use
 
         rack  nodes  nvidia.com/gpu  cpu
         r7    9      72              1620
@@ -224,7 +225,7 @@ def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("deploy/x", "-n", "a"), "the KIND of KIND/NAME must be one of pcs, job, jobset, lws, trainjob"),
+        (("deploy/x", "-n", "a"), "the KIND of KIND/NAME must be one of podgang, pcs, job, jobset, lws, trainjob"),
         (("job/x", SMALL), "KIND/NAME is in a cluster, and a file is not"),
         (("job/x", "--live"), "--facts and --live are for manifests"),
         ((SMALL, "-n", "a"), "--namespace is for KIND/NAME"),
@@ -239,3 +240,65 @@ def test_arguments_that_do_not_go_together_are_refused(rollcall: Run, arguments:
 
 def test_the_schema_is_printed(rollcall: Run) -> None:
     assert json.loads(rollcall("schema", "fit").out) == fit_schema()
+
+
+def test_explain_has_a_column_for_each_scheduler_where_nodes_are_known(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    without = rollcall("explain", "--config", "none", "-", stdin=JOB).out
+    assert "fits" not in without
+    lines = rollcall("explain", "--config", "none", "--facts", facts, "-", stdin=JOB).out.splitlines()
+    [head] = [line for line in lines if line.startswith("    scheduler  ")]
+    rows = [line.split() for line in lines[lines.index(head) :] if line.startswith("    volcano  ")]
+    assert head.split()[:4] == ["scheduler", "as", "written", "fits"]
+    assert "never" in rows[0]
+    assert ("        fits: gang train: never fits on these nodes: 2 pods of 6 cpu; 1 node of 8 takes one") in lines
+    printed = rollcall("explain", "--config", "none", "--facts", facts, "-o", "json", "-", stdin=JOB).out
+    views = {one["scheduler"]: one for one in json.loads(printed)["workloads"][0]["schedulers"]}
+    assert [one["verdict"] for one in views["volcano"]["fits"]] == ["never"]
+
+
+GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec:
+  podgroups:
+  - name: demo-0-worker
+    minReplicas: 2
+    podReferences: [{namespace: team-a, name: demo-0-worker-0}, {namespace: team-a, name: demo-0-worker-1}]
+"""
+
+
+def gang_pod(index: int, **more: Any) -> str:
+    labels = {
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "grove.io/podgang": "demo-0",
+        "grove.io/podclique": "demo-0-worker",
+    }
+    named = {"name": f"demo-0-worker-{index}", "namespace": "team-a", "labels": labels}
+    container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "6"}, "requests": {"cpu": "6"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": {"containers": [container], **more}}
+    return f"---\n{json.dumps(pod)}\n"
+
+
+def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    ran = rollcall("fit", "--config", "none", "--facts", facts, "-", stdin=GANG + gang_pod(0) + gang_pod(1))
+    assert ran.code == 1
+    assert ran.out.splitlines()[:2] == [
+        "<stdin>:1:1: PodGang team-a/demo-0",
+        "    gang demo-0: never fits on these nodes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        ("", "none of its pods is given"),
+        (gang_pod(0, nodeName="n1") + gang_pod(1), "it has begun: a pod of it is on a node"),
+    ],
+)
+def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(rollcall: Run, pods: str, said: str) -> None:
+    ran = rollcall("fit", "--config", "none", "-", stdin=GANG + pods)
+    assert ran.code == 0
+    assert said in ran.out

@@ -25,8 +25,8 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.model.node_pods import NodePod
 from webhook.model.namespace_limits import NamespaceQuota
+from webhook.model.node_pods import NodePod
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 
