@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.config.settings import Settings
-from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, TLS_SECRET
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, SERVER_ROLE, TLS_SECRET
 from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, CLUSTER_QUEUE_KIND
+from webhook.model.node_growth import CLUSTER_AUTOSCALER
+from webhook.model.node_growth import NODE_POOLS as NODE_POOLS_READ
 from webhook.model.nodes import NODES as NODES_READ
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
@@ -86,6 +88,9 @@ RECONCILER_BINDING = Part(
     Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", namespaced=False),
     name=RECONCILER_ROLE,
 )
+_CLUSTER_ROLES = Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", namespaced=False)
+SERVER_RIGHTS = Part(_CLUSTER_ROLES, name=SERVER_ROLE)
+RECONCILER_RIGHTS = Part(_CLUSTER_ROLES, name=RECONCILER_ROLE)
 LEASE = Part(kubernetes_kinds.LEASES, own=True, name=LEASE_NAME)
 # kube-scheduler's own Lease. It also exists where the control plane is managed by a provider and shows no pods.
 SCHEDULER_LEASE = Part(kubernetes_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
@@ -109,6 +114,9 @@ COLOCATION_PROFILES = Part(
 # Read only if a profile names the ClusterTopologyBinding that feeds its topology.
 TOPOLOGY_BINDINGS = Part(BINDINGS_READ.resource)
 NODES = Part(NODES_READ.resource)
+# What adds nodes to a cluster.
+AUTOSCALER_STATUS = Part(CLUSTER_AUTOSCALER.resource, namespace="kube-system", name="cluster-autoscaler-status")
+NODE_POOLS = Part(NODE_POOLS_READ.resource)
 
 PARTS = (
     MUTATING_WEBHOOKS,
@@ -122,6 +130,8 @@ PARTS = (
     BUDGETS,
     SECRET,
     RECONCILER_BINDING,
+    SERVER_RIGHTS,
+    RECONCILER_RIGHTS,
     LEASE,
     SCHEDULER_LEASE,
     POD_CLIQUE_SETS,
@@ -132,6 +142,8 @@ PARTS = (
     COLOCATION_PROFILES,
     CLUSTER_QUEUES,
     ADMISSION_CHECKS,
+    AUTOSCALER_STATUS,
+    NODE_POOLS,
 )
 
 

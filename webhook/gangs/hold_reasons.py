@@ -38,6 +38,8 @@ class Reason(StrEnum):
     OBJECT_DIFFERS = "GangObjectDiffers"
     # Its pods lack what preparation writes.
     ESCAPED = "GangPodsEscaped"
+    # Whatever else runs, its scheduler can never start it: on these nodes, or at all.
+    NEVER_FITS = "GangNeverFits"
     # A pod that the PodGang names is gone, and too few are left.
     POD_MISSING = "GangPodMissing"
     TOO_FEW_PODS = "GangTooFewPods"
@@ -132,6 +134,8 @@ class CheckReason(StrEnum):
     REJECTED = "GangRejected"
     # The configuration asks for an audit only, so it was let pass.
     WOULD_REJECT = "GangWouldBeRejected"
+    # It does not start as things are, and other objects or nodes may cure that, so it was let pass.
+    MAY_NOT_START = "GangMayNotStart"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

@@ -21,11 +21,11 @@ from webhook.model.bounds import (
     unpacked,
     weight,
 )
-from webhook.model.gang_object import is_restored
+from webhook.model.gang_object import STARTED, is_restored, says_started
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import GangObjects, LivingGang, living_gang
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
-from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.reading import Malformed, Manifest, mapping, sequence
 from webhook.model.record import OWN_LABELS
 
 # The metadata that affects decisions. Status and resourceVersion do not.
@@ -131,6 +131,9 @@ class Store:
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
+        if self.resource != POD_GANGS.resource and _has_started(raw):
+            # This changes once in the life of a gang; the rest of the status changes with each pod.
+            found["status"] = STARTED
         kept = stored(found)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
         return key_of(raw), kept if whole else stored(_outlined(found))
@@ -166,6 +169,14 @@ class _Unpacked(Mapping[ObjectKey, Manifest]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _has_started(raw: Manifest) -> bool:
+    try:
+        return says_started(raw)
+    except Malformed:
+        # Schedulers write the status, each its own.
+        return False
 
 
 def _outlined(found: Manifest) -> Manifest:

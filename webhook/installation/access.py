@@ -16,6 +16,7 @@ from webhook.installation.names import (
     MUTATING,
     RECONCILER_ROLE,
     SERVER,
+    SERVER_ROLE,
     TLS_SECRET,
     VALIDATING,
 )
@@ -38,7 +39,7 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
     rules = _reading(settings, "get", "list", "watch", objects=True)
     # To see whether a PodCliqueSet that is being adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
-    return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
+    return _bound("ClusterRole", SERVER_ROLE, rules, namespace, account)
 
 
 def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) -> list[Manifest]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from types import MappingProxyType
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -13,6 +14,7 @@ from webhook.cluster.metrics import CacheCollector
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, RequestFailed
+from webhook.fit.verdict import Family, Scope
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
@@ -92,6 +94,13 @@ class Metrics(Exposition):
             ["scheduler", "health"],
             registry=self.registry,
         )
+        self.never = Gauge(
+            "rollcall_gangs_never_fit",
+            "Gangs that wait and can never start: whatever nodes come (ever), or on the nodes there are (theseNodes); "
+            "by what they do not fit.",
+            ["scheduler", "scope", "family"],
+            registry=self.registry,
+        )
         self.escaped = Gauge(
             "rollcall_escaped_pods",
             "Pods of gangs that were not prepared correctly, and pods that only claim to belong to a gang.",
@@ -111,21 +120,27 @@ class Metrics(Exposition):
         )
         self.checks = CheckMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
+        self._begin(profiles)
+
+    def _begin(self, profiles: Mapping[str, Profile]) -> None:
+        """Expose every label from the start, so that a first increase is seen."""
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)
+            for scope, family in product(Scope, Family):
+                self.never.labels(scheduler, scope.label, family.value)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        for escape in DELETABLE:
-            self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason):
-            self.events.labels(reason.value)
-        for outcome in OUTCOMES:
-            self.outcomes.labels(outcome)
-        for why in RETRIES:
-            self.retries.labels(why)
-        for aside in SkipReason:
-            self.asides.labels(aside.value)
+        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason)
+        for counter, values in (
+            (self.deleted, DELETABLE),
+            (self.events, reasons),
+            (self.outcomes, OUTCOMES),
+            (self.retries, RETRIES),
+            (self.asides, SkipReason),
+        ):
+            for value in values:
+                counter.labels(str(value))
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)
         for name, profile in profiles.items():

@@ -117,7 +117,13 @@ class Reconciler:
         deleted = () if give_back else settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
         self.health = HealthWatch(
-            self.following.health, self.following.gang, events, self.metrics, self.leads, deletion
+            self.following.health,
+            self.following.gang,
+            events,
+            self.metrics,
+            self.leads,
+            deletion=deletion,
+            fits=self.following.fits,
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(
