@@ -38,6 +38,8 @@ class Membership(NamedTuple):
     every: bool = False
 
 
+# An area keeps its domains in so many partitions. Partitions by members are new ones whenever these change.
+_KEPT = 8
 _NONE = Membership()
 _EACH = Membership(each=True)
 _EVERY = Membership(every=True)
@@ -52,6 +54,8 @@ def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequenc
     if known is None:
         # The partitions are kept with their domains, as the key has the identity of their members.
         found = _domains_in(area, partition, ground, deeper)
+        if len(area.inner) >= _KEPT:
+            area.inner.clear()
         found.sort(key=lambda one: (sum(ground.floors_in(one.area)), one.area.nodes))
         known = area.inner[key] = (found, partition, tuple(deeper))
     domains: Sequence[Domain] = known[0]
@@ -78,8 +82,15 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
     each: list[int] = []
     every: list[int] = []
     of_nodes = _by_node(partition)
+    # A partition by one label is the common one, and large.
+    by_label = partition.members is None and len(partition.keys) == 1 and not partition.wanted
+    label = partition.keys[0] if by_label else None
+    room_classes = ground.room.classes
     for index in area.classes:
-        of_class = _membership(ground.room.classes[index], partition, of_nodes)
+        if label is not None and (value := room_classes[index].labels.get(label, OWN_VALUE)) != OWN_VALUE:
+            classes.setdefault(value, []).append(index)
+            continue
+        of_class = _membership(room_classes[index], partition, of_nodes)
         if of_class.each:
             each.append(index)
         elif of_class.every:

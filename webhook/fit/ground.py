@@ -21,7 +21,7 @@ UNLIMITED = 1 << 40
 # "Devices of driver X" as a resource; "" is all drivers together. No resource name has a space.
 DEVICES = "devices of "
 # A room keeps the grounds of so many kinds of gangs.
-_KEPT = 64
+_KEPT = 8
 
 
 class Shape(NamedTuple):
@@ -98,16 +98,21 @@ class Ground:
     def floors_in(self, area: Area) -> tuple[int, ...]:
         """Return, by kind, the most pods of it that can be in the area if there are no others."""
         if area.floors is None:
-            area.floors = tuple(self._floor_in(area, kind) for kind in range(self.kinds))
+            floors = [0] * self.kinds
+            for shape, count in area.counts:
+                for kind, floor in enumerate(self.floors[shape]):
+                    floors[kind] += floor * count
+            area.floors = tuple(self._with_cells(area, kind, floor) for kind, floor in enumerate(floors))
         return area.floors
 
     def totals_in(self, area: Area) -> tuple[int, ...]:
         """Return, by resource, what all nodes of the area have."""
         if area.totals is None:
-            area.totals = tuple(
-                sum(self.shapes[shape].capacity[k] * count for shape, count in area.counts)
-                for k in range(len(self.resources))
-            )
+            totals = [0] * len(self.resources)
+            for shape, count in area.counts:
+                for k, have in enumerate(self.shapes[shape].capacity):
+                    totals[k] += have * count
+            area.totals = tuple(totals)
         return area.totals
 
     def shaped_in(self, area: Area) -> dict[int, list[int]]:
@@ -151,8 +156,8 @@ class Ground:
             return 1 if cap is None else min(cap, 1)
         return cap
 
-    def _floor_in(self, area: Area, kind: int) -> int:
-        free = sum(self.floors[shape][kind] * count for shape, count in area.counts)
+    def _with_cells(self, area: Area, kind: int, free: int) -> int:
+        """How many of the pods that would fit are left by what each value of a label may have."""
         for key in range(len(self.keys)):
             cap = self.cell_caps(kind, key)
             if cap is None:
@@ -175,7 +180,12 @@ class Ground:
         capacities: dict[tuple[int, int], tuple[int, ...]] = {}
         shared = _shared_values(self.keys, self.room)
         found = []
+        known: dict[tuple[int, int, int], int] = {}
         for one in self.room.classes:
+            alike = id(one.roles), id(one.capacity), id(one.devices)
+            if not self.keys and (index := known.get(alike)) is not None:
+                found.append(index)
+                continue
             if (mask := masks.get(one.roles)) is None:
                 mask = masks[one.roles] = sum(
                     1 << kind for kind in {self.kind_of[name] for name in one.roles if name in self.kind_of}
@@ -185,7 +195,8 @@ class Ground:
             if (capacity := capacities.get(seen)) is None:
                 capacity = capacities[seen] = tuple(_capacity(one, name) for name in self.resources)
             cells = tuple(_cell(one, key, shared[key]) for key in self.keys)
-            found.append(shapes.setdefault(Shape(capacity, self._spreadable(mask, one), cells), len(shapes)))
+            known[alike] = shapes.setdefault(Shape(capacity, self._spreadable(mask, one), cells), len(shapes))
+            found.append(known[alike])
         return list(shapes), found
 
     def _spreadable(self, mask: int, node: NodeClass) -> int:

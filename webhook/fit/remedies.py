@@ -20,7 +20,7 @@ from webhook.fit.set_judgement import SetOutcome
 from webhook.fit.verdict import Family, Witness
 
 # What all remedies of a verdict may take together, and one of them.
-_STEPS, _EACH = 4_000, 1_500
+_STEPS, _EACH = 2_500, 1_000
 # In how many domains a broader partition is tried.
 _LARGEST = 3
 

@@ -417,3 +417,21 @@ def test_a_thousand_single_pods_of_which_some_are_enough() -> None:
     any_of = gang(*[pods(role("a", 4), 1)] * 500, *[pods(role("b", 8), 1)] * 500, count=300)
     assert judge(packing(any_of), room(nodes(150, 8, "a b"))).answer is Answer.FITS
     assert judge(packing(any_of), room(nodes(149, 8, "a b"))).answer is Answer.NEVER
+
+
+def test_groups_of_a_thousand_pods_are_judged_within_the_steps_of_admission() -> None:
+    # 300 racks of 17 nodes in two shapes; each group needs a rack for a pod of each role.
+    names = [f"role{index}" for index in range(5)]
+    roles = [role(name, gpus) for name, gpus in zip(names, (8, 4, 2, 1, 0), strict=True)]
+    racks = [
+        nodes(number, gpus, " ".join(names), labels={"rack": f"r{rack}"})
+        for rack in range(300)
+        for number, gpus in ((9 + rack % 3, 8), (8, 4))
+    ]
+    group = gang(*(pods(one, 4) for one in roles), within=RACK)
+    assert judge(packing(gang(*[group] * 50)), room(*racks)).answer is Answer.FITS
+    # A rack of 11 nodes of 8 and 8 of 4 GPUs has room for two groups, so 601 are too many.
+    assert judge(packing(gang(*[group] * 601)), room(*racks)).answer is Answer.NEVER
+    whole = gang(*(pods(one, 200) for one in roles), within=RACK)
+    witness = never(judge(packing(whole), room(*racks)))
+    assert witness.why == "200 pods of 8 nvidia.com/gpu need one rack; the largest rack r101 has room for 11"
