@@ -122,7 +122,8 @@ def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
     if node is None or not spec.get("containers") or mapping(raw.get("status")).get("phase") in _ENDED:
         return None
     pod = Pod(raw)
-    return key_of(raw), NodePod(_one(node), _shared(_amounts(pod.template)), gang_named_by(pod.template))
+    namespace, name = key_of(raw)
+    return (_one(namespace), name), NodePod(_one(node), _shared(_amounts(pod.template)), gang_named_by(pod.template))
 
 
 def gang_named_by(pod: PodTemplate) -> str | None:
