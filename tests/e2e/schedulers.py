@@ -38,7 +38,9 @@ def start_scheduler(plane: ControlPlane, name: str) -> Program:
 
 
 def _kube(plane: ControlPlane) -> Program:
-    return _start_kube(plane, f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false")
+    # By default it sends 50 requests a second, which is what hundreds of gangs would wait for.
+    fast = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+    return _start_kube(plane, f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", *fast)
 
 
 # Under which kube-scheduler is to be had as well, where it has two names.
