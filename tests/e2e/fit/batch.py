@@ -31,7 +31,7 @@ from webhook.model.workloads.podgang import PodGang
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _numbers = count(1)
 # After so long a gang whose pods do not change has been tried, or waits for what never comes.
-_QUIET_SECONDS = 3.0
+_QUIET_SECONDS = 1.6
 _MOST_SECONDS = 30.0
 _THREADS = 6
 _INVALID = httpx.codes.UNPROCESSABLE_ENTITY
@@ -147,7 +147,7 @@ class Batches:
                 since, before = now, seen
             quiet = now - since
             waiting = [one for one in batch if not one.tried and len(one.pods) == one.case.pods and not one.unwritten]
-            if quiet > (_QUIET_SECONDS if not waiting else 2 * _QUIET_SECONDS):
+            if quiet > (_QUIET_SECONDS if not waiting else 4 * _QUIET_SECONDS):
                 return
             time.sleep(0.4)
 

@@ -43,6 +43,8 @@ class Report:
     missing: Counter[str] = field(default_factory=Counter)
     unstarted_fits: list[int] = field(default_factory=list)
     seconds: float = 0.0
+    # How many started only after the poke.
+    late: int = 0
 
     def add(self, one: Stored, verdicts: dict[str, Verdict]) -> None:
         """Count a case, and keep it if it is a failure."""
@@ -76,7 +78,7 @@ class Report:
         for family in [*sorted({family for family, _ in self.counts}), "all"]:
             said = self.total if family == "all" else self._of(family)
             yield f"{family:12} " + ", ".join(f"{what}: {number}" for what, number in sorted(said.items()) if number)
-        yield f"{self.total['pairs']} pairs in {self.seconds:.0f} s"
+        yield f"{self.total['pairs']} pairs in {self.seconds:.0f} s; {self.late} started only at the second look"
         yield from (f"  unknown, {number} times: {cause}" for cause, number in self.causes.most_common(12))
         yield from (f"  refused, {number} times: {cause}" for cause, number in self.missing.most_common(6))
         yield f"  fits that did not start: {self.unstarted_fits[:30]}"
@@ -93,8 +95,10 @@ def try_cases(batches: Batches, judge: Judge, cases: Sequence[Case], report: Rep
         batches.wait(batch)
         if any(not one.started for one in batch):
             # A held gang is looked at twice.
+            before = sum(one.started for one in batch)
             batches.poke(batch)
             batches.wait(batch)
+            report.late += sum(one.started for one in batch) - before
         for one, verdicts in zip(batch, judge(batch), strict=True):
             report.add(one, verdicts)
         batches.remove(batch)
