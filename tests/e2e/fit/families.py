@@ -57,7 +57,7 @@ def _nodes(rng: Random, classes: int, each: tuple[int, int], **room: Any) -> lis
     found: list[NodeDraft] = []
     for index in range(classes):
         size = _room(rng, **room)
-        labels = {"pool": f"p{index}", "size": str(index * 10)}
+        labels = {"pool": f"p{index}", "size": str(index * 10 + 10)}
         found += [NodeDraft(f"class-{index}", dict(size), dict(labels)) for _ in range(rng.randint(*each))]
     rng.shuffle(found)
     return found
