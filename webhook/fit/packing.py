@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from webhook.fit.pods import PodNeeds
-from webhook.fit.verdict import Family, Scope
+from webhook.fit.verdict import Family, Scope, Witness
 from webhook.model.fields import FieldPath
 
 
@@ -39,6 +39,8 @@ class Partition(NamedTuple):
     # All of these must be there, too: KAI wants the label of every level of its Topology.
     wanted: tuple[str, ...] = ()
     members: Mapping[str, frozenset[str]] | None = None
+    # The next broader partition that the gang may require instead, for the remedy.
+    broader: Partition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +85,31 @@ class Ceiling(NamedTuple):
     cure: str = ""
 
 
+class Ceilings(NamedTuple):
+    """The limits on a gang from one source, and why a limit that may exist is not among them, in words. Each ceiling
+    holds alone, so what is `unknown` takes nothing away from the others.
+    """
+
+    ceilings: tuple[Ceiling, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """What must be placed together. `sets` are independent of one another: each starts alone. A gang that needs one of
     its sets to start whole needs all of them.
 
     `unknown` says why nothing is claimed, if so: an unknown gate, plugin or object. `assumptions` are what a verdict
-    on a template relies on.
+    on a template relies on. `witnesses` are proofs that need no node: a pod that a LimitRange refuses, a claim of too
+    many devices. `unjudged` says which ceilings are left out because something about them is unknown; the others hold.
+    `left_out` says what else the scheduler may want of the gang that the packing leaves out, such as a topology that
+    may be switched off: *never* holds without it, *fits* is not said.
     """
 
     sets: tuple[Need, ...]
     ceilings: tuple[Ceiling, ...] = ()
     assumptions: tuple[str, ...] = ()
     unknown: tuple[str, ...] = field(default=())
+    witnesses: tuple[Witness, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()

@@ -70,7 +70,7 @@ class Witness:
 
 
 class Placed(NamedTuple):
-    """Pods of one role on one node of a class: `nodes` such nodes each take `pods` of them."""
+    """Pods of one role on one node. A node whose name is not known is called after its class."""
 
     role: str
     domain: str | None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from webhook.model.devices import Claim, DeviceClass, Slice
 from webhook.model.field_names import KindFields
 from webhook.model.gang_groups import KoordinatorPodGroups
 from webhook.model.group_pods import GroupPods
@@ -38,6 +39,7 @@ from webhook.model.kueue.objects import (
     ResourceFlavor,
 )
 from webhook.model.living_gang import GangObjects, map_key
+from webhook.model.namespace_limits import NamespaceQuota, ResourceRange
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
@@ -90,6 +92,14 @@ class ClusterFacts:
     cluster_training_runtimes: Mapping[str, Any] | None = None
     # Pods that wait for a node as members of such a group.
     group_pods: GroupPods | None = None
+    # What limits the pods of a namespace, by namespace and name.
+    resource_quotas: Mapping[ObjectKey, NamespaceQuota] | None = None
+    limit_ranges: Mapping[ObjectKey, tuple[ResourceRange, ...]] | None = None
+    # Devices, and what requests them. Claims and their templates by namespace and name.
+    resource_slices: Mapping[str, Slice] | None = None
+    device_classes: Mapping[str, DeviceClass] | None = None
+    resource_claim_templates: Mapping[ObjectKey, Claim] | None = None
+    resource_claims: Mapping[ObjectKey, Claim] | None = None
     # Of Kueue: LocalQueues and Workloads by namespace and name, the others by name. Of a Topology the node label keys,
     # broadest first.
     local_queues: Mapping[ObjectKey, LocalQueue] | None = None

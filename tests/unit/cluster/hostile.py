@@ -116,6 +116,15 @@ def _with(sample: Manifest, path: Path, value: Any) -> Manifest:
 
 
 _QUEUES = {"kai.scheduler/queue": "team-a", "quota.grove.io/name": "team-a"}
+_AMOUNTS = {"cpu": "4", "example.com/gpu": "8"}
+_CLAIM: Manifest = {
+    "devices": {
+        "requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}},
+            {"name": "nic", "firstAvailable": [{"name": "a", "deviceClassName": "nic.example.com", "count": 1}]},
+        ]
+    }
+}
 _LABELS = {SCHEDULER_LABEL: "koord-scheduler", "kai.scheduler/node-pool": "a"}
 _POD_TEMPLATE: Manifest = {
     "metadata": {"labels": {"app": "demo"}, "annotations": dict(_QUEUES)},
@@ -250,7 +259,16 @@ SAMPLES: dict[str, Manifest] = {
     },
     "training_runtimes": _RUNTIME,
     "cluster_training_runtimes": _RUNTIME,
-    "elastic_quotas": {"metadata": {"labels": {"quota.scheduling.koordinator.sh/is-parent": "true"}}, "spec": {}},
+    "elastic_quotas": {
+        "metadata": {
+            "labels": {"quota.scheduling.koordinator.sh/is-parent": "true"},
+            "annotations": {
+                "quota.scheduling.koordinator.sh/namespaces": '["a","b"]',
+                "quota.scheduling.koordinator.sh/guaranteed": '{"cpu":"1"}',
+            },
+        },
+        "spec": {"max": dict(_AMOUNTS), "min": dict(_AMOUNTS)},
+    },
     "network_topologies": {
         "metadata": {},
         "spec": {
@@ -268,6 +286,38 @@ SAMPLES: dict[str, Manifest] = {
         },
         "spec": {"minMember": 2},
     },
+    "resource_quotas": {
+        "metadata": {},
+        "spec": {
+            "hard": dict(_AMOUNTS),
+            "scopes": ["NotTerminating"],
+            "scopeSelector": {
+                "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]
+            },
+        },
+    },
+    "limit_ranges": {
+        "metadata": {},
+        "spec": {"limits": [{"type": "Pod", "max": dict(_AMOUNTS), "min": dict(_AMOUNTS)}]},
+    },
+    "resource_slices": {
+        "metadata": {},
+        "spec": {
+            "driver": "gpu.example.com",
+            "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 1},
+            "nodeName": "node-1",
+            "devices": [{"name": "gpu-0", "attributes": {}}],
+        },
+    },
+    "device_classes": {
+        "metadata": {},
+        "spec": {
+            "selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}],
+            "extendedResourceName": "example.com/gpu",
+        },
+    },
+    "resource_claim_templates": {"metadata": {}, "spec": {"spec": _CLAIM}},
+    "resource_claims": {"metadata": {"ownerReferences": [{"kind": "Job", "name": "a"}]}, "spec": _CLAIM},
     "kai_queues": {"metadata": {"labels": _LABELS}, "spec": {"parentQueue": "research"}},
     "kai_topologies": {"metadata": {}, "spec": {"levels": [{"nodeLabel": "example.com/rack", "alias": "rack"}]}},
     "kai_shards": {"metadata": {}, "spec": {"partitionLabelValue": "a"}},

@@ -178,8 +178,8 @@ items:
 """,
         ClusterFacts(
             kai_queues={
-                "research": KaiQueue(None),
-                "team-a": KaiQueue("research", {"kai.scheduler/node-pool": "h100"}),
+                "research": KaiQueue(None, limit={}, quota={}),
+                "team-a": KaiQueue("research", {"kai.scheduler/node-pool": "h100"}, limit={}, quota={}),
             },
             kai_topologies={"dc": ("example.com/zone", "example.com/rack")},
             kai_shards={"default": None, "h": "h100"},

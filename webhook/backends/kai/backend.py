@@ -18,9 +18,15 @@ from webhook.backends.kai.keys import (
     POD_GROUP,
     TOPOLOGY,
 )
+from webhook.backends.kai.packing import packing_of
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
+from webhook.fit.packing import Packing
+from webhook.fit.reading import KAI, PodReading
+from webhook.fit.roles import roles_of
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -97,6 +103,13 @@ class KaiBackend(Backend[KaiSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return KAI.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        roles = roles_of(shape, self.pod_reading(settings, facts))
+        return packing_of(shape, roles, self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:

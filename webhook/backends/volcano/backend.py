@@ -18,8 +18,14 @@ from webhook.backends.volcano.keys import (
     POD_GROUP,
     ROOT_QUEUE,
 )
+from webhook.backends.volcano.packing import packing_of
 from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.fit.packing import Packing
+from webhook.fit.reading import VOLCANO, PodReading
+from webhook.fit.roles import roles_of
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -91,6 +97,12 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return VOLCANO.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        return packing_of(shape, roles_of(shape, self.pod_reading(settings, facts)), self.settings, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
