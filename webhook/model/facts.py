@@ -40,6 +40,8 @@ from webhook.model.kueue.objects import (
 )
 from webhook.model.living_gang import GangObjects, map_key
 from webhook.model.namespace_limits import NamespaceQuota, ResourceRange
+from webhook.model.node_growth import NodeGrower
+from webhook.model.nodes import Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
@@ -110,6 +112,14 @@ class ClusterFacts:
     admission_checks: Mapping[str, AdmissionCheck] | None = None
     # Only known to what explains gangs. Admission does not read them.
     kueue_workloads: KueueWorkloads | None = None
+    nodes: Nodes | None = None
+    # What makes nodes, by namespace and name or by name: the status of the Cluster Autoscaler, groups of machines of
+    # Cluster API that an autoscaler may scale, and NodePools of Karpenter.
+    cluster_autoscaler: Mapping[ObjectKey, NodeGrower] | None = None
+    machine_deployments: Mapping[ObjectKey, NodeGrower] | None = None
+    machine_sets: Mapping[ObjectKey, NodeGrower] | None = None
+    machine_pools: Mapping[ObjectKey, NodeGrower] | None = None
+    node_pools: Mapping[str, NodeGrower] | None = None
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None

@@ -108,6 +108,12 @@ _PARTS = {
     "kueue_topologies": "Kueue Topology",
     "admission_checks": "AdmissionCheck",
     "kueue_workloads": "Kueue Workload",
+    "nodes": "Node",
+    "cluster_autoscaler": "status of the Cluster Autoscaler",
+    "machine_deployments": "MachineDeployment",
+    "machine_sets": "MachineSet",
+    "machine_pools": "MachinePool",
+    "node_pools": "NodePool",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }
