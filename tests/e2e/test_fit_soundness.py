@@ -7,17 +7,16 @@ soak tries with each scheduler.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import pytest
 
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.fit.batch import Batches, Stored
+from tests.e2e.fit.batch import Batches
 from tests.e2e.fit.clusters import SCHEDULER_PLUGINS, Cluster, batches_on, koordinator, kube, own_plane
 from tests.e2e.fit.drawing import drawn_case
+from tests.e2e.fit.judging import Judging
 from tests.e2e.fit.soundness import Report, try_cases
 from tests.e2e.fixture_types import Scheduler
-from webhook.fit.verdict import Answer, Verdict
 
 _PAIRS = int(os.environ.get("ROLLCALL_FIT_PAIRS", "1700"))
 
@@ -27,16 +26,12 @@ def first_seed() -> int:
     return int(said) if said else int.from_bytes(os.urandom(5), "big") * 100_000
 
 
-def stand_in(batch: Sequence[Stored]) -> list[dict[str, Verdict]]:
-    return [{"stored": Verdict(Answer.UNKNOWN)} for _ in batch]
-
-
 def is_sound(batches: Batches, cluster: Cluster, pairs: int) -> None:
     """Draw so many pairs, and have each judged and tried."""
     seed = first_seed()
     report = Report()
     print(f"\n{cluster.program}, Kubernetes {batches.plane.version}, seeds from {seed}", flush=True)
-    try_cases(batches, stand_in, [drawn_case(seed + index, cluster.offers) for index in range(pairs)], report)
+    try_cases(batches, Judging(batches), [drawn_case(seed + index, cluster.offers) for index in range(pairs)], report)
     print(*report.lines(), sep="\n", flush=True)
     assert report.failures == [], "\n".join(map(str, report.failures))
 
