@@ -24,6 +24,20 @@ class Budget:
         if self.left < 0:
             raise OutOfStepsError
 
+    def share(self, most: int) -> Budget:
+        """Return a budget for one attempt that may be given up: at most so many of these steps. `settle` ends it.
+
+        `most` must not depend on how many steps there are: a larger budget then does the same work, and more.
+        """
+        return Budget(min(most, max(self.left, 0)))
+
+    def settle(self, share: Budget) -> None:
+        """Count the steps of a share. Raises `OutOfStepsError` if it ran out because these did."""
+        ended_early = share.left < 0
+        self.spend(share.used)
+        if ended_early and self.left <= 0:
+            raise OutOfStepsError
+
     @property
     def used(self) -> int:
         """The steps that were used."""

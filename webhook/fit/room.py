@@ -19,8 +19,9 @@ class NodeClass(NamedTuple):
     missing there is 0. `labels` has the node label keys that the gang's roles, their apart and spread constraints and
     its partitions name; a value may be `OWN_VALUE`. `number` is None for a node group that grows without limit. `roles`
     are the roles that may use it. `nodes` are the names of some or all of its nodes, for the witness and for a
-    placement. `devices`: by driver, the most devices that one node can have; "" for all drivers together. `future` nodes
-    do not exist yet: a label that is missing there may be there later, with any value.
+    placement. `devices`: by driver, the most devices that one node can have; "" for all drivers together.
+
+    `future` nodes do not exist yet: a label that is missing there may be there later, with any value.
     """
 
     capacity: Mapping[str, int]

@@ -1,0 +1,72 @@
+"""Conflicts: which kinds of pods cannot share a node, or a value of a node label.
+
+A conflict is symmetric: the scheduler checks the anti-affinity of the pods that run as well as that of the new pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from webhook.fit.packing import Role
+from webhook.fit.pods import Port
+
+_ALL_ADDRESSES = ("", "0.0.0.0")  # noqa: S104 - what a pod may state; nothing is opened
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """By kind, as bit masks of kinds. `node`: kinds that share no node. `apart`: by label key, kinds that share no value
+    of it. `most`: by label key and kind, the most pods in each value.
+    """
+
+    node: tuple[int, ...]
+    apart: dict[str, tuple[int, ...]]
+    most: dict[str, tuple[int | None, ...]]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The label keys that conflicts are about."""
+        return tuple(sorted({*self.apart, *self.most}))
+
+
+def conflicts_of(roles: Sequence[Role], kind_of: Mapping[str, int], values: Mapping[str, int]) -> Conflicts:
+    """Return the conflicts of roles. `kind_of` numbers them, and roles of one kind are equal. `values` is how many values
+    each label key may have: a spread constraint counts only if it wants more of them than there can be.
+    """
+    kinds = len(set(kind_of.values()))
+    node = [0] * kinds
+    apart: dict[str, list[int]] = {}
+    most: dict[str, list[int | None]] = {}
+    for one in roles:
+        kind = kind_of[one.name]
+        for other in roles if one.pods.ports else ():
+            if _ports_overlap(one.pods.ports, other.pods.ports):
+                node[kind] |= 1 << kind_of[other.name]
+        for rule in one.pods.apart:
+            rows = apart.setdefault(rule.key, [0] * kinds)
+            for name in rule.roles:
+                if (matched := kind_of.get(name)) is not None:
+                    rows[kind] |= 1 << matched
+                    rows[matched] |= 1 << kind
+        for limit in one.pods.spread:
+            if values.get(limit.key, 0) >= limit.min_domains:
+                continue
+            limits = most.setdefault(limit.key, [None] * kinds)
+            known = limits[kind]
+            limits[kind] = limit.most if known is None else min(known, limit.most)
+    return Conflicts(
+        tuple(node),
+        {key: tuple(rows) for key, rows in apart.items() if any(rows)},
+        {key: tuple(limits) for key, limits in most.items()},
+    )
+
+
+def _ports_overlap(these: Sequence[Port], those: Sequence[Port]) -> bool:
+    return any(
+        one.number == other.number
+        and one.protocol == other.protocol
+        and (one.address == other.address or one.address in _ALL_ADDRESSES or other.address in _ALL_ADDRESSES)
+        for one in these
+        for other in those
+    )

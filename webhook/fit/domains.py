@@ -1,0 +1,151 @@
+"""Domains: how the nodes of an area fall into the domains of a partition. Domains of equal nodes are one entry.
+
+A class whose domain is not known is counted in every domain: too much room, never too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webhook.fit.ground import Area, Ground
+from webhook.fit.packing import Partition
+from webhook.fit.room import OWN_VALUE, NodeClass
+
+
+class Domain(NamedTuple):
+    """Domains that have equal nodes. `areas` and `names` are those of all of them, and `number` says how many there are.
+    Nodes of one class that are a domain each have one area, that of any of them. `shared` says that nodes of it may be
+    in other domains, too.
+    """
+
+    areas: tuple[Area, ...]
+    names: tuple[str, ...]
+    number: int
+    shared: bool = False
+
+    @property
+    def area(self) -> Area:
+        """The area of the first one."""
+        return self.areas[0]
+
+
+class Membership(NamedTuple):
+    """Which domains the nodes of a class are in. `each`: each node is a domain of its own. `every`: it is not known, so
+    it may be any.
+    """
+
+    names: tuple[str, ...] = ()
+    each: bool = False
+    every: bool = False
+
+
+_NONE = Membership()
+_EACH = Membership(each=True)
+_EVERY = Membership(every=True)
+
+
+def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()) -> Sequence[Domain]:
+    """Return the domains of an area. Two are equal only if their own domains in the `deeper` partitions are, too."""
+    key = (partition_key(partition), *map(partition_key, deeper))
+    known = area.inner.get(key)
+    if known is None:
+        # The partitions are kept with their domains, as the key has the identity of their members.
+        known = area.inner[key] = (_domains_in(area, partition, ground, deeper), partition, tuple(deeper))
+    found: Sequence[Domain] = known[0]
+    return found
+
+
+def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:
+    """Return the classes of an area that are in no domain."""
+    of_nodes = _by_node(partition)
+    return tuple(
+        index for index in area.classes if _membership(ground.room.classes[index], partition, of_nodes) == _NONE
+    )
+
+
+def partition_key(partition: Partition) -> tuple[Any, ...]:
+    """Return what makes two partitions equal. That of members is their identity: they are long."""
+    return (partition.keys, partition.wanted, partition.own_domain, id(partition.members), partition.named)
+
+
+def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition]) -> list[Domain]:
+    if area.single:
+        return [Domain((area,), (_first_name(area, ground),), 1)]
+    classes: dict[str, list[int]] = {}
+    each: list[int] = []
+    every: list[int] = []
+    more_than_one = False
+    of_nodes = _by_node(partition)
+    for index in area.classes:
+        of_class = _membership(ground.room.classes[index], partition, of_nodes)
+        if of_class.each:
+            each.append(index)
+        elif of_class.every:
+            every.append(index)
+        more_than_one |= len(of_class.names) > 1
+        for name in of_class.names:
+            classes.setdefault(name, []).append(index)
+    areas = [(name, ground.area([*inside, *every])) for name, inside in classes.items()]
+    if every:
+        areas.append(("", ground.area(every)))
+    found = _merged(areas, ground, deeper, shared=more_than_one or bool(every))
+    for index in each:
+        names = ground.room.classes[index].nodes or (f"node {index}",)
+        found.append(Domain((ground.area([index], single=True),), names, ground.number(index)))
+    return found
+
+
+def _merged(
+    areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition], shared: bool
+) -> list[Domain]:
+    equal: dict[Any, list[tuple[str, Area]]] = {}
+    for name, area in areas:
+        equal.setdefault(_composition(area, ground, deeper), []).append((name, area))
+    return [
+        Domain(tuple(area for _, area in group), tuple(name for name, _ in group), len(group), shared)
+        for group in equal.values()
+    ]
+
+
+def _composition(area: Area, ground: Ground, deeper: Sequence[Partition]) -> Any:
+    inner = tuple(
+        tuple(
+            sorted((_composition(one.area, ground, rest), one.number) for one in domains_in(area, below, ground, rest))
+        )
+        for below, rest in ((below, [one for one in deeper if one is not below]) for below in deeper)
+    )
+    return (area.counts, area.single, inner)
+
+
+def _first_name(area: Area, ground: Ground) -> str:
+    names = ground.room.classes[area.classes[0]].nodes
+    ordinal = area.ordinal or 0
+    return names[ordinal] if ordinal < len(names) else f"node {ordinal}"
+
+
+def _by_node(partition: Partition) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, nodes in (partition.members or {}).items():
+        for node in nodes:
+            found.setdefault(node, []).append(name)
+    return found
+
+
+def _membership(node: NodeClass, partition: Partition, of_nodes: Mapping[str, Sequence[str]]) -> Membership:
+    """The domains of a class. A future node may get the labels that it lacks, and may become a member of anything."""
+    if partition.members is not None:
+        if not node.nodes or node.future:
+            return _EVERY
+        # All nodes of a class are members of the same domains; one name is enough, and more do no harm.
+        return Membership(tuple(dict.fromkeys(name for one in node.nodes for name in of_nodes.get(one, ()))))
+    missing = [key for key in (*partition.keys, *partition.wanted) if key not in node.labels]
+    if missing and node.future:
+        return _EVERY
+    if any(key not in node.labels for key in partition.keys):
+        return _EACH if partition.own_domain else _NONE
+    if missing:
+        return _NONE
+    values = [node.labels[key] for key in partition.keys]
+    # Values that are joined by dots are the names of KAI's domains: a.b and c is the domain of a and b.c.
+    return _EACH if OWN_VALUE in values else Membership((".".join(values),))

@@ -1,0 +1,269 @@
+"""First fit: a quick placement of a part in an area, largest pods first, each domain in turn.
+
+It finds a placement for most gangs that fit. That it finds none proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from webhook.fit.budget import Budget
+from webhook.fit.domains import Domain, domains_in
+from webhook.fit.ground import Area, Ground
+from webhook.fit.parts import Content, Item, Part, Path, content_of, partitions_below
+from webhook.fit.placement import Spot
+from webhook.fit.room import OWN_VALUE
+
+
+class Order(NamedTuple):
+    """In which order pods and domains are tried: `scarce`: the kinds first that have least room left, not the largest;
+    `roomy`: the domains with most room first.
+    """
+
+    scarce: bool
+    roomy: bool
+
+
+ORDERS = (Order(scarce=False, roomy=False), Order(scarce=True, roomy=True))
+
+
+class Bin(NamedTuple):
+    """Equal nodes of a class: from number `start` on, what is free on each of them, and the pods that each has."""
+
+    start: int
+    number: int
+    free: tuple[int, ...]
+    taken: tuple[int, ...]
+
+
+class State:
+    """What is placed so far. A state that begins with another one leaves that as it is."""
+
+    def __init__(self, before: State | None = None) -> None:
+        self.bins: dict[int, tuple[Bin, ...]] = {} if before is None else dict(before.bins)
+        self.cells: dict[tuple[int, str], tuple[int, ...]] = {} if before is None else dict(before.cells)
+        self.spots: list[Spot] = [] if before is None else list(before.spots)
+
+
+class FirstFit:
+    """Places parts on one ground."""
+
+    def __init__(self, ground: Ground, budget: Budget, order: Order) -> None:
+        self.ground = ground
+        self.budget = budget
+        self.order = order
+
+    def placed(self, part: Part, area: Area) -> list[Spot] | None:
+        """Return where the pods of a part can be, once the area is its domain, or None if no place was found."""
+        state = self._content(part, (), area, State())
+        return None if state is None else state.spots
+
+    def _content(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+        if part.chooses:
+            return self._choice(part, path, area, state)
+        content = content_of(part, path)
+        self.budget.spend(1 + len(content.free) + len(content.items))
+        for item in sorted(content.items, key=self._item_size, reverse=True):
+            for place in item.paths:
+                found = self._in_a_domain(item.part, place, area, state)
+                if found is None:
+                    return None
+                state = found
+        for place, choice in content.choices:
+            found = self._choice(choice, place, area, state)
+            if found is None:
+                return None
+            state = found
+        return state if self._free(content, area, state) else None
+
+    def _free(self, content: Content, area: Area, state: State) -> bool:
+        for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
+            if self._pods(place, kind, count, area, state) < count:
+                return False
+        return True
+
+    def _choice(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+        """The cheapest children first, until there are enough."""
+        left = part.count
+        children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
+        for child in children:
+            indexes = list(child.indexes)
+            while indexes and left:
+                place = (*path, indexes.pop(0))
+                self.budget.spend(2)
+                found = self._child(child.part, place, area, state)
+                if found is None:
+                    break
+                state, left = found, left - 1
+        return state if not left else None
+
+    def _child(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+        if part.within is not None:
+            return self._in_a_domain(part, path, area, state)
+        if part.kind >= 0 and part.count == 1:
+            # One pod changes nothing if it does not fit.
+            return state if self._pods(path, part.kind, 1, area, state) else None
+        return self._content(part, path, area, State(state))
+
+    def _in_a_domain(self, part: Part, path: Path, area: Area, state: State) -> State | None:
+        for domain in self._domains(part, area, state):
+            self.budget.spend(2)
+            if not self._may_fit(part, domain):
+                continue
+            found = self._content(part, path, domain, State(state))
+            if found is not None:
+                return found
+        return None
+
+    def _domains(self, part: Part, area: Area, state: State) -> Iterator[Area]:
+        if part.within is None:
+            yield area
+            return
+        domains = domains_in(area, part.within, self.ground, partitions_below(part))
+        self.budget.spend(len(domains))
+        for domain in sorted(domains, key=self._room, reverse=self.order.roomy):
+            for one in domain.areas:
+                yield from _ordinals(one, state) if one.single else (one,)
+
+    def _room(self, domain: Domain) -> tuple[int, ...]:
+        return (sum(self.ground.floors_in(domain.area)), domain.area.nodes)
+
+    def _may_fit(self, part: Part, area: Area) -> bool:
+        if part.vector is None:
+            return True
+        floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
+        return all(pods <= floor for pods, floor in zip(part.vector, floors, strict=True)) and all(
+            needed <= there for needed, there in zip(part.sums, totals, strict=True)
+        )
+
+    def _item_size(self, item: Item) -> tuple[float, ...]:
+        return self._size(item.part)
+
+    def _size(self, part: Part) -> tuple[float, ...]:
+        totals = self.ground.totals_in(self.ground.whole)
+        if part.vector is None:
+            return (0.0,)
+        return (max((need / there for need, there in zip(part.sums, totals, strict=True) if there), default=0.0),)
+
+    def _rank(self, kind: int, count: int, area: Area) -> tuple[float, ...]:
+        floor = self.ground.floors_in(area)[kind]
+        share = count / floor if floor else 1.0
+        largest = self.ground.largest(kind)
+        return (-share, -largest) if self.order.scarce else (-largest, -share)
+
+    def _pods(self, path: Path, kind: int, count: int, area: Area, state: State) -> int:
+        """Place pods of a kind, first on nodes that have some already, and return how many were placed."""
+        left = count
+        shaped = self.ground.shaped_in(area)
+        order = [shape for shape in self.ground.preferred(kind) if shape in shaped]
+        self.budget.spend(1 + len(order))
+        for used in (True, False):
+            for shape in order:
+                for index in shaped[shape]:
+                    if used == (index in state.bins):
+                        left -= self._in_class(path, kind, left, index, area, state)
+                    if not left:
+                        return count
+        return count - left
+
+    def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: State) -> int:
+        ground = self.ground
+        shape = ground.shape_of[index]
+        left = wanted = min(count, self._cell_room(kind, shape, state))
+        bins = state.bins.get(index)
+        if bins is None:
+            bins = (Bin(0, ground.number(index), ground.shapes[shape].capacity, (0,) * ground.kinds),)
+        if area.ordinal is not None:
+            bins = _cut(bins, area.ordinal)
+        new: list[Bin] = []
+        # Nodes with pods come first.
+        for one in sorted(bins, key=lambda one: not any(one.taken)):
+            self.budget.spend(2 + len(one.free) // 2)
+            allowed = area.ordinal is None or one.start == area.ordinal
+            fits = self._fits(kind, shape, one) if left and allowed else 0
+            if not fits:
+                new.append(one)
+                continue
+            left -= self._fill(path, kind, min(left, fits * one.number), fits, index, one, new, state)
+        if left == wanted:
+            return 0
+        state.bins[index] = tuple(new)
+        for key, cell in enumerate(ground.shapes[shape].cells):
+            if cell is not None and cell != OWN_VALUE:
+                there = list(state.cells.get((key, cell), (0,) * ground.kinds))
+                there[kind] += wanted - left
+                state.cells[key, cell] = tuple(there)
+        return wanted - left
+
+    def _fill(
+        self, path: Path, kind: int, pods: int, fits: int, index: int, one: Bin, new: list[Bin], state: State
+    ) -> int:
+        """Fill nodes of a bin one after the other, and return the number of pods."""
+        full, rest = divmod(pods, fits)
+        start = one.start
+        for number, each in ((full, fits), (1 if rest else 0, rest)):
+            if number:
+                state.spots.append(Spot(path, index, start, number, each))
+                new.append(self._taken(one, start, number, kind, each))
+                start += number
+        if start < one.start + one.number:
+            new.append(one._replace(start=start, number=one.start + one.number - start))
+        return pods
+
+    def _taken(self, one: Bin, start: int, number: int, kind: int, pods: int) -> Bin:
+        free = tuple(have - pods * wanted for have, wanted in zip(one.free, self.ground.requests[kind], strict=True))
+        taken = tuple(there + pods * (other == kind) for other, there in enumerate(one.taken))
+        return Bin(start, number, free, taken)
+
+    def _fits(self, kind: int, shape: int, one: Bin) -> int:
+        ground = self.ground
+        row = ground.node_conflicts[shape][kind]
+        if row and any(there and row >> other & 1 for other, there in enumerate(one.taken)):
+            return 0
+        fits = ground.floors[shape][kind] - one.taken[kind]
+        for have, wanted in zip(one.free, ground.requests[kind], strict=True):
+            if wanted:
+                fits = min(fits, have // wanted)
+        return max(fits, 0)
+
+    def _cell_room(self, kind: int, shape: int, state: State) -> int:
+        """How many more pods of a kind may be where the labels of a shape are shared."""
+        ground = self.ground
+        room = sum(ground.floors_in(ground.whole))
+        for key, cell in enumerate(ground.shapes[shape].cells):
+            if cell is None or cell == OWN_VALUE:
+                continue
+            there = state.cells.get((key, cell), (0,) * ground.kinds)
+            row = ground.conflicts.apart.get(ground.keys[key], (0,) * ground.kinds)[kind]
+            if any(pods and row >> other & 1 for other, pods in enumerate(there)):
+                return 0
+            if (cap := ground.cell_caps(kind, key)) is not None:
+                room = min(room, cap - there[kind])
+        return max(room, 0)
+
+
+def _cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
+    """The bins with the node of that number in a bin of its own."""
+    found: list[Bin] = []
+    for one in bins:
+        if one.start <= ordinal < one.start + one.number:
+            for start, end in ((one.start, ordinal), (ordinal, ordinal + 1), (ordinal + 1, one.start + one.number)):
+                if end > start:
+                    found.append(one._replace(start=start, number=end - start))
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _ordinals(area: Area, state: State) -> Iterator[Area]:
+    """One node of a class for each way that its nodes are filled."""
+    index = area.classes[0]
+    starts = [one.start for one in state.bins.get(index, ())] or [0]
+    for start in starts:
+        single = Area(area.counts, area.classes, single=True)
+        single.ordinal = start if area.ordinal is None else area.ordinal
+        single.shaped = area.shaped
+        yield single
+        if area.ordinal is not None:
+            return

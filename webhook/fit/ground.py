@@ -1,0 +1,311 @@
+"""Ground: a room prepared for the roles of a gang, so that conditions are sums of integers.
+
+Roles that nothing can tell apart are one *kind*. Classes of nodes that differ only in their names and domains are one
+*shape*. An *area* is a part of the nodes, as counts of shapes: the whole room, or one domain of a partition.
+
+All that is here depends on the nodes and on what the roles need, not on how many pods there are. It is kept with the
+room, so that a second gang of the same template finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webhook.fit.conflicts import conflicts_of
+from webhook.fit.packing import Role
+from webhook.fit.room import OWN_VALUE, NodeClass, Room
+
+# Stands for a node group that grows without limit: more nodes than any gang has pods.
+UNLIMITED = 1 << 40
+# "Devices of driver X" as a resource; "" is all drivers together. No resource name has a space.
+DEVICES = "devices of "
+# A room keeps the grounds of so many kinds of gangs.
+_KEPT = 64
+
+
+class Shape(NamedTuple):
+    """Equal nodes. `kinds` may use them (a bit mask). `cells`: for each key of a conflict, the value that these nodes
+    share, `OWN_VALUE` if each has its own, None if they are not restricted.
+    """
+
+    capacity: tuple[int, ...]
+    kinds: int
+    cells: tuple[str | None, ...]
+
+
+class Area:
+    """A part of the nodes: `counts` of shapes, and the classes that they come from.
+
+    With `single` it is one node: any of its class, or the one with number `ordinal`.
+    """
+
+    __slots__ = ("classes", "counts", "floors", "inner", "ordinal", "shaped", "single", "totals")
+
+    def __init__(self, counts: tuple[tuple[int, int], ...], classes: tuple[int, ...], *, single: bool = False) -> None:
+        self.counts = counts
+        self.classes = classes
+        self.single = single
+        self.ordinal: int | None = None
+        # Worked out when first asked for, by `Ground`.
+        self.floors: tuple[int, ...] | None = None
+        self.totals: tuple[int, ...] | None = None
+        self.shaped: dict[int, list[int]] | None = None
+        self.inner: dict[Any, Any] = {}
+
+    @property
+    def nodes(self) -> int:
+        """The number of its nodes."""
+        return sum(count for _, count in self.counts)
+
+
+class Ground:
+    """The shapes, the kinds, and how many pods of each kind an empty node of each shape takes (`floors`)."""
+
+    def __init__(self, roles: Sequence[Role], room: Room) -> None:
+        self.room = room
+        self.kind_of = _kinds(roles, room)
+        self.kinds = len(set(self.kind_of.values()))
+        first: dict[int, Role] = {}
+        for role in roles:
+            first.setdefault(self.kind_of[role.name], role)
+        self.roles = tuple(first[kind] for kind in range(self.kinds))
+        needed = [_needed(role) for role in self.roles]
+        skipped = room.free | room.unsure
+        self.resources = tuple(sorted({name for one in needed for name in one if one[name] > 0} - skipped))
+        self.requests = tuple(tuple(max(one.get(name, 0), 0) for name in self.resources) for one in needed)
+        self.conflicts = conflicts_of(roles, self.kind_of, _label_values(roles, room))
+        self.keys = self.conflicts.keys
+        self.shapes, self.shape_of = self._shapes()
+        self.node_conflicts = [self._on_one_node(shape) for shape in self.shapes]
+        self.floors = [self._floors_on(index) for index in range(len(self.shapes))]
+        self.shared_cells = any(cell not in (None, OWN_VALUE) for shape in self.shapes for cell in shape.cells)
+        self.usable: dict[tuple[int, int], list[int]] = {}
+        self._preferred: dict[int, list[int]] = {}
+        useful = [index for index, shape in enumerate(self.shape_of) if any(self.floors[shape])]
+        self.whole = self.area(useful)
+
+    def number(self, index: int) -> int:
+        """Return how many nodes a class has."""
+        number = self.room.classes[index].number
+        return UNLIMITED if number is None else number
+
+    def area(self, classes: Sequence[int], *, single: bool = False) -> Area:
+        """Return the area of these classes."""
+        counts: dict[int, int] = {}
+        for index in classes:
+            shape = self.shape_of[index]
+            counts[shape] = counts.get(shape, 0) + (1 if single else self.number(index))
+        return Area(tuple(sorted(counts.items())), tuple(classes), single=single)
+
+    def floors_in(self, area: Area) -> tuple[int, ...]:
+        """Return, by kind, the most pods of it that can be in the area if there are no others."""
+        if area.floors is None:
+            area.floors = tuple(self._floor_in(area, kind) for kind in range(self.kinds))
+        return area.floors
+
+    def totals_in(self, area: Area) -> tuple[int, ...]:
+        """Return, by resource, what all nodes of the area have."""
+        if area.totals is None:
+            area.totals = tuple(
+                sum(self.shapes[shape].capacity[k] * count for shape, count in area.counts)
+                for k in range(len(self.resources))
+            )
+        return area.totals
+
+    def shaped_in(self, area: Area) -> dict[int, list[int]]:
+        """Return the classes of an area by shape."""
+        if area.shaped is None:
+            area.shaped = {}
+            for index in area.classes:
+                area.shaped.setdefault(self.shape_of[index], []).append(index)
+        return area.shaped
+
+    def preferred(self, kind: int) -> list[int]:
+        """Return the shapes that a kind may use, those first that fewest others may use and that waste least."""
+        if (found := self._preferred.get(kind)) is None:
+            usable = [shape for shape in range(len(self.shapes)) if self.floors[shape][kind]]
+            found = self._preferred[kind] = sorted(usable, key=lambda shape: self._waste(shape, kind))
+        return found
+
+    def largest(self, kind: int) -> float:
+        """Return the largest part of all there is of a resource that a pod of a kind requests."""
+        totals = self.totals_in(self.whole)
+        return max((want / have for want, have in zip(self.requests[kind], totals, strict=True) if have), default=0.0)
+
+    def _waste(self, shape: int, kind: int) -> tuple[float, ...]:
+        others = sum(1 for floor in self.floors[shape] if floor)
+        left = 0.0
+        for have, wanted in zip(self.shapes[shape].capacity, self.requests[kind], strict=True):
+            if have:
+                left += (have - wanted * self.floors[shape][kind]) / have
+        return others, left
+
+    def cell_caps(self, kind: int, key: int) -> int | None:
+        """Return how many pods of a kind each value of a conflict key may have."""
+        name = self.keys[key]
+        rows = self.conflicts.apart.get(name)
+        most = self.conflicts.most.get(name)
+        cap = None if most is None else most[kind]
+        if rows is not None and rows[kind] >> kind & 1:
+            return 1 if cap is None else min(cap, 1)
+        return cap
+
+    def _floor_in(self, area: Area, kind: int) -> int:
+        free = sum(self.floors[shape][kind] * count for shape, count in area.counts)
+        for key in range(len(self.keys)):
+            cap = self.cell_caps(kind, key)
+            if cap is None:
+                continue
+            cells: dict[str, int] = {}
+            uncapped = 0
+            for shape, count in area.counts:
+                cell = self.shapes[shape].cells[key]
+                pods = self.floors[shape][kind] * count
+                if cell is None or cell == OWN_VALUE:
+                    uncapped += pods
+                else:
+                    cells[cell] = cells.get(cell, 0) + pods
+            free = min(free, uncapped + sum(min(cap, pods) for pods in cells.values()))
+        return free
+
+    def _shapes(self) -> tuple[list[Shape], list[int]]:
+        shapes: dict[Shape, int] = {}
+        masks: dict[frozenset[str], int] = {}
+        capacities: dict[tuple[int, int], tuple[int, ...]] = {}
+        shared = _shared_values(self.keys, self.room)
+        found = []
+        for one in self.room.classes:
+            if (mask := masks.get(one.roles)) is None:
+                mask = masks[one.roles] = sum(
+                    1 << kind for kind in {self.kind_of[name] for name in one.roles if name in self.kind_of}
+                )
+            # Classes of equal nodes mostly share their maps.
+            seen = id(one.capacity), id(one.devices)
+            if (capacity := capacities.get(seen)) is None:
+                capacity = capacities[seen] = tuple(_capacity(one, name) for name in self.resources)
+            cells = tuple(_cell(one, key, shared[key]) for key in self.keys)
+            found.append(shapes.setdefault(Shape(capacity, self._spreadable(mask, one), cells), len(shapes)))
+        return list(shapes), found
+
+    def _spreadable(self, mask: int, node: NodeClass) -> int:
+        """A node without the key of a spread constraint is not usable."""
+        for key, most in self.conflicts.most.items():
+            if key not in node.labels and not node.future:
+                for kind, cap in enumerate(most):
+                    if cap is not None:
+                        mask &= ~(1 << kind)
+        return mask
+
+    def _on_one_node(self, shape: Shape) -> tuple[int, ...]:
+        """By kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a value of
+        the key, which then only its own pods and those of its neighbours share.
+        """
+        rows = list(self.conflicts.node)
+        for key, cell in zip(self.keys, shape.cells, strict=True):
+            if cell is not None and key in self.conflicts.apart:
+                rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
+        return tuple(rows)
+
+    def _floors_on(self, index: int) -> tuple[int, ...]:
+        shape = self.shapes[index]
+        return tuple(self._floor_on(shape, self.node_conflicts[index], kind) for kind in range(self.kinds))
+
+    def _floor_on(self, shape: Shape, conflicts: tuple[int, ...], kind: int) -> int:
+        if not shape.kinds >> kind & 1:
+            return 0
+        floor = UNLIMITED
+        for have, wanted in zip(shape.capacity, self.requests[kind], strict=True):
+            if wanted:
+                floor = min(floor, have // wanted)
+        if conflicts[kind] >> kind & 1:
+            floor = min(floor, 1)
+        for key, cell in enumerate(shape.cells):
+            if cell is not None and (cap := self.cell_caps(kind, key)) is not None:
+                floor = min(floor, cap)
+        return max(floor, 0)
+
+
+def ground_of(roles: Sequence[Role], room: Room) -> Ground:
+    """Return the ground of roles in a room, worked out once for equal roles."""
+    key = tuple((role.name, _signature(role)) for role in roles)
+    kept: dict[Any, Ground] = room.memo
+    if (ground := kept.get(key)) is None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        ground = kept[key] = Ground(roles, room)
+    return ground
+
+
+def _signature(role: Role) -> tuple[Any, ...]:
+    pods = role.pods
+    devices = tuple(need[:2] + need[3:] for need in pods.devices)
+    spread = tuple(limit[:3] for limit in pods.spread)
+    apart = tuple((rule.key, rule.roles) for rule in pods.apart)
+    return tuple(sorted(pods.request.items())), devices, pods.ports, apart, spread
+
+
+def _needed(role: Role) -> dict[str, int]:
+    """What a pod needs, its devices as resources: of each driver, and of all drivers together."""
+    needed = dict(role.pods.request)
+    for need in role.pods.devices:
+        for driver in {"", need.driver or ""}:
+            needed[DEVICES + driver] = needed.get(DEVICES + driver, 0) + need.number
+    return needed
+
+
+def _capacity(node: NodeClass, resource: str) -> int:
+    if resource == DEVICES:
+        return node.devices.get("", sum(node.devices.values()))
+    if resource.startswith(DEVICES):
+        return node.devices.get(resource.removeprefix(DEVICES), 0)
+    return max(node.capacity.get(resource, 0), 0)
+
+
+def _kinds(roles: Sequence[Role], room: Room) -> Mapping[str, int]:
+    """Number the roles. Two are one kind if they have equal needs, may use the same nodes and conflict with none."""
+    admitted = {one.roles for one in room.classes}
+    named = {name for role in roles for rule in role.pods.apart for name in rule.roles}
+    numbers: dict[Any, int] = {}
+    found: dict[str, int] = {}
+    for role in roles:
+        pods = role.pods
+        alone = bool(pods.ports or pods.apart or pods.spread or role.name in named)
+        usable = frozenset(names for names in admitted if role.name in names)
+        key: Any = role.name if alone else (_signature(role), usable)
+        found[role.name] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def _label_values(roles: Sequence[Role], room: Room) -> dict[str, int]:
+    """How many values the label of each spread constraint may have."""
+    found: dict[str, int] = {}
+    for key in {limit.key for role in roles for limit in role.pods.spread}:
+        values = {one.labels[key] for one in room.classes if key in one.labels} - {OWN_VALUE}
+        own = sum(UNLIMITED if one.number is None else one.number for one in room.classes if _own(one, key))
+        unseen = any(one.future and key not in one.labels for one in room.classes)
+        found[key] = UNLIMITED if unseen else len(values) + own
+    return found
+
+
+def _own(node: NodeClass, key: str) -> bool:
+    return node.labels.get(key) == OWN_VALUE
+
+
+def _shared_values(keys: Sequence[str], room: Room) -> dict[str, frozenset[str]]:
+    """By key, the values that more than one node has."""
+    shared = {}
+    for key in keys:
+        nodes: dict[str, int] = {}
+        for one in room.classes:
+            if (value := one.labels.get(key)) is not None and value != OWN_VALUE:
+                nodes[value] = nodes.get(value, 0) + (UNLIMITED if one.number is None else one.number)
+        shared[key] = frozenset(value for value, count in nodes.items() if count > 1)
+    return shared
+
+
+def _cell(node: NodeClass, key: str, shared: frozenset[str]) -> str | None:
+    value = node.labels.get(key)
+    if value is None or value in shared:
+        return value
+    return OWN_VALUE

@@ -1,0 +1,249 @@
+"""Placement: pods on nodes, and whether a placement holds. `holds` shares no code with what constructs placements.
+
+A gang *fits* only with a placement that `holds` has checked, one pod rule after the other, on the room as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from webhook.fit.packing import GroupNeed, Need, Partition, PodsNeed, Role
+from webhook.fit.parts import Path, need_at
+from webhook.fit.room import OWN_VALUE, NodeClass, Room
+from webhook.fit.verdict import Placed
+
+
+class Spot(NamedTuple):
+    """Pods of the need at `path`: the nodes `start` to `start + number - 1` of a class have `pods` of them each."""
+
+    path: Path
+    node_class: int
+    start: int
+    number: int
+    pods: int
+
+
+def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
+    """Return whether the pods of a need are placed, and all rules between pods and nodes are kept."""
+    return _exists(spots, room) and _complete(need, (), _counts(spots)) and _kept(spots, need, room)
+
+
+def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
+    """Return the placement by node, with the domain that the pods of a need share."""
+    spots = tuple(spots)
+    found = []
+    for spot in spots:
+        role = _role(need, spot.path)
+        domain = _domain_name(need, spot.path, spots, room)
+        found += [
+            Placed(
+                role.name,
+                domain,
+                _node_name(room.classes[spot.node_class], spot.node_class, spot.start + offset),
+                spot.pods,
+            )
+            for offset in range(spot.number)
+        ]
+    return tuple(found)
+
+
+def _counts(spots: Iterable[Spot]) -> Mapping[Path, int]:
+    counts: dict[Path, int] = {}
+    for spot in spots:
+        counts[spot.path] = counts.get(spot.path, 0) + spot.number * spot.pods
+    return counts
+
+
+def _exists(spots: Iterable[Spot], room: Room) -> bool:
+    for spot in spots:
+        if not 0 <= spot.node_class < len(room.classes) or spot.start < 0 or spot.number < 1 or spot.pods < 1:
+            return False
+        number = room.classes[spot.node_class].number
+        if number is not None and spot.start + spot.number > number:
+            return False
+    return True
+
+
+def _complete(need: Need, path: Path, counts: Mapping[Path, int]) -> bool:
+    """Whether enough pods are placed: of each child, or of as many children as are needed."""
+    if isinstance(need, PodsNeed):
+        return counts.get(path, 0) >= need.count
+    complete = sum(_complete(child, (*path, index), counts) for index, child in enumerate(need.needs))
+    return complete >= min(need.count, len(need.needs))
+
+
+def _kept(spots: Sequence[Spot], need: Need, room: Room) -> bool:
+    roles = {spot.path: _role(need, spot.path) for spot in spots}
+    if any(roles[spot.path].name not in room.classes[spot.node_class].roles for spot in spots):
+        return False
+    nodes = list(_nodes(spots, roles))
+    return (
+        all(_node_holds(room.classes[index], pods, room) for index, _, pods in nodes)
+        and _labels_hold(nodes, room)
+        and _domains_hold(need, (), spots, room)
+    )
+
+
+# A class, how many of its nodes, and the pods by role that each of them has.
+_Nodes = tuple[int, int, Sequence[tuple[Role, int]]]
+
+
+def _nodes(spots: Sequence[Spot], roles: Mapping[Path, Role]) -> Iterator[_Nodes]:
+    """The nodes that have pods, equal neighbours together."""
+    of_class: dict[int, list[Spot]] = {}
+    for spot in spots:
+        of_class.setdefault(spot.node_class, []).append(spot)
+    for index, there in of_class.items():
+        edges = sorted({edge for spot in there for edge in (spot.start, spot.start + spot.number)})
+        starting: dict[int, list[Spot]] = {}
+        for spot in there:
+            starting.setdefault(spot.start, []).append(spot)
+        open_spots: list[Spot] = []
+        for first, after in pairwise(edges):
+            open_spots = [spot for spot in open_spots if spot.start + spot.number > first] + starting.get(first, [])
+            pods: dict[str, tuple[Role, int]] = {}
+            for spot in open_spots:
+                role = roles[spot.path]
+                pods[role.name] = (role, pods.get(role.name, (role, 0))[1] + spot.pods)
+            if pods:
+                yield index, after - first, tuple(pods.values())
+
+
+def _node_holds(node: NodeClass, pods: Sequence[tuple[Role, int]], room: Room) -> bool:
+    used: dict[str, int] = {}
+    devices: dict[str, int] = {}
+    ports: list[tuple[int, str, str]] = []
+    for role, count in pods:
+        for resource, amount in role.pods.request.items():
+            used[resource] = used.get(resource, 0) + count * amount
+        for need in role.pods.devices:
+            for driver in {"", need.driver or ""}:
+                devices[driver] = devices.get(driver, 0) + count * need.number
+        ports += [(port.number, port.protocol, port.address) for port in role.pods.ports for _ in range(min(count, 2))]
+    return (
+        all(
+            amount <= 0 or amount <= node.capacity.get(resource, 0)
+            for resource, amount in used.items()
+            if resource not in room.free and resource not in room.unsure
+        )
+        and all(
+            amount <= (node.devices.get(driver, 0) if driver else node.devices.get("", sum(node.devices.values())))
+            for driver, amount in devices.items()
+        )
+        and not any(_overlap(one, other) for place, one in enumerate(ports) for other in ports[:place])
+    )
+
+
+def _overlap(one: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
+    anywhere = {"", "0.0.0.0"}  # noqa: S104 - what a pod may state; nothing is opened
+    return one[:2] == other[:2] and (one[2] == other[2] or one[2] in anywhere or other[2] in anywhere)
+
+
+def _labels_hold(nodes: Sequence[_Nodes], room: Room) -> bool:
+    """Whether anti-affinity and spread constraints are kept in each value of their labels."""
+    roles = {role.name: role for _, _, pods in nodes for role, _ in pods}
+    keys = {rule.key for role in roles.values() for rule in role.pods.apart}
+    keys |= {limit.key for role in roles.values() for limit in role.pods.spread}
+    return all(_label_holds(key, roles.values(), nodes, room) for key in keys)
+
+
+def _label_holds(key: str, roles: Iterable[Role], nodes: Sequence[_Nodes], room: Room) -> bool:
+    values: dict[str, dict[str, int]] = {}
+    cells: list[Mapping[str, int]] = []
+    for index, number, pods in nodes:
+        value = room.classes[index].labels.get(key)
+        if value is None:
+            if any(limit.key == key for role, _ in pods for limit in role.pods.spread):
+                return False
+        elif value == OWN_VALUE:
+            cells.append({role.name: count for role, count in pods})
+        else:
+            cell = values.setdefault(value, {})
+            for role, count in pods:
+                cell[role.name] = cell.get(role.name, 0) + count * number
+    return all(_cell_holds(key, cell, roles) for cell in (*cells, *values.values()))
+
+
+def _cell_holds(key: str, cell: Mapping[str, int], roles: Iterable[Role]) -> bool:
+    for role in roles:
+        there = cell.get(role.name, 0)
+        if not there:
+            continue
+        if any(limit.key == key and there > limit.most for limit in role.pods.spread):
+            return False
+        for rule in role.pods.apart:
+            others = sum(cell.get(name, 0) for name in rule.roles if name != role.name)
+            if rule.key == key and (others or (role.name in rule.roles and there > 1)):
+                return False
+    return True
+
+
+def _domains_hold(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> bool:
+    below = [spot for spot in spots if spot.path[: len(path)] == path]
+    if not below:
+        return True
+    if need.within is not None and not _shared_domains(need.within, below, room):
+        return False
+    if isinstance(need, PodsNeed):
+        return True
+    used = sorted({spot.path[len(path)] for spot in below})
+    return all(_domains_hold(need.needs[index], (*path, index), below, room) for index in used)
+
+
+def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
+    """The domains that all pods are in."""
+    found: frozenset[str] | None = None
+    for index in {spot.node_class for spot in spots}:
+        here = [spot for spot in spots if spot.node_class == index]
+        domains = _domains(partition, index, here, room)
+        found = domains if found is None else found & domains
+    return found or frozenset()
+
+
+def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room) -> frozenset[str]:
+    node = room.classes[index]
+    if partition.members is not None:
+        used = [name for spot in spots for name in node.nodes[spot.start : spot.start + spot.number]]
+        if len(used) < sum(spot.number for spot in spots):
+            used = list(node.nodes)
+        return frozenset(
+            name for name, inside in partition.members.items() if used and all(one in inside for one in used)
+        )
+    alone = (
+        ""
+        if len({(spot.start, spot.number) for spot in spots}) > 1 or spots[0].number > 1
+        else (_node_name(node, index, spots[0].start))
+    )
+    if any(key not in node.labels for key in partition.keys):
+        return frozenset({alone} - {""}) if partition.own_domain and not node.future else frozenset()
+    if any(key not in node.labels for key in partition.wanted):
+        return frozenset()
+    values = [node.labels[key] for key in partition.keys]
+    if OWN_VALUE in values:
+        return frozenset({alone} - {""})
+    return frozenset({".".join(values)})
+
+
+def _domain_name(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> str | None:
+    """The innermost domain that pods at a place were required to share."""
+    for length in range(len(path), -1, -1):
+        above = need_at(need, path[:length])
+        if above.within is not None:
+            below = [spot for spot in spots if spot.path[:length] == path[:length]]
+            return min(_shared_domains(above.within, below, room), default=None)
+    return None
+
+
+def _role(need: Need, path: Path) -> Role:
+    found = need_at(need, path)
+    if isinstance(found, GroupNeed):
+        raise TypeError(path)
+    return found.role
+
+
+def _node_name(node: NodeClass, index: int, ordinal: int) -> str:
+    if ordinal < len(node.nodes):
+        return node.nodes[ordinal]
+    return f"{node.nodes[0] if node.nodes else f'class {index}'} + {ordinal}"
