@@ -41,7 +41,8 @@ def is_sound(batches: Batches, cluster: Cluster, pairs: int) -> None:
 def test_no_gang_that_kube_scheduler_starts_is_called_never(plane: ControlPlane, scheduler: Scheduler) -> None:
     cluster = kube(plane.version)
     scheduler(plane, cluster.program)
-    is_sound(batches_on(plane, cluster), cluster, _PAIRS)
+    with batches_on(plane, cluster) as batches:
+        is_sound(batches, cluster, _PAIRS)
 
 
 @pytest.mark.soak

@@ -111,7 +111,10 @@ class Batches:
         self.namespaces = 0
         self._each(self._overhead, OVERHEADS)
 
-    def close(self) -> None:
+    def __enter__(self) -> Batches:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End its connections."""
         self._workers.shutdown()
         for client in self._http:

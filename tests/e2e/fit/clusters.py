@@ -83,12 +83,9 @@ def own_plane(version: str, cluster: Cluster) -> Iterator[Batches]:
         apply_crds(plane)
         plane.start_controller_manager()
         scheduler = start_scheduler(plane, cluster.program)
-        batches = batches_on(plane, cluster)
-        try:
+        with batches_on(plane, cluster) as batches:
             yield batches
             scheduler.check()
-        finally:
-            batches.close()
     finally:
         plane.close()
 

@@ -22,7 +22,7 @@ from webhook.fit.roles import Roles, roles_of
 from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.shape import GangShape
 from webhook.fit.stored_shapes import shape_of_templates
-from webhook.fit.verdict import Verdict
+from webhook.fit.verdict import Answer, Verdict
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.workloads.pod import Pod
@@ -64,6 +64,8 @@ class Judging:
     def _verdict(self, case: Case, shape: GangShape, facts: ClusterFacts) -> Verdict:
         if case.enough is None:
             return fit_of(shape, self._backend, facts, SETTINGS, self._steps)
+        if len(shape.needed) < len(case.members):
+            return Verdict(Answer.UNKNOWN, causes=("pods are missing",))
         packing = self._tree(case, shape, facts)
         room = room_of(packing, facts, SETTINGS, self._backend.pod_reading(SETTINGS, facts))
         return judge(packing, room, self._steps)
