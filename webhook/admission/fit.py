@@ -1,5 +1,5 @@
-"""Whether the gangs of a workload can ever start under one scheduler. Admission, `rollcall fit`, `explain` and the health
-of gangs all ask here.
+"""Whether the gangs of a workload can ever start under one scheduler. Admission, `rollcall fit`, `explain` and the
+health of gangs all ask here.
 
 The work is bounded in steps, so the answer does not depend on the machine.
 """
@@ -16,7 +16,6 @@ from webhook.fit.budget import STEPS
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.gang_shapes import shapes_of_set, shapes_of_workload
 from webhook.fit.judgement import judge
-from webhook.fit.namespace_quotas import namespace_ceilings
 from webhook.fit.node_classes import room_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Role
 from webhook.fit.settings import FitSettings
@@ -57,7 +56,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     if packing.unknown:
         return packing
     roles = {role.name: role for need in packing.sets for role in _roles(need)}
-    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts, settings)]
+    known = [backend.ceilings(shape, roles, facts, settings)]
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
@@ -121,7 +120,11 @@ def starts_anew(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | Op
 
 def _has_begun(workload: OptedInWorkload) -> bool:
     status = mapping(workload.raw.get("status"))
-    holders = [status, *map(mapping, sequence(status.get("replicatedJobsStatus"))), *map(mapping, sequence(status.get("jobsStatus")))]
+    holders = [
+        status,
+        *map(mapping, sequence(status.get("replicatedJobsStatus"))),
+        *map(mapping, sequence(status.get("jobsStatus"))),
+    ]
     return any(integer(holder.get(count)) for holder in holders for count in _COUNTS)
 
 

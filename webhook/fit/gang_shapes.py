@@ -14,7 +14,6 @@ from webhook.fit.shape import GangShape, MemberShape, SubsetShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
-from webhook.model.keys import Record
 from webhook.model.reading import mapping
 from webhook.model.record import record_of
 from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang

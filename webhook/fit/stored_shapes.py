@@ -54,9 +54,7 @@ def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: R
     return shape_of_templates(podgang, {name: [pod.template for pod in found] for name, found in known.items()}, record)
 
 
-def shape_of_templates(
-    podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate]], record: Record
-) -> GangShape:
+def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate]], record: Record) -> GangShape:
     """Return the shape of a fresh gang with these pods, by the name of their member. A member whose pods differ, or
     that has none, is left out: the others must still fit.
     """

@@ -12,8 +12,8 @@ from webhook.fit.shape import GangShape
 
 
 def packing_of(shape: GangShape, roles: Roles) -> Packing:
-    """Return what the plugin places together of a gang. Rollcall writes no PodGroup for several members of which one has
-    pods above its minimum.
+    """Return what the plugin places together of a gang. Rollcall writes no PodGroup for several members of which one
+    has pods above its minimum.
     """
     members = {member.part or member.name for member in shape.members}
     if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, topology
 from webhook.backends.kai.capabilities import CAPABILITIES
+from webhook.backends.kai.ceilings import ceilings_of
 from webhook.backends.kai.facts import PROJECTIONS, SHAPES, TOPOLOGIES
 from webhook.backends.kai.keys import (
     ANNOTATION_GROUP,
@@ -22,7 +23,7 @@ from webhook.backends.kai.packing import packing_of
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
-from webhook.fit.packing import Packing
+from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import KAI, PodReading
 from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
@@ -110,6 +111,11 @@ class KaiBackend(Backend[KaiSettings]):
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         roles = roles_of(shape, self.pod_reading(settings, facts))
         return packing_of(shape, roles, self.scheduler_version, facts)
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:

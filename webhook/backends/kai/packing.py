@@ -20,7 +20,7 @@ from webhook.backends.kai.keys import ANNOTATION_MINIMUM
 from webhook.backends.kai.topology import levels_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed
 from webhook.fit.roles import Roles, all_together, group_of
-from webhook.fit.shape import GangShape, MemberShape
+from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.known_objects import KaiLevels

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.ceilings import ceilings_of
 from webhook.backends.koordinator.facts import PROJECTIONS, SHAPES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
@@ -20,10 +21,11 @@ from webhook.backends.koordinator.keys import (
     QUOTA_KEYS,
     QUOTA_KEYS_OF_PODS,
 )
+from webhook.backends.koordinator.packing import packing_of
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
-from webhook.fit.packing import Packing
+from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import KOORDINATOR, PodReading
 from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
@@ -134,6 +136,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         roles = roles_of(shape, self.pod_reading(settings, facts))
         return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

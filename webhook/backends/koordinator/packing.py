@@ -5,8 +5,8 @@ A layer is found in the ClusterNetworkTopology `default`. A node without the lab
 is a domain of its own, and in no domain of a broader layer. A single pod starts anywhere. Pods above the minimum are
 packed into the same domain only if they exist when koord-scheduler looks, so they prove nothing.
 
-Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/core/{gang.go,network_topology_workflow.go},
-pkg/scheduler/frameworkext/networktopology/tree.go.
+Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/core/gang.go and
+network_topology_workflow.go, pkg/scheduler/frameworkext/networktopology/tree.go.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import layer_of, required_layers, unavailable
 from webhook.errors import Inexpressible
 from webhook.fit.packing import Packing, Partition
-from webhook.fit.roles import Roles, group_of, needs_in, in_no_domain
+from webhook.fit.roles import Roles, group_of, in_no_domain, needs_in
 from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath

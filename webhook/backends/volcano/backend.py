@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.queue_tree import limits_of
 from webhook.backends.volcano import gangs, pods
 from webhook.backends.volcano.capabilities import capabilities
+from webhook.backends.volcano.ceilings import ceilings_of
 from webhook.backends.volcano.facts import PROJECTIONS, SHAPES
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
@@ -21,7 +22,7 @@ from webhook.backends.volcano.keys import (
 from webhook.backends.volcano.packing import packing_of
 from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.fit.packing import Packing
+from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import VOLCANO, PodReading
 from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
@@ -103,6 +104,11 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         return packing_of(shape, roles_of(shape, self.pod_reading(settings, facts)), self.settings, facts)
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

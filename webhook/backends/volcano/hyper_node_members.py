@@ -1,5 +1,5 @@
-"""The nodes below each HyperNode, resolved as Volcano does: by exact name, by regular expression, by label selector, and
-through the HyperNodes below it.
+"""The nodes below each HyperNode, resolved as Volcano does: by exact name, by regular expression, by label selector,
+and through the HyperNodes below it.
 
 What cannot be resolved surely makes the answer unknown: an expression that Python may read in another way than Go, a
 HyperNode with two parents or a cycle (Volcano then places no gang with topology), or too much work.
@@ -74,9 +74,7 @@ def _parents(known: Mapping[str, HyperNode]) -> dict[str, str] | None:
     return parents
 
 
-def _resolved(
-    known: Mapping[str, HyperNode], nodes: Mapping[str, Node]
-) -> dict[str, frozenset[str]] | None:
+def _resolved(known: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> dict[str, frozenset[str]] | None:
     """Return the nodes of every HyperNode. The tree has no cycle."""
     matches = sum(len(one.members.patterns) + len(one.members.selectors) for one in known.values() if one.members)
     if matches * len(nodes) > _MOST_MATCHES:

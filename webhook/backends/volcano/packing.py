@@ -10,7 +10,9 @@ Source: volcano-sh/volcano v1.15.1, pkg/scheduler/api/job_info.go, pkg/scheduler
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from webhook.backends.inexpressible import NoTopology, UnknownTopology
@@ -32,7 +34,7 @@ class _Tiers(NamedTuple):
     """The tiers that a gang and its members require, by member, and whether more is required that is not known."""
 
     whole: int | None = None
-    parts: dict[str, int] = {}
+    parts: Mapping[str, int] = MappingProxyType({})
     unknown: bool = False
 
 

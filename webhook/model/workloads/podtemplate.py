@@ -44,6 +44,10 @@ class PodTemplate:
         self._asked: set[str] | None = None
         self._totals: dict[str, Any] | None = None
 
+    def with_spec(self, spec: Mapping[str, Any]) -> PodTemplate:
+        """The template at the same place with another spec."""
+        return PodTemplate({"labels": self.labels, "annotations": self.annotations}, spec, self._holder)
+
     @property
     def labels_path(self) -> FieldPath:
         """The path of the labels."""

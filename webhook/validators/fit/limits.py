@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.fit.verdict import Family
+from webhook.model.capabilities import QUOTA_ANNOTATION
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import KaiQueue, Quota
@@ -17,7 +18,7 @@ from webhook.validators.fit.examples import GPU
 from webhook.validators.fit.findings import never_fits
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
-_IN_QUOTA = {"quota.scheduling.koordinator.sh/name": "team-a"}
+_IN_QUOTA = {QUOTA_ANNOTATION: "team-a"}
 _IN_QUEUE = {"kai.scheduler/queue": "team-a"}
 _QUOTA = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False, max={GPU: 16})})
 _QUEUE = ClusterFacts(
@@ -33,10 +34,10 @@ _QUEUE = ClusterFacts(
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(
-        pod_clique_set(clique("worker", replicas=2, requests={GPU: "8"}), labels=_IN_QUOTA), facts=_QUOTA
+        pod_clique_set(clique("worker", replicas=2, requests={GPU: "8"}), annotations=_IN_QUOTA), facts=_QUOTA
     ),
     fails=Example(
-        pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), labels=_IN_QUOTA), facts=_QUOTA
+        pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), annotations=_IN_QUOTA), facts=_QUOTA
     ),
 )
 def above_quota(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:

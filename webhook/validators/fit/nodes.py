@@ -22,8 +22,9 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
     fails=Example(pod_clique_set(clique("worker", requests={GPU: "16"})), facts=nodes(4, gpus=8)),
 )
 def no_node_for_a_pod(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
-    """A pod that fits on none of the nodes, even if it were alone there, waits for ever, and with it its gang. Nodes are
-    taken as if no pod ran on them, and as if they were ready. The rule is silent if the cluster may get other nodes.
+    """A pod that fits on none of the nodes, even if it were alone there, waits for ever, and with it its gang. Nodes
+    are taken as if no pod ran on them, and as if they were ready. The rule is silent if the cluster may get other
+    nodes.
 
     Source: kubernetes 1.37, pkg/scheduler/framework/plugins/noderesources/fit.go and nodeaffinity; KAI-Scheduler
     v0.16.8, pkg/scheduler/api/pod_info; Volcano v1.15.1, pkg/scheduler/plugins/predicates.
@@ -55,22 +56,18 @@ def no_room_for_the_gang(workload: PodCliqueSet | OptedInWorkload, context: Cont
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
     passes=Example(
-        pod_clique_set(
-            clique("worker", replicas=2, requests={GPU: "8"}), topologyConstraint=required("rack")
-        ),
+        pod_clique_set(clique("worker", replicas=2, requests={GPU: "8"}), topologyConstraint=required("rack")),
         facts=racks(2, 2, gpus=8),
     ),
     fails=Example(
-        pod_clique_set(
-            clique("worker", replicas=3, requests={GPU: "8"}), topologyConstraint=required("rack")
-        ),
+        pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), topologyConstraint=required("rack")),
         facts=racks(2, 2, gpus=8),
     ),
 )
 def no_domain_for_the_gang(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """Pods that require one domain of a topology, such as a rack, wait for ever if no domain has room for all of them,
-    even without any other pod. Only pods up to the minimum count. The rule is silent if the cluster may get other nodes,
-    and where it is not known whether the scheduler applies the topology.
+    even without any other pod. Only pods up to the minimum count. The rule is silent if the cluster may get other
+    nodes, and where it is not known whether the scheduler applies the topology.
 
     Source: kubernetes 1.37, pkg/scheduler/framework/plugins/topologyaware; koordinator v1.8.0,
     pkg/scheduler/frameworkext/networktopology/tree.go; Volcano v1.15.1, pkg/scheduler/plugins/network-topology-aware;
