@@ -1,4 +1,4 @@
-"""What a packed gang asks of nodes: by which labels, names, resources and devices its roles and domains tell them apart."""
+"""Asked: by which labels, names, resources and devices the roles and domains of a packed gang tell nodes apart."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ core/v1/toleration.go, and apimachinery labels/selector.go of Kubernetes 1.37.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -84,7 +84,7 @@ def _compares(value: str | None, values: tuple[str, ...], *, greater: bool) -> b
     return found is not None and bound is not None and (found > bound if greater else found < bound)
 
 
-_CHECKS = {
+_CHECKS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
     "In": lambda value, values: value is not None and value in values,
     "NotIn": lambda value, values: value is None or value not in values,
     "Exists": lambda value, _: value is not None,
@@ -208,9 +208,7 @@ def _requirements(term: Mapping[str, Any]) -> Iterator[Requirement]:
             yield Requirement(text(one.get("key")) or "", text(one.get("operator")) or "", values, field)
 
 
-def _holds(
-    term: tuple[Requirement, ...], name: str | None, labels: Mapping[str, str], unknown: frozenset[str]
-) -> bool:
+def _holds(term: tuple[Requirement, ...], name: str | None, labels: Mapping[str, str], unknown: frozenset[str]) -> bool:
     for one in term:
         if one.field:
             # The only field of a node.

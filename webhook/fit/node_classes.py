@@ -165,7 +165,9 @@ class _View:
                 )
                 found.setdefault(self._class(group, seen, roles), []).extend(members)
         classes = [
-            NodeClass(dict(one.capacity), dict(one.labels), len(names), one.roles, tuple(sorted(names)), dict(one.devices))
+            NodeClass(
+                dict(one.capacity), dict(one.labels), len(names), one.roles, tuple(sorted(names)), dict(one.devices)
+            )
             for one, names in found.items()
         ]
         return tuple(sorted(classes, key=lambda one: one.nodes[0]))

@@ -12,7 +12,7 @@ from webhook.fit.apart import apart_of
 from webhook.fit.eligibility import Eligibility
 from webhook.fit.pods import PodNeeds
 from webhook.fit.ports import ports_of
-from webhook.fit.requests import RequestRules, requests_of
+from webhook.fit.requests import OF_KUBERNETES, RequestRules, requests_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.spread import spread_of
 from webhook.model.node import is_device
@@ -30,7 +30,7 @@ class PodReading:
     so that nodes without it can still give it.
     """
 
-    requests: RequestRules = RequestRules()
+    requests: RequestRules = OF_KUBERNETES
     affinity: bool = True
     taints: bool = True
     ports: bool = True

@@ -34,6 +34,7 @@ _FRACTION, _MEMORY, _DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-d
 _MIG = "nvidia.com/mig-"
 # KAI compares parts as memory, on a node without a label as hundredths.
 _PARTS_OF_GPU = 100
+_MOST_DIGITS = 64
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
@@ -57,6 +58,9 @@ class RequestRules:
     def ignores(self, resource: str) -> bool:
         """Return whether the scheduler does not compare a resource."""
         return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
+
+
+OF_KUBERNETES = RequestRules()
 
 
 def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -133,7 +137,7 @@ def _positive(found: Mapping[str, int]) -> dict[str, int]:
 def _part(annotations: Mapping[str, Any]) -> int | None:
     """Return the part of a GPU in hundredths, rounded down; None without a valid one."""
     written = text(annotations.get(_FRACTION)) or ""
-    if len(written) > 64:
+    if len(written) > _MOST_DIGITS:
         return 0
     try:
         found = float(written)

@@ -1,7 +1,7 @@
 """Whether a label selector surely matches the pods of a template, whatever other labels they get.
 
-Controllers add labels to each pod, such as its index, and replace those that a template has under the same keys. So only
-labels that no controller writes are sure. Source: apimachinery labels/selector.go of Kubernetes 1.37.
+Controllers add labels to each pod, such as its index, and replace those that a template has under the same keys. So
+only labels that no controller writes are sure. Source: apimachinery labels/selector.go of Kubernetes 1.37.
 """
 
 from __future__ import annotations

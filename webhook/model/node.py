@@ -1,6 +1,6 @@
 """Node: what a scheduler can use of a node, as a small value, and how a kubelet's heartbeat leaves it unchanged.
 
-Of a device plugin's resources a node keeps the most that it ever had: while the plugin restarts the kubelet states none.
+A node keeps the most devices that it ever had: while a device plugin restarts the kubelet states none.
 Source: Kubernetes 1.37, pkg/kubelet/cm/devicemanager/manager.go (GetCapacity).
 """
 

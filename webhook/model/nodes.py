@@ -78,7 +78,7 @@ class Nodes(dict[str, Node]):
         self._take(self[name])
         super().__delitem__(name)
 
-    def pop(self, name: str, *default: Any) -> Any:  # type: ignore[override]
+    def pop(self, name: str, *default: Any) -> Any:
         """Remove a node and return it, or the default."""
         if name not in self:
             return super().pop(name, *default)
@@ -111,9 +111,7 @@ class Nodes(dict[str, Node]):
         values = self.values_of(key)
         return sum(values.values()) == len(values)
 
-    def groups(
-        self, keys: tuple[str, ...], present: tuple[str, ...] = ()
-    ) -> Mapping[NodeGroup, Mapping[str, None]]:
+    def groups(self, keys: tuple[str, ...], present: tuple[str, ...] = ()) -> Mapping[NodeGroup, Mapping[str, None]]:
         """Return the names of the nodes by group, for the values of label `keys` and for having those of `present`."""
         both = (keys, present)
         return _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)

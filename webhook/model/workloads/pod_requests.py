@@ -46,7 +46,7 @@ def total_requests(
         own = dict(amounts(_requests(container, from_limits=from_limits)))
         if sidecars_run_on and mapping(container).get("restartPolicy") == "Always":
             _add(sidecars, own.items())
-            own = {resource: _ZERO for resource in own}
+            own = dict.fromkeys(own, _ZERO)
         for resource, amount in own.items():
             total = sidecars.get(resource, _ZERO) + amount
             largest_init[resource] = max(largest_init.get(resource, _ZERO), total)
