@@ -31,7 +31,7 @@ def drawn_case(seed: int, offers: Offers, family: str | None = None) -> Case:
 
 
 def _written(rng: Random, seed: int, family: str, sketch: Sketch, offers: Offers) -> Case:
-    how = rng.choice(["at", "at", "tight", "tight", "above", "below"]) if not sketch.limited else "below"
+    how = rng.choice(["at", "at", "tight", "tight", "tight", "above", "above", "below"]) if not sketch.limited else "below"
     if family == "pinned" and how in {"at", "below"}:
         how = "tight"
     roles = roles_of(sketch.top)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +60,7 @@ class Report:
             if verdict.answer is Answer.NEVER and started:
                 where = tuple((pod["metadata"]["name"], pod["spec"].get("nodeName", "")) for pod in one.pods)
                 self.failures.append(Failure(one.case, judged, verdict, where))
+                print(f"FAILURE: {self.failures[-1]}\n{json.dumps(one.case.as_json())}", flush=True)
             if verdict.answer is Answer.UNKNOWN:
                 self.causes.update({cause[:90] for cause in verdict.causes})
         if (found := verdicts.get("stored")) is not None and found.answer is Answer.FITS and not started:
