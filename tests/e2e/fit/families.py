@@ -347,7 +347,7 @@ def _mixed(rng: Random, offers: Offers) -> Sketch:
     roles = roles_of(found.top)
     for node in found.nodes:
         if rng.random() < 0.2:
-            node.taints = [*node.taints, dict(_SOFT)]
+            node.taints = [*node.taints, {**_SOFT, "key": "softer"}]
         if rng.random() < 0.15:
             node.room[DONGLE] = rng.randint(1, 4)
     some = rng.choice(roles)
