@@ -58,7 +58,8 @@ def kube(version: str) -> Cluster:
 def koordinator(*, runtime: bool) -> Cluster:
     """koord-scheduler with quotas, limited by their runtime or by their maximum."""
     program = "koordinator with runtime quotas" if runtime else "koordinator with quotas"
-    return Cluster(program, "koord-scheduler", {}, Offers(topology=True, quotas=True), (NETWORK,))
+    arguments = {"enableRuntimeQuota": runtime, "enableCheckParentQuota": False}
+    return Cluster(program, "koord-scheduler", arguments, Offers(topology=True, quotas=True), (NETWORK,))
 
 
 SCHEDULER_PLUGINS = Cluster("scheduler-plugins", "scheduler-plugins-scheduler", {}, Offers(merged=True))
