@@ -84,6 +84,11 @@ class KaiBackend(Backend[KaiSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
@@ -111,11 +116,6 @@ class KaiBackend(Backend[KaiSettings]):
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         roles = roles_of(shape, self.pod_reading(settings, facts))
         return packing_of(shape, roles, self.scheduler_version, facts)
-
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
-        return ceilings_of(shape, roles, facts, self.settings)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:

@@ -73,7 +73,7 @@ def _ceiling(
     called: str, own: str, name: str, amounts: Mapping[str, int], settings: KaiSettings, *, whole: bool
 ) -> Ceiling:
     return Ceiling(
-        called if name == own else f"{called} above {shown(own)},",
+        called if name == own else called.replace("KAI", "parent KAI"),
         name,
         amounts,
         Family.QUEUE,

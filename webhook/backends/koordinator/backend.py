@@ -116,6 +116,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         if name is not None and found is not None and found.limited:
             yield Limit("the ElasticQuota", name, name)
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
@@ -136,11 +141,6 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         roles = roles_of(shape, self.pod_reading(settings, facts))
         return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
-
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
-        return ceilings_of(shape, roles, facts, self.settings)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

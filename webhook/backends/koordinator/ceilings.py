@@ -137,8 +137,7 @@ class _Quotas:
             if limit is None:
                 self._unknown[_UNREADABLE.format(shown(parent_name))] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
-                called = f"the ElasticQuota above {shown(name)},"
-                yield self._ceiling(called, parent_name, amounts, roles, self._cure(name, roles))
+                yield self._ceiling("the parent ElasticQuota", parent_name, amounts, roles, self._cure(name, roles))
 
     def _above(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
         """Yield the known quotas above one, of the same tree."""

@@ -85,6 +85,11 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
@@ -104,11 +109,6 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         return packing_of(shape, roles_of(shape, self.pod_reading(settings, facts)), self.settings, facts)
-
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
-        return ceilings_of(shape, roles, facts, self.settings)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

@@ -65,10 +65,8 @@ def ceilings_of(
 
 
 def _ceiling(own: str, name: str, amounts: Amounts) -> Ceiling:
-    called = "the Volcano Queue" if name == own else f"the Volcano Queue above {shown(own)},"
-    return Ceiling(
-        called, name, amounts, Family.QUEUE, Scope.EVER, at=ANNOTATIONS / VOLCANO_QUEUE, counted=requested
-    )
+    called = "the Volcano Queue" if name == own else "the parent Volcano Queue"
+    return Ceiling(called, name, amounts, Family.QUEUE, Scope.EVER, at=ANNOTATIONS / VOLCANO_QUEUE, counted=requested)
 
 
 def _limit(queue: VolcanoQueue) -> Amounts | None:
