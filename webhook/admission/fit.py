@@ -13,9 +13,12 @@ from typing import Any
 from webhook.backends.base import Backend
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
+from webhook.fit.devices import device_refusals, devices_by_node
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.gang_shapes import shapes_of_set, shapes_of_workload
 from webhook.fit.judgement import judge
+from webhook.fit.limit_ranges import refusals_of
+from webhook.fit.namespace_quotas import namespace_ceilings
 from webhook.fit.node_classes import room_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Role
 from webhook.fit.settings import FitSettings
@@ -46,21 +49,25 @@ def fit_of(
     packing = packing_of(shape, backend, facts, settings)
     if packing.unknown:
         return Verdict(Answer.UNKNOWN, causes=packing.unknown)
-    room = room_of(packing, facts, settings, backend.pod_reading(settings, facts))
+    room = room_of(packing, facts, settings, backend.pod_reading(settings, facts), devices_by_node(facts))
     return judge(packing, room, steps)
 
 
 def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Packing:
-    """Return what the scheduler of `backend` must place together, with every ceiling that is known."""
+    """Return what the scheduler of `backend` must place together, with every ceiling that is known and what the API
+    server refuses. Raises `Malformed`.
+    """
     packing = backend.packing(shape, facts, settings)
     if packing.unknown:
         return packing
     roles = {role.name: role for need in packing.sets for role in _roles(need)}
-    known = [backend.ceilings(shape, roles, facts, settings)]
+    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts, settings)]
+    refusals, unknown = refusals_of(shape, facts)
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
-        unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown)),
+        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts)),
+        unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
     )
 
 

@@ -9,7 +9,7 @@ Source: k8s.io/dynamic-resource-allocation v0.37.0, structured/internal/stable/{
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -62,6 +62,26 @@ class NodeDevices:
         return {**found, ALL_DRIVERS: min(sum(found.values()), UNBOUNDED)}
 
 
+class DevicesByNode(Mapping[str, Mapping[str, int]]):
+    """The most devices of each driver that a node can have, by its name, also for a node without any slice."""
+
+    def __init__(self, known: NodeDevices) -> None:
+        self._known = known
+        self._found: dict[str, Mapping[str, int]] = {}
+
+    def __getitem__(self, node: str) -> Mapping[str, int]:
+        found = self._found.get(node)
+        if found is None:
+            found = self._found[node] = self._known.on(node)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known.nodes)
+
+    def __len__(self) -> int:
+        return len(self._known.nodes)
+
+
 class PodDevices(NamedTuple):
     """The devices of one pod: `own` for each pod, `shared` once for all pods that name the claim. `unknown` says in
     words what is left out.
@@ -77,6 +97,19 @@ def devices_on(facts: ClusterFacts) -> NodeDevices | None:
     if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
         return None
     return summary_of(facts.resource_slices, _devices_in)
+
+
+def devices_by_node(facts: ClusterFacts) -> DevicesByNode | None:
+    """Return the devices of each node, the same object for the same slices; None if they are unknown, or only some are
+    known.
+    """
+    if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
+        return None
+    return summary_of(facts.resource_slices, _by_node)
+
+
+def _by_node(slices: Mapping[str, Slice]) -> DevicesByNode:
+    return DevicesByNode(_devices_in(slices))
 
 
 def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:

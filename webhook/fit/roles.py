@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from webhook.fit.devices import with_devices
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
 from webhook.fit.reading import PodReading, needs_of
 from webhook.fit.shape import GangShape, MemberShape
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 
 # The partition for the node label key of a required domain, and the field that requires it; None restricts nothing.
@@ -22,23 +24,21 @@ class Roles(dict[str, Role]):
         return self[member.called]
 
 
-def roles_of(shape: GangShape, reading: PodReading) -> Roles:
-    """Return the roles of the members that the gang needs, as one scheduler reads their pods."""
+def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None = None) -> Roles:
+    """Return the roles of the members that the gang needs, as one scheduler reads their pods. `claimed`: the facts
+    about devices, for a scheduler that surely allocates them to claims. Raises `Malformed`.
+    """
     needed: dict[str, MemberShape] = {}
     for member in shape.needed:
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
-    return Roles(
-        (
-            name,
-            Role(
-                name,
-                member.at,
-                needs_of(member.template, reading, templates, stored=shape.stored, namespace=shape.namespace),
-            ),
-        )
-        for name, member in needed.items()
-    )
+    found = Roles()
+    for name, member in needed.items():
+        pods = needs_of(member.template, reading, templates, stored=shape.stored, namespace=shape.namespace)
+        if claimed is not None:
+            pods = with_devices(pods, member, shape, claimed)
+        found[name] = Role(name, member.at, pods)
+    return found
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import PodReading
+from webhook.fit.roles import Roles, roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
@@ -39,6 +40,8 @@ class GangScheduler:
 
     # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
     groups_opted_in: ClassVar[bool] = False
+    # Whether it surely allocates devices to claims by Kubernetes' own plugin DynamicResources.
+    allocates_devices: ClassVar[bool] = False
 
     @property
     def makes_opted_in_gangs(self) -> bool:
@@ -59,6 +62,10 @@ class GangScheduler:
     def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
         """By which arithmetic it compares pods with nodes. By default only requests are compared."""
         return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
+
+    def roles(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Roles:
+        """The roles of a gang as it reads their pods. Raises `Malformed`."""
+        return roles_of(shape, self.pod_reading(settings, facts), facts if self.allocates_devices else None)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         """What it must place at one moment before it starts any pod of a gang, without ceilings."""

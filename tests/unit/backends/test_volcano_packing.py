@@ -53,6 +53,12 @@ def nodes(*names: str, **labels: str) -> Nodes:
     return found
 
 
+def below(tier: int, known: HyperNodes, there: Nodes) -> dict[str, set[str]]:
+    found = nodes_of_tier(tier, known, there)
+    assert found is not None
+    return {name: set(members) for name, members in found.items()}
+
+
 TREE = ClusterFacts(
     hyper_nodes=hyper_nodes(
         r1=(1, [exact("Node", "a1"), exact("Node", "a2")]),
@@ -145,19 +151,19 @@ def test_nodes_are_members_by_name_by_expression_by_label_and_through_hyper_node
     )
     there = nodes("a1", "a2", "a10")
     there.update({node.name: node for node in nodes("b1", row="2").values()})
-    assert nodes_of_tier(1, known, there) == {"r1": {"x", "a1", "a2"}, "r2": {"b1"}, "lone": {"z"}}
-    assert nodes_of_tier(2, known, there) == {"top": {"x", "a1", "a2", "b1"}, "lone": {"z"}}
+    assert below(1, known, there) == {"r1": {"x", "a1", "a2"}, "r2": {"b1"}, "lone": {"z"}}
+    assert below(2, known, there) == {"top": {"x", "a1", "a2", "b1"}, "lone": {"z"}}
 
 
 def test_the_answer_follows_each_change_of_a_node_or_a_hyper_node() -> None:
     known = hyper_nodes(r1=(1, [pattern("^a")]))
     there = nodes("a1")
-    assert nodes_of_tier(1, known, there) == {"r1": {"a1"}}
+    assert below(1, known, there) == {"r1": {"a1"}}
     assert nodes_of_tier(1, known, there) is nodes_of_tier(1, known, there)
     there["a2"] = node_of({"metadata": {"name": "a2"}})
-    assert nodes_of_tier(1, known, there) == {"r1": {"a1", "a2"}}
+    assert below(1, known, there) == {"r1": {"a1", "a2"}}
     known.update([HYPER_NODES.read({"metadata": {"name": "r1"}, "spec": {"tier": 1, "members": [pattern("2$")]}})])
-    assert nodes_of_tier(1, known, there) == {"r1": {"a2"}}
+    assert below(1, known, there) == {"r1": {"a2"}}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.fit.packing import Packing
 from webhook.fit.reading import COSCHEDULING, PodReading
-from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
@@ -47,6 +46,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
     shapes = SHAPES
+    allocates_devices = True
     # No gate: no pod is bound while a pod of the gang has a gate (seen with v0.34.7) or while the PodGroup is missing.
     # Twenty gangs whose PodGroup came late all started within two seconds.
 
@@ -97,7 +97,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
         return COSCHEDULING.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        return packing_of(shape, roles_of(shape, self.pod_reading(settings, facts)))
+        return packing_of(shape, self.roles(shape, facts, settings))
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

@@ -25,7 +25,6 @@ from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
 from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import KAI, PodReading
-from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
@@ -114,8 +113,7 @@ class KaiBackend(Backend[KaiSettings]):
         return KAI.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        roles = roles_of(shape, self.pod_reading(settings, facts))
-        return packing_of(shape, roles, self.scheduler_version, facts)
+        return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:

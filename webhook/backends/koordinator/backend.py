@@ -27,7 +27,6 @@ from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
 from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import KOORDINATOR, PodReading
-from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import Capability, CapabilityTable
@@ -80,6 +79,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     reads_claims_of = frozenset({"Koordinator"})
     controllers = CONTROLLERS
     shapes = SHAPES
+    allocates_devices = True
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -139,7 +139,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return KOORDINATOR.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        roles = roles_of(shape, self.pod_reading(settings, facts))
+        roles = self.roles(shape, facts, settings)
         return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:

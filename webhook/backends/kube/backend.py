@@ -15,7 +15,6 @@ from webhook.backends.kube.rules import RULES
 from webhook.backends.kube.settings import KubeSettings
 from webhook.fit.packing import Packing
 from webhook.fit.reading import KUBE, PodReading
-from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
@@ -45,6 +44,7 @@ class KubeBackend(Backend[KubeSettings]):
     has_new_frozen_fields = True
     controllers = CONTROLLERS
     shapes = SHAPES
+    allocates_devices = True
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:
@@ -113,7 +113,7 @@ class KubeBackend(Backend[KubeSettings]):
         return KUBE.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        return packing_of(shape, roles_of(shape, self.pod_reading(settings, facts)), self.settings, facts)
+        return packing_of(shape, self.roles(shape, facts, settings), self.settings, facts)
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         return frozen.frozen(desired, live)

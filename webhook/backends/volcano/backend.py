@@ -24,7 +24,6 @@ from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import VOLCANO, PodReading
-from webhook.fit.roles import roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
@@ -108,7 +107,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return VOLCANO.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        return packing_of(shape, roles_of(shape, self.pod_reading(settings, facts)), self.settings, facts)
+        return packing_of(shape, self.roles(shape, facts, settings), self.settings, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

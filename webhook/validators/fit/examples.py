@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from webhook.model.devices import Alternative, DeviceClass, DeviceRequest, Slice
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import TopologyBinding, TopologyLayer
 from webhook.model.node import node_of
@@ -13,6 +14,7 @@ from webhook.model.nodes import Nodes
 from webhook.model.reading import Manifest
 
 GPU = "nvidia.com/gpu"
+_DRIVER = "gpu.example.com"
 _RACK, _HOST = "example.com/rack", "kubernetes.io/hostname"
 
 
@@ -40,6 +42,17 @@ def racks(number: int, each: int, gpus: int = 0) -> ClusterFacts:
     layers = (TopologyLayer("rack", None, (_RACK,)), TopologyLayer("NodeTopologyLayer", "rack", ()))
     bindings = {"dc": TopologyBinding({"rack": _RACK})}
     return replace(found, topology_bindings=bindings, network_topologies={"default": layers})
+
+
+def devices(number: int, each: int, wanted: int) -> ClusterFacts:
+    """So many nodes of so many devices of one driver, and a ResourceClaimTemplate `gpus` that wants some of them."""
+    names = [f"node-{index}" for index in range(1, number + 1)]
+    return replace(
+        nodes(number),
+        resource_slices={name: Slice(_DRIVER, name, 1, 1, ((name, each),)) for name in names},
+        device_classes={_DRIVER: DeviceClass(_DRIVER)},
+        resource_claim_templates={("default", "gpus"): (DeviceRequest("gpu", (Alternative(_DRIVER, wanted),)),)},
+    )
 
 
 def _known(found: Iterator[Manifest]) -> ClusterFacts:

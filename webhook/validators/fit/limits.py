@@ -14,7 +14,7 @@ from webhook.model.known_objects import KaiQueue, Quota
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.fit.examples import GPU
+from webhook.validators.fit.examples import GPU, devices
 from webhook.validators.fit.findings import never_fits
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
@@ -73,3 +73,31 @@ def above_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
     v1.15.1, pkg/scheduler/plugins/{proportion,capacity}.
     """
     return never_fits(Family.QUEUE, workload, context)
+
+
+_CLAIMED = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]}
+
+
+@rule(
+    "fit/devices",
+    subject=Subject.ANY_WORKLOAD,
+    default=Action.WARN,
+    passes=Example(
+        pod_clique_set(clique("worker", pod=_CLAIMED)),
+        facts=devices(2, each=8, wanted=8),
+        scheduler="default-scheduler",
+    ),
+    fails=Example(
+        pod_clique_set(clique("worker", pod=_CLAIMED)),
+        facts=devices(2, each=8, wanted=12),
+        scheduler="default-scheduler",
+    ),
+)
+def too_few_devices(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+    """A gang whose ResourceClaims need more devices than a node, a domain or all nodes have waits for ever, even if all
+    devices are free. The same holds for a claim of more than 32 devices, and for more than 256 pods that share a claim.
+
+    Source: k8s.io/dynamic-resource-allocation v0.37.0, structured/internal/stable/allocator_stable.go; k8s.io/api
+    resource/v1 (1.37).
+    """
+    return never_fits(Family.DEVICES, workload, context)
