@@ -37,6 +37,8 @@ class Asked:
     shown: tuple[str, ...]
     members: tuple[Same, ...]
     with_devices: bool
+    # Whether the domains of all nodes count, also of those that no role may use: a spread constraint counts them.
+    every_domain: bool
 
     @property
     def compared(self) -> frozenset[str]:
@@ -98,6 +100,7 @@ def asked_by(packing: Packing) -> Asked:
         tuple(sorted(shown)),
         tuple(map(Same, objects.values())),
         any(role.pods.devices for role in roles.values()),
+        any(role.pods.spread for role in roles.values()),
     )
 
 

@@ -7,7 +7,7 @@ not ready or tainted for a while counts as usable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.fit.asked import Asked, Same, asked_by
 from webhook.fit.capacity import GPU_MEMORY_LABEL, GPUS_BY_CLAIMS, KAI_GPUS, capacity_of, template_amounts
@@ -146,23 +146,22 @@ class _View:
         self._named_nodes = asked.named_nodes
         self._domains = _domains_of(asked)
         self._alone = bool(self._named or self._named_nodes or self._domains or around.devices)
-        self._admitted: dict[tuple[Eligibility, _Seen], bool] = {}
-        self._checks = 0
+        self._by_eligibility: dict[Eligibility, set[str]] = {}
+        for name, eligibility in asked.roles:
+            self._by_eligibility.setdefault(eligibility, set()).add(name)
+        # Where the keys that roles read are among the values of a group.
+        self._read = [index for index, key in enumerate((*self._keys, *self._own)) if key in asked.read]
+        self._roles: dict[tuple[Any, ...], frozenset[str]] = {}
+        self._capacities: dict[tuple[Any, ...], tuple[tuple[str, int], ...]] = {}
 
     def classes(self) -> tuple[NodeClass, ...] | None:
         """Return the classes, in the order of their first nodes; None if that takes too much work."""
-        by_eligibility: dict[Eligibility, set[str]] = {}
-        for name, eligibility in self._asked.roles:
-            by_eligibility.setdefault(eligibility, set()).add(name)
         found: dict[_Class, list[str]] = {}
         for group, names in self._nodes.groups(self._keys, self._own).items():
-            for seen, members in self._parts(group, names).items():
-                self._checks += len(by_eligibility)
-                if self._checks > _MOST_CHECKS:
+            for seen, members in self._parts(names).items():
+                roles = self._roles_on(group, seen)
+                if len(self._roles) * len(self._by_eligibility) > _MOST_CHECKS:
                     return None
-                roles = frozenset(
-                    role for one, roles in by_eligibility.items() if self._admits(one, seen, group) for role in roles
-                )
                 found.setdefault(self._class(group, seen, roles), []).extend(members)
         classes = [
             NodeClass(
@@ -172,10 +171,10 @@ class _View:
         ]
         return tuple(sorted(classes, key=lambda one: one.nodes[0]))
 
-    def _parts(self, group: NodeGroup, names: Mapping[str, None]) -> dict[_Seen, Iterable[str]]:
+    def _parts(self, names: Mapping[str, None]) -> Mapping[_Seen, Iterable[str]]:
         """Return the nodes of a group by what the gang sees of single nodes."""
         if not self._alone:
-            return {_Seen("", (), (), ()): names}
+            return {_NOTHING_SEEN: names}
         found: dict[_Seen, list[str]] = {}
         for name in names:
             labels = self._nodes[name].labels
@@ -183,29 +182,40 @@ class _View:
             devices = tuple(sorted(self._around.devices_of(name).items()))
             known = name if name in self._named_nodes else ""
             found.setdefault(_Seen(known, own, self._domains.get(name, ()), devices), []).append(name)
-        return dict(found)
+        return found
 
     def _labels(self, group: NodeGroup) -> dict[str, str]:
         keys = (*self._keys, *self._own)
         return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
 
-    def _admits(self, eligibility: Eligibility, seen: _Seen, group: NodeGroup) -> bool:
-        taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
-        return eligibility.admits(seen.name, {**self._labels(group), **dict(seen.labels)}, taints)
+    def _roles_on(self, group: NodeGroup, seen: _Seen) -> frozenset[str]:
+        """Return the roles that may use such nodes."""
+        key = (group.taints, tuple([group.values[index] for index in self._read]), seen.name, seen.labels)
+        found = self._roles.get(key)
+        if found is None:
+            taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
+            labels = {**self._labels(group), **dict(seen.labels)}
+            found = self._roles[key] = frozenset(
+                role
+                for eligibility, roles in self._by_eligibility.items()
+                if eligibility.admits(seen.name, labels, taints)
+                for role in roles
+            )
+        return found
 
     def _class(self, group: NodeGroup, seen: _Seen, roles: frozenset[str]) -> _Class:
         labels = self._labels(group)
-        more = {GPUS_BY_CLAIMS: dict(seen.devices).get("", 0)} if self._around.reading.gpus_by_claims else {}
-        capacity = capacity_of(
-            self._asked.resources,
-            {**group.highest, **more},
-            group.oversubscribed,
-            labels.get(GPU_MEMORY_LABEL),
-            self._around.reading,
-        )
+        memory, claims = labels.get(GPU_MEMORY_LABEL), dict(seen.devices).get("", 0)
+        key = (group.highest, group.oversubscribed, memory, claims)
+        capacity = self._capacities.get(key)
+        if capacity is None:
+            highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if self._around.reading.gpus_by_claims else {})}
+            found = capacity_of(self._asked.resources, highest, group.oversubscribed, memory, self._around.reading)
+            capacity = self._capacities[key] = tuple(sorted(found.items()))
+        told = self._asked.shown if roles or self._asked.every_domain else ()
         return _Class(
-            tuple(sorted(capacity.items())),
-            tuple((key, labels[key]) for key in self._asked.shown if key in labels),
+            capacity,
+            tuple((key, labels[key]) for key in told if key in labels),
             roles,
             seen.domains,
             seen.devices if self._asked.with_devices else (),
@@ -221,6 +231,9 @@ class _Seen(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     domains: tuple[tuple[int, str], ...]
     devices: tuple[tuple[str, int], ...]
+
+
+_NOTHING_SEEN = _Seen("", (), (), ())
 
 
 class _Class(NamedTuple):

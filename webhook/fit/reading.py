@@ -56,9 +56,9 @@ _OF_VOLCANO = ("volcano.sh/", "huawei.com/", "hami.io/", "nvidia.com/gpumem", "n
 KUBE = PodReading()
 COSCHEDULING = KUBE
 KOORDINATOR = PodReading(RequestRules(unsure=_OF_KOORDINATOR))
-# KAI counted sidecars as init containers before 0.15, and has neither pod-level resources nor topology spread.
+# KAI has neither pod-level resources nor topology spread.
 KAI = PodReading(
-    RequestRules(pod_level=False, sidecars_run_on=True, kai_gpus=True),
+    RequestRules(pod_level=False, kai_gpus=True),
     spread=False,
     gpus_by_claims=True,
     devices_by_class=False,

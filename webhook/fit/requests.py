@@ -40,14 +40,13 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """How a scheduler adds up and compares requests. `pod_level`, `sidecars_run_on`: as in `total_requests`.
+    """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`.
 
     `kai_gpus`: annotations ask for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed
     of `unsure` prefixes. `ignored` resources and groups are not compared.
     """
 
     pod_level: bool = True
-    sidecars_run_on: bool = True
     # Whether sums of other resources than cpu and memory are compared in thousandths.
     exact: bool = False
     kai_gpus: bool = False
@@ -73,9 +72,7 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     own = mapping(spec.get("resources"))
     if own:
         spec = {**spec, "resources": {"requests": own.get("requests")}}
-    totals = total_requests(
-        spec, from_limits=not stored, pod_level=rules.pod_level, sidecars_run_on=rules.sidecars_run_on
-    )
+    totals = total_requests(spec, from_limits=not stored, pod_level=rules.pod_level)
     found: dict[str, int] = {}
     unjudged: list[str] = []
     for resource, amount in totals.items():

@@ -17,8 +17,9 @@ from webhook.model.reading import Manifest, mapping, sequence
 _CLUSTER_API = "cluster.x-k8s.io"
 # Without it, the autoscaler leaves a group of machines alone.
 _MOST_MACHINES = f"{_CLUSTER_API}/cluster-api-autoscaler-node-group-max-size"
-# The Cluster Autoscaler can be told to write it elsewhere. Then it is not seen.
+# The Cluster Autoscaler can be told to write it elsewhere. Then it is only seen in files, by its annotation.
 _STATUS = ("kube-system", "cluster-autoscaler-status")
+_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
 _MOST_STARTUP_TAINTS = 64
 
 
@@ -29,8 +30,8 @@ class NodeGrower(NamedTuple):
 
 
 def _status(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
-    key = key_of(raw)
-    return (key, NodeGrower()) if key == _STATUS else None
+    key, annotations = key_of(raw), mapping(mapping(raw.get("metadata")).get("annotations"))
+    return (key, NodeGrower()) if key == _STATUS or _UPDATED in annotations else None
 
 
 def _machines(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
@@ -70,7 +71,7 @@ CLUSTER_AUTOSCALER = Projection(
     _status,
     field_selector="metadata.namespace={},metadata.name={}".format(*_STATUS),
     awaited=False,
-    fields=("kind",),
+    fields=("metadata.annotations",),
 )
 NODE_POOLS = Projection(
     "node_pools",

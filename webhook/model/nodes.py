@@ -149,20 +149,22 @@ class Nodes(dict[str, Node]):
             del names[node.name]
             if not names:
                 del groups[group]
+        if len(self) == 1:
+            self._groupings.clear()
 
     def _count(self, node: Node, by: int) -> None:
         keys = tuple(node.labels)
         before = self._key_sets[keys]
-        self._key_sets[keys] += by
+        _add(self._key_sets, keys, by)
         if not before or not self._key_sets[keys]:
             for key in keys:
-                self._keys[key] += by
-        for key, values in self._counts.items():
+                _add(self._keys, key, by)
+        for key, values in list(self._counts.items()):
             value = node.labels.get(key)
             if value is not None:
-                values[value] += by
-                if not values[value]:
-                    del values[value]
+                _add(values, value, by)
+            if not values:
+                del self._counts[key]
         if node.problem is not None:
             if by > 0:
                 self._problems[node.name] = None
@@ -174,6 +176,12 @@ def _group(node: Node, keys: tuple[str, ...], present: tuple[str, ...]) -> NodeG
     values = [node.labels.get(key) for key in keys]
     values += [SOME if key in node.labels.places else None for key in present]
     return NodeGroup(node.highest, node.oversubscribed, node.taints, tuple(values))
+
+
+def _add(counts: Counter[Any], key: Any, by: int) -> None:
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]
 
 
 def _kept(known: OrderedDict[Any, T], key: Hashable, made: Callable[[], T], most: int) -> T:

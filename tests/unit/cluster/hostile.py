@@ -156,6 +156,9 @@ _GROUP: Manifest = {
     "priorityClassName": "high",
     "disruptionMode": {"all": {}},
 }
+_MACHINES: Manifest = {
+    "metadata": {"annotations": {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "5"}}
+}
 _PACK = {"packConstraint": {"required": "example.com/rack", "preferred": "example.com/host"}}
 
 # By part of the facts an object with every field that its projection reads.
@@ -341,6 +344,29 @@ SAMPLES: dict[str, Manifest] = {
         },
     },
     "composite_pod_groups": {"metadata": {}, "spec": {**_GROUP, "parentCompositePodGroupName": "above"}},
+    "nodes": {
+        "metadata": {"labels": {"example.com/rack": "r1"}, "annotations": {"volcano.sh/oversubscription-cpu": "1000"}},
+        "spec": {"unschedulable": True, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "8", "memory": "64Gi"},
+            "capacity": {"cpu": "8", "nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    },
+    "cluster_autoscaler": {
+        "metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/last-updated": "2026-11-23 21:00:00 UTC"}},
+        "data": {"status": "text"},
+    },
+    "machine_deployments": _MACHINES,
+    "machine_sets": _MACHINES,
+    "machine_pools": _MACHINES,
+    "node_pools": {
+        "metadata": {},
+        "spec": {
+            "limits": {"cpu": "100"},
+            "template": {"spec": {"startupTaints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}},
+        },
+    },
     "group_pods": {
         "metadata": {"labels": {"app": "demo"}, "annotations": {"a": "b"}},
         "spec": {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "demo"}, "containers": []},

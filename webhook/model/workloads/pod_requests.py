@@ -17,15 +17,13 @@ _ZERO = Fraction(0)
 HUGE_PAGES = "hugepages-"
 
 
-def total_requests(
-    spec: Mapping[str, Any], *, from_limits: bool = True, pod_level: bool = True, sidecars_run_on: bool = True
-) -> dict[str, Any]:
+def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_level: bool = True) -> dict[str, Any]:
     """The whole pod's request by resource, as a `Fraction`: the sum of its containers and sidecars, or its largest init
     container with the sidecars before it, whichever is more, and its overhead. None where a quantity cannot be read.
 
     `from_limits`: a missing request is the limit, as the API server defaults it on pods. `pod_level`: a request of the
-    pod itself replaces those of its containers (pod-level resources, on since Kubernetes 1.34). Without
-    `sidecars_run_on` a sidecar counts as an init container that ends. Raises `Malformed`.
+    pod itself replaces those of its containers (pod-level resources, on since Kubernetes 1.34). Raises
+    `Malformed`.
     """
     running: dict[str, Fraction] = {}
     sidecars: dict[str, Fraction] = {}
@@ -44,7 +42,7 @@ def total_requests(
         _add(running, amounts(_requests(container, from_limits=from_limits)))
     for container in sequence(spec.get("initContainers")):
         own = dict(amounts(_requests(container, from_limits=from_limits)))
-        if sidecars_run_on and mapping(container).get("restartPolicy") == "Always":
+        if mapping(container).get("restartPolicy") == "Always":
             _add(sidecars, own.items())
             own = dict.fromkeys(own, _ZERO)
         for resource, amount in own.items():
