@@ -64,7 +64,9 @@ class Stored:
         return needed_is_met(self.case, self._whole)
 
     def _whole(self, plan: MemberPlan) -> bool:
-        mine = [pod for pod in self.pods if pod["metadata"]["labels"][grove.LABEL_PODCLIQUE] == f"{self.id}-{plan.name}"]
+        mine = [
+            pod for pod in self.pods if pod["metadata"]["labels"][grove.LABEL_PODCLIQUE] == f"{self.id}-{plan.name}"
+        ]
         return sum("nodeName" in pod["spec"] for pod in mine) >= plan.minimum
 
     @property
@@ -181,7 +183,9 @@ class Batches:
         name = batch[0].id.partition("c")[0]
         now = {"gracePeriodSeconds": "0"}
         spaces = sorted({one.namespace for one in batch})
-        kinds = {path_of(manifest, named=False) for one in batch for manifest in (*one.objects, one.podgang) if manifest}
+        kinds = {
+            path_of(manifest, named=False) for one in batch for manifest in (*one.objects, one.podgang) if manifest
+        }
         for space in spaces:
             self._delete(f"/api/v1/namespaces/{space}/pods", now)
         self._each(lambda path: self._delete(path, {}), sorted(kinds))

@@ -31,7 +31,11 @@ def drawn_case(seed: int, offers: Offers, family: str | None = None) -> Case:
 
 
 def _written(rng: Random, seed: int, family: str, sketch: Sketch, offers: Offers) -> Case:
-    how = rng.choice(["at", "at", "tight", "tight", "tight", "above", "above", "below"]) if not sketch.limited else "below"
+    how = (
+        rng.choice(["at", "at", "tight", "tight", "tight", "above", "above", "below"])
+        if not sketch.limited
+        else "below"
+    )
     if family == "pinned" and how in {"at", "below"}:
         how = "tight"
     roles = roles_of(sketch.top)
@@ -254,8 +258,7 @@ def _resource_quota(rng: Random, amounts: dict[str, int]) -> Manifest:
     if rng.random() < 0.15:
         # Matches none of the pods, or all of them.
         spec["scopes"] = [rng.choice(["Terminating", "NotTerminating", "BestEffort", "NotBestEffort"])]
-        if "BestEffort" in spec["scopes"]:
-            spec["hard"] = {"pods": str(max(amounts.get(SLOTS, 1), 0))}
+        spec["hard"] = {"pods": str(max(amounts.get(SLOTS, 1), 0))}
     elif rng.random() < 0.1:
         wanted = {"scopeName": "PriorityClass", "operator": rng.choice(["Exists", "DoesNotExist"])}
         spec["scopeSelector"] = {"matchExpressions": [wanted]}

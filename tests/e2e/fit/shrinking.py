@@ -1,6 +1,4 @@
-"""Makes a failing case small: parts are left out, and what still fails is kept. All ways of one round are tried at once,
-as one batch.
-"""
+"""Makes a failing case small: parts are left out, and what still fails is kept. All ways of one round are one batch."""
 
 from __future__ import annotations
 
@@ -66,10 +64,9 @@ def _without_parts(raw: Manifest) -> Iterator[Manifest]:
     for name in ("foreign", "namespaced", "subsets"):
         if raw[name]:
             yield {**deepcopy(raw), name: []}
-    if raw["required"]:
-        yield {**deepcopy(raw), "required": None}
-    if raw["enough"] is not None:
-        yield {**deepcopy(raw), "enough": None}
+    for name in ("required", "enough"):
+        if raw[name] is not None:
+            yield {**deepcopy(raw), name: None}
     for index, node in enumerate(raw["nodes"]):
         for name, empty in (("taints", []), ("capacity", {}), ("cordoned", False)):
             if node[name]:

@@ -28,7 +28,11 @@ FIXED = FitSettings(nodes=Growth.FIXED)
 _GROUP = "scheduling.k8s.io"
 # The generations of the Workload API, and the feature gates of a scheduler that has all.
 TREES = frozenset(
-    {Api(_GROUP, "v1beta1", "Workload"), Api(_GROUP, "v1beta1", "PodGroup"), Api(_GROUP, "v1alpha3", "CompositePodGroup")}
+    {
+        Api(_GROUP, "v1beta1", "Workload"),
+        Api(_GROUP, "v1beta1", "PodGroup"),
+        Api(_GROUP, "v1alpha3", "CompositePodGroup"),
+    }
 )
 FLAT = frozenset({Api(_GROUP, "v1alpha2", "Workload"), Api(_GROUP, "v1alpha2", "PodGroup")})
 GATES = ["GenericWorkload", "GangScheduling", "CompositePodGroup", "TopologyAwareWorkloadScheduling"]

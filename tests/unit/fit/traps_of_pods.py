@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from tests.unit.fit.trap_world import (
+    FIXED,
     GPU,
     HOST,
     RACK,
     Mutant,
     instead,
     is_never,
-    manifest,
     may_start,
     node,
     of,
@@ -27,7 +27,7 @@ from webhook.fit.eligibility import Eligibility
 from webhook.fit.packing import Packing, Partition
 from webhook.fit.pods import Spread
 from webhook.fit.reading import KAI as KAI_READING
-from webhook.fit.reading import KUBE as KUBE_READING
+from webhook.fit.settings import FitSettings
 from webhook.fit.verdict import Answer
 from webhook.model.quantity import parse_quantity
 
@@ -129,7 +129,7 @@ def _from_empty(original: Any) -> Any:
 
 @trap(37, Mutant("webhook.fit.reading.spread_of", _from_empty))
 def pods_of_others_raise_the_minimum_of_a_spread() -> None:
-    """Four pods in one rack and none in the other: only the first rack admits the gang, and others are in the second."""
+    """All pods in the one rack that admits them: those of others are in the second."""
     nodes = [node("n0", labels={RACK: "r0", "pool": "a"}), node("n1", labels={RACK: "r1"})]
     may_start(of(pods(4, {"cpu": "1"}, nodeSelector={"pool": "a"}, **_spread(nodeAffinityPolicy="Ignore"))), *nodes)
     may_start(of(pods(8, {"cpu": "1"}, **_spread(matchLabelKeys=["pod-template-hash"], minDomains=4))), *_TWO_RACKS)
@@ -210,7 +210,10 @@ def a_sidecar_counts_once() -> None:
 @trap(
     40,
     instead("webhook.fit.requests.total_requests", _naive_sum(per_container=True)),
-    Mutant("webhook.fit.requests._units", lambda original: lambda name, amount, exact: original(name, amount, exact=exact) or 1),
+    Mutant(
+        "webhook.fit.requests._units",
+        lambda original: lambda name, amount, exact: original(name, amount, exact=exact) or 1,
+    ),
 )
 def quantities_are_rounded_once_and_none_is_asked_of_what_is_not_there() -> None:
     halves = [_with("a", "3999500u"), _with("b", "4000500u")]
@@ -240,9 +243,17 @@ def host_ports_of_other_addresses_protocols_or_init_containers_are_no_conflict()
     may_start(of(pods(2, initContainers=[init], containers=[_with("main", "1")])), node())
 
 
-@trap(48, instead("webhook.backends.kube.backend.KUBE", KUBE_READING))
-def pods_that_no_scheduler_places_are_not_judged() -> None:
-    """A pod with a node of its own is not scheduled at all."""
+@trap(48, Mutant("webhook.fit.reading.PodReading.under", lambda _: lambda self, settings: self))
+def a_filter_that_the_profile_disables_is_not_checked() -> None:
+    def without(*plugins: str) -> FitSettings:
+        return replace(FIXED, disabled_filters=frozenset(plugins))
+
+    closed = node(taints=[taint("team")])
+    may_start(of(pods(1, {"cpu": "1"})), closed, settings=without("TaintToleration"))
+    is_never(of(pods(1, {"cpu": "1"})), closed)
+    may_start(of(pods(1, {"cpu": "9"})), node(), settings=without("NodeResourcesFit"))
+    may_start(of(pods(1, nodeSelector={"pool": "a"})), node(), settings=without("NodeAffinity"))
+    # Nobody schedules a pod with a node of its own.
     may_start(of(pods(1, {"cpu": "9"}, nodeName="n0")), node())
 
 
@@ -252,6 +263,3 @@ def a_toleration_with_a_comparison_may_match() -> None:
     toleration = {"key": "level", "operator": "Gt", "value": "3", "effect": "NoSchedule"}
     may_start(of(pods(1, {"cpu": "1"}, tolerations=[toleration])), level)
     is_never(of(pods(1, {"cpu": "1"})), level)
-
-
-__all__ = ["manifest"]
