@@ -39,7 +39,9 @@ GATES = {
 
 
 class Cluster(NamedTuple):
-    """A scheduler and its way to be asked. `program` is its name for `start_scheduler`, `profile` that of Rollcall's profile."""
+    """A scheduler, and what its cases may ask. `program` is its name for `start_scheduler`, `profile` that of the profile
+    of Rollcall.
+    """
 
     program: str
     profile: str

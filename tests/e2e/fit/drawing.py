@@ -1,5 +1,5 @@
-"""From a seed to a case: the family draws a shape, the counts or the rooms are brought to the limit, and one unit may be
-added or taken away.
+"""From a seed to a case: the family draws a shape, the counts or the rooms are brought to the limit, and one unit may
+be added or taken away.
 """
 
 from __future__ import annotations

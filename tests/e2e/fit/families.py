@@ -1,4 +1,4 @@
-"""Families of cases by what binds: each draws the shape of a cluster and a gang. `drawing` then brings it to its limit."""
+"""Families of cases by what binds: each draws the shape of a cluster and a gang, which `drawing` brings to a limit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The verdicts on cases as users get them: facts are read from the API server, the gang as its template states it and as
-its pods are stored.
+"""The verdicts on cases as users get them: facts are read from the API server, the gang is judged as its template
+states it and as its pods are stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plain placement, by which a case is drawn at its limit: one node after the other, the emptiest first or the fullest.
+"""A plain placement, by which a case is drawn at its limit: pod by pod, on the emptiest node or on the fullest.
 
 It proves nothing and knows only what the generator draws. The real scheduler decides.
 """

@@ -142,14 +142,13 @@ def _with_pod_level(rng: Random, amounts: Amounts) -> dict[str, Any]:
 
 
 def _in_halves(rng: Random, amounts: Amounts) -> dict[str, Any]:
-    """Two containers with half a milli of cpu and half a byte of memory each: only the sum is rounded up."""
+    """Two containers with a part of a milli of cpu, which is rounded up."""
     parts = _shares(rng, amounts, 2)
     cpus = [part.get(CPU, 0) for part in parts]
     if min(cpus) < 1:
         return _plain(rng, amounts)
     said = [resources(rng, {name: one for name, one in part.items() if name != CPU}) for part in parts]
-    # x - 0.5 and y + 0.5 milli, or both half a milli short: that sum is rounded up once.
-    short = rng.choice([(-500, 500), (-500, 0), (-500, -250)])
+    short = rng.choice([(-500, 0), (-500, -250), (-1, -999)])
     for one, cpu, change in zip(said, cpus, short, strict=True):
         one.setdefault("requests", {})[CPU] = f"{cpu * 1000 + change}u"
     return {
