@@ -204,3 +204,43 @@ def test_the_cure_names_another_quota_that_allows_the_gang() -> None:
     below = Quota(is_parent=False, max={GPU: 64}, parent="all")
     found = judged(GANG, {}, team_a=leaf(gpu=8), below=below, all=PARENTS["all"])
     assert [one.cure for one in found.ceilings] == [""]
+
+
+def _stored(**annotations: str) -> Quota:
+    prefix = "quota.scheduling.koordinator.sh/"
+    metadata = {
+        "name": "team-a",
+        "namespace": "system",
+        "labels": {prefix + "parent": "all", prefix + "tree-id": "gpus"},
+        "annotations": {prefix + key: value for key, value in annotations.items()},
+    }
+    read = ELASTIC_QUOTAS.read({"metadata": metadata, "spec": {"max": {"cpu": "4"}, "min": {"cpu": "1500m"}}})
+    assert read is not None
+    found: Quota = read[1]
+    return found
+
+
+def test_what_a_quota_says_of_itself_is_kept() -> None:
+    found = _stored(guaranteed='{"cpu": "2"}', namespaces='["team", "other"]')
+    assert (found.max, found.min, found.guaranteed) == ({"cpu": 4000}, {"cpu": 1500}, {"cpu": 2000})
+    assert (found.parent, found.tree, found.namespaces) == ("all", "gpus", frozenset({"team", "other"}))
+
+
+@pytest.mark.parametrize("written", ["{", "[]", '{"cpu": "many"}', "{" * 20_000])
+def test_what_cannot_be_read_as_guaranteed_is_unknown(written: str) -> None:
+    assert _stored(guaranteed=written).guaranteed is None
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"), [("no list", frozenset()), ('{"a": 1}', frozenset()), ("[1]", frozenset())]
+)
+def test_a_list_of_namespaces_that_koordinator_cannot_read_is_none(written: str, kept: frozenset[str]) -> None:
+    assert _stored(namespaces=written).namespaces == kept
+
+
+def test_too_many_namespaces_are_unknown() -> None:
+    many = "[" + ",".join(f'"n{number}"' for number in range(65)) + "]"
+    assert _stored(namespaces=many).namespaces is None
+    quota = Quota(is_parent=False, max={GPU: 1}, namespaces=None)
+    found = judged(BARE, {"disableDefaultQuota": False}, many=quota)
+    assert (found.ceilings, len(found.unknown)) == ((), 1)
