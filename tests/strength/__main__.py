@@ -18,7 +18,9 @@ def main() -> int:
     """Run, print the table, and be an error where the promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=3_000, help="how many gangs in all (default 3000)")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="of the first gang (default: the time)")
+    parser.add_argument(
+        "--seed", type=int, default=time.time_ns() % 2**32, help="of the first gang (default: the time)"
+    )
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family, may be repeated")
     chosen = parser.parse_args()
     families = chosen.family or list(FAMILIES)

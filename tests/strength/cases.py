@@ -83,7 +83,11 @@ def _counts(random: Random, roles: Sequence[Role], capacity: dict[str, int], mos
         (
             ratio * have / asked
             for resource, have in capacity.items()
-            if (asked := sum(share * one.pods.request.get(resource, 0) for share, one in zip(shares, roles, strict=True)))
+            if (
+                asked := sum(
+                    share * one.pods.request.get(resource, 0) for share, one in zip(shares, roles, strict=True)
+                )
+            )
         ),
         default=1.0,
     )
@@ -143,7 +147,9 @@ def eligibility(random: Random) -> tuple[Packing, Room]:
 def domains(random: Random) -> tuple[Packing, Room]:
     """A gang, or its roles, that need one rack."""
     names = _names(random, 3)
-    roles = [role(name, {GPU: random.choice((1, 2, 3, 4, 5)), "cpu": random.choice((2, 4, 8)) * 1000}) for name in names]
+    roles = [
+        role(name, {GPU: random.choice((1, 2, 3, 4, 5)), "cpu": random.choice((2, 4, 8)) * 1000}) for name in names
+    ]
     classes = _nodes(random, names, (4, 8), 12, (RACK,))
     capacity = _capacity(classes, RACK)
     if random.random() < 0.5:
@@ -250,7 +256,8 @@ def slots(random: Random) -> tuple[Packing, Room]:
     names = _names(random, 3)
     roles = [role(name, {"cpu": random.choice((100, 500, 4000)), GPU: random.choice((0, 0, 1))}) for name in names]
     classes = [
-        one._replace(capacity={**one.capacity, "pods": random.randint(1, 4)}) for one in _nodes(random, names, (1, 4), 7)
+        one._replace(capacity={**one.capacity, "pods": random.randint(1, 4)})
+        for one in _nodes(random, names, (1, 4), 7)
     ]
     return Packing((_gang(roles, _counts(random, roles, _capacity(classes))),)), Room(tuple(classes))
 
@@ -283,9 +290,7 @@ def choices(random: Random) -> tuple[Packing, Room]:
     groups: list[Need] = []
     for _ in range(random.randint(2, 5)):
         members = random.sample(roles, random.randint(1, len(roles)))
-        groups.append(
-            _gang(members, [random.randint(1, 4) for _ in members], RACKS if random.random() < 0.4 else None)
-        )
+        groups.append(_gang(members, [random.randint(1, 4) for _ in members], RACKS if random.random() < 0.4 else None))
     needed = random.randint(1, len(groups) - 1)
     cheapest = sum(sorted(map(_gpus, groups))[:needed])
     capacity = _capacity(classes)[GPU]
@@ -311,7 +316,9 @@ def mixed(random: Random) -> tuple[Packing, Room]:
     ]
     within = RACKS if random.random() < 0.4 else None
     counts = _counts(random, roles, _capacity(classes, RACK if within else None), 18)
-    counts = [min(count, 4) if one.pods.apart or one.pods.ports else count for one, count in zip(roles, counts, strict=True)]
+    counts = [
+        min(count, 4) if one.pods.apart or one.pods.ports else count for one, count in zip(roles, counts, strict=True)
+    ]
     return Packing((_gang(roles, counts, within),)), Room(tuple(classes))
 
 

@@ -43,9 +43,7 @@ def _nodes(room: Room) -> list[Node]:
     for index, one in enumerate(room.classes):
         assert one.number is not None
         for ordinal in range(one.number):
-            labels = {
-                key: f"{index}-{ordinal}" if value == OWN_VALUE else value for key, value in one.labels.items()
-            }
+            labels = {key: f"{index}-{ordinal}" if value == OWN_VALUE else value for key, value in one.labels.items()}
             nodes.append(Node(one.capacity, labels, one.roles, one.devices))
     return nodes
 
@@ -127,19 +125,13 @@ class _Trial:
         states: set[tuple[tuple[int, ...], _Used]] = {(tuple(count for _, count in groups), ())}
         for index, node in enumerate(self.nodes):
             following: set[tuple[tuple[int, ...], _Used]] = set()
-            usable = [
-                place
-                for place, ((name, area), _) in enumerate(groups)
-                if index in area and name in node.roles
-            ]
+            usable = [place for place, ((name, area), _) in enumerate(groups) if index in area and name in node.roles]
             for remaining, used in states:
                 for taken in self._known_fillings(node, usable, groups, remaining):
                     self.left -= 1
                     if self.left < 0:
                         raise TooMuchError
-                    left = tuple(
-                        remaining[place] - taken.get(place, 0) for place in range(len(groups))
-                    )
+                    left = tuple(remaining[place] - taken.get(place, 0) for place in range(len(groups)))
                     if (now := self._used(node, taken, groups, used)) is not None:
                         if not any(left):
                             return True
@@ -198,9 +190,7 @@ class _Trial:
 
         yield from filled(0, {})
 
-    def _node_takes(
-        self, node: Node, pods: dict[str, int], taken: Mapping[int, int], groups: Sequence[_Group]
-    ) -> bool:
+    def _node_takes(self, node: Node, pods: dict[str, int], taken: Mapping[int, int], groups: Sequence[_Group]) -> bool:
         for place, count in taken.items():
             pods[groups[place][0][0]] += count
         amounts: dict[str, int] = {}
@@ -224,9 +214,7 @@ class _Trial:
             )
         )
 
-    def _used(
-        self, node: Node, taken: Mapping[int, int], groups: Sequence[_Group], used: _Used
-    ) -> _Used | None:
+    def _used(self, node: Node, taken: Mapping[int, int], groups: Sequence[_Group], used: _Used) -> _Used | None:
         """The pods in each label value once the node has some more, or None if that breaks a rule."""
         if not self.keys:
             return used

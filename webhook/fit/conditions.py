@@ -44,23 +44,26 @@ def refused_by_subsets(part: Part, area: Area, ground: Ground, budget: Budget) -
     Then the kinds of which only one pod can be in each value of a label.
     """
     kinds = tuple(kind for kind in range(ground.kinds) if part.vector is None or part.vector[kind])
-    for subset in _subsets(kinds):
-        mask = sum(1 << kind for kind in subset)
-        for k in range(-1, len(ground.resources)):
-            weights = [0] * ground.kinds
-            for kind in subset:
-                weights[kind] = 1 if k < 0 else ground.requests[kind][k]
-            budget.spend(1)
-            needed = least(part, weights)
-            if not needed:
+    floors = ground.floors_in(area)
+    for k in range(-1, len(ground.resources)):
+        weights = [1 if k < 0 else request[k] for request in ground.requests]
+        asked = None if part.vector is None else [pods * one for pods, one in zip(part.vector, weights, strict=True)]
+        # One kind by itself can use so much, so all of them can, too.
+        alone = [floor * one for floor, one in zip(floors, weights, strict=True)]
+        for subset in _subsets(kinds):
+            budget.spend(2 if asked else 8)
+            needed = (
+                sum([asked[kind] for kind in subset])
+                if asked
+                else least(part, [one if kind in subset else 0 for kind, one in enumerate(weights)])
+            )
+            if needed <= max([alone[kind] for kind in subset]):
                 continue
-            usable = usable_by(mask, k, ground, budget)
+            usable = usable_by(sum(1 << kind for kind in subset), k, ground, budget)
             budget.spend(1 + len(area.counts) // 2)
             there = sum(usable[shape] * count for shape, count in area.counts)
             if needed > there:
-                return Refusal(
-                    "C4" if len(subset) > 1 else "C2", part, area, subset, None if k < 0 else k, needed, there
-                )
+                return Refusal("C4", part, area, subset, None if k < 0 else k, needed, there)
     return _refused_by_cells(part, area, kinds, ground, budget)
 
 
@@ -99,10 +102,10 @@ def _choice_refused(part: Part, area: Area, ground: Ground, budget: Budget) -> R
 def _subsets(kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     if len(kinds) > _ALL_SUBSETS:
         yield kinds
-        yield from ((kind,) for kind in kinds)
         yield from combinations(kinds, 2)
         return
-    for size in range(len(kinds), 0, -1):
+    # A kind by itself is C2.
+    for size in range(len(kinds), 1, -1):
         yield from combinations(kinds, size)
 
 

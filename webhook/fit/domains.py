@@ -46,14 +46,16 @@ _EVERY = Membership(every=True)
 
 
 def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()) -> Sequence[Domain]:
-    """Return the domains of an area. Two are equal only if their own domains in the `deeper` partitions are, too."""
+    """Return the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper` partitions are, too."""
     key = (partition_key(partition), *map(partition_key, deeper))
     known = area.inner.get(key)
     if known is None:
         # The partitions are kept with their domains, as the key has the identity of their members.
-        known = area.inner[key] = (_domains_in(area, partition, ground, deeper), partition, tuple(deeper))
-    found: Sequence[Domain] = known[0]
-    return found
+        found = _domains_in(area, partition, ground, deeper)
+        found.sort(key=lambda one: (sum(ground.floors_in(one.area)), one.area.nodes))
+        known = area.inner[key] = (found, partition, tuple(deeper))
+    domains: Sequence[Domain] = known[0]
+    return domains
 
 
 def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:

@@ -6,10 +6,10 @@ It finds a placement for most gangs that fit. That it finds none proves nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.fit.budget import Budget
-from webhook.fit.domains import Domain, domains_in
+from webhook.fit.domains import domains_in
 from webhook.fit.ground import Area, Ground
 from webhook.fit.parts import Content, Item, Part, Path, content_of, partitions_below
 from webhook.fit.placement import Spot
@@ -25,7 +25,9 @@ class Order(NamedTuple):
     roomy: bool
 
 
-ORDERS = (Order(scarce=False, roomy=False), Order(scarce=True, roomy=True))
+# The path of pods that several equal parts have together begins so.
+_COPIES = (-1,)
+ORDERS = (Order(scarce=False, roomy=True), Order(scarce=True, roomy=False))
 
 
 class Bin(NamedTuple):
@@ -38,12 +40,31 @@ class Bin(NamedTuple):
 
 
 class State:
-    """What is placed so far. A state that begins with another one leaves that as it is."""
+    """What is placed so far. One that begins `before` another one changes that only when it is `kept`."""
 
     def __init__(self, before: State | None = None) -> None:
-        self.bins: dict[int, tuple[Bin, ...]] = {} if before is None else dict(before.bins)
-        self.cells: dict[tuple[int, str], tuple[int, ...]] = {} if before is None else dict(before.cells)
-        self.spots: list[Spot] = [] if before is None else list(before.spots)
+        self.before = before
+        self.bins: dict[int, tuple[Bin, ...]] = {}
+        self.cells: dict[tuple[int, str], tuple[int, ...]] = {}
+        self.spots: list[Spot] = []
+
+    def bins_of(self, index: int) -> tuple[Bin, ...] | None:
+        """Return the nodes of a class, or None if none of them has pods."""
+        found = self.bins.get(index)
+        return self.before.bins_of(index) if found is None and self.before is not None else found
+
+    def pods_in(self, key: int, cell: str) -> tuple[int, ...] | None:
+        """Return the pods by kind in a value of a conflict key, or None if there are none."""
+        found = self.cells.get((key, cell))
+        return self.before.pods_in(key, cell) if found is None and self.before is not None else found
+
+    def kept(self) -> State:
+        """Return the state that this one began with, with what was placed since."""
+        assert self.before is not None  # noqa: S101 - the first state is never an attempt
+        self.before.bins.update(self.bins)
+        self.before.cells.update(self.cells)
+        self.before.spots += self.spots
+        return self.before
 
 
 class FirstFit:
@@ -53,11 +74,61 @@ class FirstFit:
         self.ground = ground
         self.budget = budget
         self.order = order
+        # Without domains below, all nodes of a shape are alike, and bins are of shapes instead of classes.
+        self._pooled = False
+        self._counts: dict[int, int] = {}
+        self._failed: set[tuple[Any, int]] = set()
+        # The places of equal pods that were placed together, and how many each of them needs.
+        self._copies: list[tuple[list[Path], int]] = []
 
     def placed(self, part: Part, area: Area) -> list[Spot] | None:
         """Return where the pods of a part can be, once the area is its domain, or None if no place was found."""
-        state = self._content(part, (), area, State())
-        return None if state is None else state.spots
+        state = self._begun(part, area)
+        if state is None:
+            return None
+        spots = list(self._of_classes(state.spots, area)) if self._pooled else state.spots
+        return list(self._of_copies(spots)) if self._copies else spots
+
+    def fits(self, part: Part, area: Area) -> bool:
+        """Return whether the pods of a part were placed, without saying where."""
+        return self._begun(part, area) is not None
+
+    def _begun(self, part: Part, area: Area) -> State | None:
+        self._pooled = not area.single and not partitions_below(part)
+        self._counts = dict(area.counts)
+        return self._content(part, (), area, State())
+
+    def _of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
+        """The pods that several equal parts have together, as pods of each of them."""
+        waiting = [[[path, count] for path in paths] for paths, count in self._copies]
+        for spot in spots:
+            if spot.path[:1] != _COPIES:
+                yield spot
+                continue
+            places = waiting[spot.path[1]]
+            for start in range(spot.start, spot.start + spot.number):
+                pods = spot.pods
+                while pods:
+                    path, left = places[-1]
+                    some = min(pods, left)
+                    yield Spot(path, spot.node_class, start, 1, some)
+                    pods -= some
+                    places[-1][1] -= some
+                    if not places[-1][1]:
+                        places.pop()
+
+    def _of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
+        """The nodes of shapes as nodes of the classes that have these shapes, one class after the other."""
+        for spot in spots:
+            first = 0
+            for index in self.ground.shaped_in(area)[spot.node_class]:
+                after = first + self.ground.number(index)
+                start, end = max(spot.start, first), min(spot.start + spot.number, after)
+                if start < end:
+                    yield spot._replace(node_class=index, start=start - first, number=end - start)
+                first = after
+                if first >= spot.start + spot.number:
+                    break
 
     def _content(self, part: Part, path: Path, area: Area, state: State) -> State | None:
         if part.chooses:
@@ -65,7 +136,10 @@ class FirstFit:
         content = content_of(part, path)
         self.budget.spend(1 + len(content.free) + len(content.items))
         for item in sorted(content.items, key=self._item_size, reverse=True):
-            for place in item.paths:
+            places = list(item.paths)
+            if len(places) > 1:
+                self._together(item.part, places, area, state)
+            for place in places:
                 found = self._in_a_domain(item.part, place, area, state)
                 if found is None:
                     return None
@@ -76,6 +150,43 @@ class FirstFit:
                 return None
             state = found
         return state if self._free(content, area, state) else None
+
+    def _together(self, part: Part, places: list[Path], area: Area, state: State) -> None:
+        """Place many equal parts, as many in one domain as fit, and take away the places of those that were placed."""
+        content = content_of(part)
+        if content.items or content.choices or part.vector is None:
+            return
+        for domain in self._domains(part, area, state):
+            self.budget.spend(1)
+            number = min(len(places), self._room_for(part, domain))
+            while number and not domain.single:
+                attempt = State(state)
+                before = len(self._copies)
+                if self._all_free(content, number, places, domain, attempt):
+                    attempt.kept()
+                    del places[-number:]
+                    break
+                del self._copies[before:]
+                number //= 2
+            if not places:
+                return
+
+    def _all_free(self, content: Content, number: int, places: list[Path], area: Area, state: State) -> bool:
+        """Place the pods of the last `number` of some equal parts."""
+        self.budget.spend(1 + len(content.free))
+        for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
+            path = (*_COPIES, len(self._copies))
+            self._copies.append(([(*copy, *place) for copy in places[-number:]], count))
+            if self._pods(path, kind, count * number, area, state) < count * number:
+                return False
+        return True
+
+    def _room_for(self, part: Part, area: Area) -> int:
+        """How many times a part could be in an empty area, as far as each kind and each sum by itself shows."""
+        floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
+        number = [floor // pods for pods, floor in zip(part.vector or (), floors, strict=True) if pods]
+        number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
+        return min(number, default=0)
 
     def _free(self, content: Content, area: Area, state: State) -> bool:
         for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
@@ -104,16 +215,20 @@ class FirstFit:
         if part.kind >= 0 and part.count == 1:
             # One pod changes nothing if it does not fit.
             return state if self._pods(path, part.kind, 1, area, state) else None
-        return self._content(part, path, area, State(state))
+        found = self._content(part, path, area, State(state))
+        return None if found is None else found.kept()
 
     def _in_a_domain(self, part: Part, path: Path, area: Area, state: State) -> State | None:
         for domain in self._domains(part, area, state):
-            self.budget.spend(2)
-            if not self._may_fit(part, domain):
+            self.budget.spend(1)
+            # Where an equal part did not fit with fewer pods there, this one is not tried.
+            key = (part.key, id(domain))
+            if key in self._failed or not self._may_fit(part, domain):
                 continue
-            found = self._content(part, path, domain, State(state))
-            if found is not None:
-                return found
+            if (found := self._content(part, path, domain, State(state))) is not None:
+                return found.kept()
+            if not domain.single:
+                self._failed.add(key)
         return None
 
     def _domains(self, part: Part, area: Area, state: State) -> Iterator[Area]:
@@ -121,13 +236,9 @@ class FirstFit:
             yield area
             return
         domains = domains_in(area, part.within, self.ground, partitions_below(part))
-        self.budget.spend(len(domains))
-        for domain in sorted(domains, key=self._room, reverse=self.order.roomy):
+        for domain in reversed(domains) if self.order.roomy else domains:
             for one in domain.areas:
                 yield from _ordinals(one, state) if one.single else (one,)
-
-    def _room(self, domain: Domain) -> tuple[int, ...]:
-        return (sum(self.ground.floors_in(domain.area)), domain.area.nodes)
 
     def _may_fit(self, part: Part, area: Area) -> bool:
         if part.vector is None:
@@ -155,13 +266,13 @@ class FirstFit:
     def _pods(self, path: Path, kind: int, count: int, area: Area, state: State) -> int:
         """Place pods of a kind, first on nodes that have some already, and return how many were placed."""
         left = count
-        shaped = self.ground.shaped_in(area)
+        shaped = {shape: [shape] for shape, _ in area.counts} if self._pooled else self.ground.shaped_in(area)
         order = [shape for shape in self.ground.preferred(kind) if shape in shaped]
         self.budget.spend(1 + len(order))
         for used in (True, False):
             for shape in order:
                 for index in shaped[shape]:
-                    if used == (index in state.bins):
+                    if used == (state.bins_of(index) is not None):
                         left -= self._in_class(path, kind, left, index, area, state)
                     if not left:
                         return count
@@ -169,11 +280,12 @@ class FirstFit:
 
     def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: State) -> int:
         ground = self.ground
-        shape = ground.shape_of[index]
+        shape = index if self._pooled else ground.shape_of[index]
         left = wanted = min(count, self._cell_room(kind, shape, state))
-        bins = state.bins.get(index)
+        bins = state.bins_of(index)
         if bins is None:
-            bins = (Bin(0, ground.number(index), ground.shapes[shape].capacity, (0,) * ground.kinds),)
+            number = self._counts[index] if self._pooled else ground.number(index)
+            bins = (Bin(0, number, ground.shapes[shape].capacity, (0,) * ground.kinds),)
         if area.ordinal is not None:
             bins = _cut(bins, area.ordinal)
         new: list[Bin] = []
@@ -191,7 +303,7 @@ class FirstFit:
         state.bins[index] = tuple(new)
         for key, cell in enumerate(ground.shapes[shape].cells):
             if cell is not None and cell != OWN_VALUE:
-                there = list(state.cells.get((key, cell), (0,) * ground.kinds))
+                there = list(state.pods_in(key, cell) or (0,) * ground.kinds)
                 there[kind] += wanted - left
                 state.cells[key, cell] = tuple(there)
         return wanted - left
@@ -234,7 +346,7 @@ class FirstFit:
         for key, cell in enumerate(ground.shapes[shape].cells):
             if cell is None or cell == OWN_VALUE:
                 continue
-            there = state.cells.get((key, cell), (0,) * ground.kinds)
+            there = state.pods_in(key, cell) or (0,) * ground.kinds
             row = ground.conflicts.apart.get(ground.keys[key], (0,) * ground.kinds)[kind]
             if any(pods and row >> other & 1 for other, pods in enumerate(there)):
                 return 0
@@ -259,7 +371,7 @@ def _cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
 def _ordinals(area: Area, state: State) -> Iterator[Area]:
     """One node of a class for each way that its nodes are filled."""
     index = area.classes[0]
-    starts = [one.start for one in state.bins.get(index, ())] or [0]
+    starts = [one.start for one in state.bins_of(index) or ()] or [0]
     for start in starts:
         single = Area(area.counts, area.classes, single=True)
         single.ordinal = start if area.ordinal is None else area.ordinal

@@ -37,26 +37,22 @@ class Shape(NamedTuple):
 class Area:
     """A part of the nodes: `counts` of shapes, and the classes that they come from.
 
-    With `single` it is one node: any of its class, or the one with number `ordinal`.
+    With `single` it is one node: any of its class, or the one with number `ordinal`. `nodes` is their number.
     """
 
-    __slots__ = ("classes", "counts", "floors", "inner", "ordinal", "shaped", "single", "totals")
+    __slots__ = ("classes", "counts", "floors", "inner", "nodes", "ordinal", "shaped", "single", "totals")
 
     def __init__(self, counts: tuple[tuple[int, int], ...], classes: tuple[int, ...], *, single: bool = False) -> None:
         self.counts = counts
         self.classes = classes
         self.single = single
+        self.nodes = sum(count for _, count in counts)
         self.ordinal: int | None = None
         # Worked out when first asked for, by `Ground`.
         self.floors: tuple[int, ...] | None = None
         self.totals: tuple[int, ...] | None = None
         self.shaped: dict[int, list[int]] | None = None
         self.inner: dict[Any, Any] = {}
-
-    @property
-    def nodes(self) -> int:
-        """The number of its nodes."""
-        return sum(count for _, count in self.counts)
 
 
 class Ground:
@@ -82,6 +78,7 @@ class Ground:
         self.shared_cells = any(cell not in (None, OWN_VALUE) for shape in self.shapes for cell in shape.cells)
         self.usable: dict[tuple[int, int], list[int]] = {}
         self._preferred: dict[int, list[int]] = {}
+        self._largest: dict[int, float] = {}
         useful = [index for index, shape in enumerate(self.shape_of) if any(self.floors[shape])]
         self.whole = self.area(useful)
 
@@ -130,8 +127,11 @@ class Ground:
 
     def largest(self, kind: int) -> float:
         """Return the largest part of all there is of a resource that a pod of a kind requests."""
-        totals = self.totals_in(self.whole)
-        return max((want / have for want, have in zip(self.requests[kind], totals, strict=True) if have), default=0.0)
+        if (found := self._largest.get(kind)) is None:
+            totals = self.totals_in(self.whole)
+            parts = [want / have for want, have in zip(self.requests[kind], totals, strict=True) if have]
+            found = self._largest[kind] = max(parts, default=0.0)
+        return found
 
     def _waste(self, shape: int, kind: int) -> tuple[float, ...]:
         others = sum(1 for floor in self.floors[shape] if floor)

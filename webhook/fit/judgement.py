@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from webhook.fit.amounts import sentence_list
 from webhook.fit.budget import STEPS, Budget
 from webhook.fit.ceiling_conditions import over_a_ceiling, within_ceilings
 from webhook.fit.ground import Ground, ground_of
-from webhook.fit.packing import Need, Packing
+from webhook.fit.packing import Need, Packing, Role
 from webhook.fit.parts import roles_of
 from webhook.fit.placement import placed
 from webhook.fit.remedies import remedy_for
@@ -34,7 +36,8 @@ def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> Verdict:
 
 
 def _on_nodes(packing: Packing, room: Room, budget: Budget) -> Verdict:
-    ground = ground_of(roles_of(packing.sets), room)
+    roles = roles_of(packing.sets)
+    ground = ground_of(roles, room)
     outcomes: list[tuple[Need, SetOutcome]] = []
     for need in packing.sets:
         outcome = judge_set(need, ground, budget)
@@ -42,7 +45,7 @@ def _on_nodes(packing: Packing, room: Room, budget: Budget) -> Verdict:
             return _refused(outcome, packing, ground, budget)
         outcomes.append((need, outcome))
     causes = tuple(dict.fromkeys(outcome.cause for _, outcome in outcomes if outcome.cause))
-    causes += _unsure(packing, room)
+    causes += _unsure(packing, roles, room)
     for need, outcome in outcomes:
         if outcome.spots is not None and not within_ceilings(outcome.spots, need, packing):
             causes += ("a placement was found, and it is above a quota; another choice of its groups may not be",)
@@ -69,10 +72,10 @@ def _refused(outcome: SetOutcome, packing: Packing, ground: Ground, budget: Budg
     return _never(remedy_for(witness, outcome, ground), packing, budget)
 
 
-def _unsure(packing: Packing, room: Room) -> tuple[str, ...]:
+def _unsure(packing: Packing, roles: Sequence[Role], room: Room) -> tuple[str, ...]:
     """Why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
-    for role in roles_of(packing.sets):
+    for role in roles:
         causes.update(dict.fromkeys(role.pods.unjudged))
         unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)
         if unsure:

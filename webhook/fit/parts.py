@@ -18,7 +18,7 @@ class Part:
     None if there is a choice of children. `name` is that of the role or of the group.
     """
 
-    __slots__ = ("children", "count", "key", "kind", "name", "need", "sums", "vector", "within")
+    __slots__ = ("children", "content", "count", "key", "kind", "name", "need", "sums", "vector", "within")
 
     def __init__(self, need: Need, kind: int, children: tuple[Child, ...], count: int, ground: Ground) -> None:
         self.need = need
@@ -27,6 +27,7 @@ class Part:
         self.children = children
         self.count = count
         self.within = need.within
+        self.content: Content | None = None
         within = None if need.within is None else partition_key(need.within)
         self.key: Any = (kind, count, within, tuple((child.part.key, len(child.indexes)) for child in children))
         self.vector = self._vector(ground)
@@ -63,14 +64,19 @@ def part_of(need: Need, ground: Ground) -> Part:
     """Return the part of a need."""
     if isinstance(need, PodsNeed):
         return Part(need, ground.kind_of[need.role.name], (), max(need.count, 0), ground)
-    equal: dict[Any, tuple[Part, list[int]]] = {}
-    seen: dict[int, Part] = {}
+    equal: dict[Any, list[int]] = {}
     for index, child in enumerate(need.needs):
-        if (part := seen.get(id(child))) is None:
-            part = seen[id(child)] = part_of(child, ground)
-        equal.setdefault(part.key, (part, []))[1].append(index)
-    children = tuple(Child(part, tuple(indexes)) for part, indexes in equal.values())
+        equal.setdefault(_key(child, ground), []).append(index)
+    children = tuple(Child(part_of(need.needs[some[0]], ground), tuple(some)) for some in equal.values())
     return Part(need, -1, children, max(need.count, 0), ground)
+
+
+def _key(need: Need, ground: Ground) -> Any:
+    """What makes two needs equal, so that a part is made once for all of them."""
+    within = None if need.within is None else partition_key(need.within)
+    if isinstance(need, PodsNeed):
+        return ground.kind_of[need.role.name], need.count, within
+    return need.count, within, tuple([_key(child, ground) for child in need.needs])
 
 
 def least(part: Part, weights: Sequence[int]) -> int:
@@ -162,10 +168,23 @@ class Content(NamedTuple):
 
 def content_of(part: Part, path: Path = ()) -> Content:
     """Return what a part needs once its own domain is chosen."""
+    if part.content is None:
+        part.content = _content_of(part)
+    found = part.content
+    if not path:
+        return found
+    return Content(
+        tuple([((*path, *place), kind, count) for place, kind, count in found.free]),
+        tuple([Item(item.part, tuple([(*path, *place) for place in item.paths])) for item in found.items]),
+        tuple([((*path, *place), choice) for place, choice in found.choices]),
+    )
+
+
+def _content_of(part: Part) -> Content:
     free: list[tuple[Path, int, int]] = []
     items: dict[Any, tuple[Part, list[Path]]] = {}
     choices: list[tuple[Path, Part]] = []
-    _flatten(part, path, free, items, choices)
+    _flatten(part, (), free, items, choices)
     found = tuple(Item(one, tuple(paths)) for one, paths in items.values())
     return Content(tuple(free), found, tuple(choices))
 

@@ -34,18 +34,18 @@ def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
     """Return the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
     found = []
+    domains: dict[Path, str | None] = {}
+    roles: dict[Path, tuple[str, str | None]] = {}
     for spot in spots:
-        role = _role(need, spot.path)
-        domain = _domain_name(need, spot.path, spots, room)
-        found += [
-            Placed(
-                role.name,
-                domain,
-                _node_name(room.classes[spot.node_class], spot.node_class, spot.start + offset),
-                spot.pods,
-            )
-            for offset in range(spot.number)
-        ]
+        if spot.path not in roles:
+            above = _domain_path(need, spot.path)
+            if above is not None and above not in domains:
+                domains[above] = _domain_name(need, above, spots, room)
+            roles[spot.path] = _role(need, spot.path).name, None if above is None else domains[above]
+        role, domain = roles[spot.path]
+        node = room.classes[spot.node_class]
+        for ordinal in range(spot.start, spot.start + spot.number):
+            found.append(Placed(role, domain, _node_name(node, spot.node_class, ordinal), spot.pods))
     return tuple(found)
 
 
@@ -75,12 +75,18 @@ def _complete(need: Need, path: Path, counts: Mapping[Path, int]) -> bool:
 
 
 def _kept(spots: Sequence[Spot], need: Need, room: Room) -> bool:
-    roles = {spot.path: _role(need, spot.path) for spot in spots}
+    roles = {path: _role(need, path) for path in {spot.path for spot in spots}}
     if any(roles[spot.path].name not in room.classes[spot.node_class].roles for spot in spots):
         return False
     nodes = list(_nodes(spots, roles))
+    # Nodes of equal capacity with equal pods are checked once.
+    different = {}
+    for index, _, pods in nodes:
+        node = room.classes[index]
+        key = (id(node.capacity), id(node.devices), tuple([(role.name, count) for role, count in pods]))
+        different[key] = (node, pods)
     return (
-        all(_node_holds(room.classes[index], pods, room) for index, _, pods in nodes)
+        all(_node_holds(node, pods, room) for node, pods in different.values())
         and _labels_hold(nodes, room)
         and _domains_hold(need, (), spots, room)
     )
@@ -195,8 +201,10 @@ def _domains_hold(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> 
 def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
     """The domains that all pods are in."""
     found: frozenset[str] | None = None
-    for index in {spot.node_class for spot in spots}:
-        here = [spot for spot in spots if spot.node_class == index]
+    of_class: dict[int, list[Spot]] = {}
+    for spot in spots:
+        of_class.setdefault(spot.node_class, []).append(spot)
+    for index, here in of_class.items():
         domains = _domains(partition, index, here, room)
         found = domains if found is None else found & domains
     return found or frozenset()
@@ -226,14 +234,21 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
     return frozenset({".".join(values)})
 
 
+def _domain_path(need: Need, path: Path) -> Path | None:
+    """The innermost need above a place, or there, whose pods share a domain."""
+    found = () if need.within is not None else None
+    for length, index in enumerate(path, 1):
+        assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
+        need = need.needs[index]
+        if need.within is not None:
+            found = path[:length]
+    return found
+
+
 def _domain_name(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> str | None:
-    """The innermost domain that pods at a place were required to share."""
-    for length in range(len(path), -1, -1):
-        above = need_at(need, path[:length])
-        if above.within is not None:
-            below = [spot for spot in spots if spot.path[:length] == path[:length]]
-            return min(_shared_domains(above.within, below, room), default=None)
-    return None
+    within = need_at(need, path).within
+    below = [spot for spot in spots if spot.path[: len(path)] == path]
+    return None if within is None else min(_shared_domains(within, below, room), default=None)
 
 
 def _role(need: Need, path: Path) -> Role:

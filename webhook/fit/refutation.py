@@ -63,8 +63,8 @@ class Refuter:
     def _refused_in_each(self, part: Part, area: Area) -> Refusal | None:
         nearest: Refusal | None = None
         domains = self.domains(part, area)
-        self.budget.spend(1 + len(domains))
-        for domain in domains:
+        self.budget.spend(1)
+        for domain in reversed(domains):
             found = self.refused_inside(part, domain.area)
             if found is None:
                 return None
@@ -80,12 +80,13 @@ class Refuter:
             return None
         there = 0
         domains = self.domains(item.part, area)
-        self.budget.spend(len(domains))
-        for domain in domains:
+        # The largest first: mostly there is room enough.
+        for domain in reversed(domains):
+            self.budget.spend(1)
             there += min(domain.number, UNLIMITED) * self.copies(item.part, domain.area, wanted)
             if there >= wanted:
                 return None
-        nearest = domains[0] if domains else None
+        nearest = domains[-1] if domains else None
         return Refusal("D", item.part, area, (), None, wanted, there, item.part.within, nearest)
 
     def copies(self, part: Part, area: Area, most: int) -> int:

@@ -9,14 +9,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from webhook.fit.amounts import counted
-from webhook.fit.budget import Budget
-from webhook.fit.ground import Ground
+from webhook.fit.budget import Budget, OutOfStepsError
+from webhook.fit.domains import domains_in
+from webhook.fit.first_fit import ORDERS, FirstFit
+from webhook.fit.ground import Area, Ground
 from webhook.fit.packing import GroupNeed, Need, Partition, PodsNeed
-from webhook.fit.set_judgement import SetOutcome, judge_set
+from webhook.fit.parts import part_of, partitions_below
+from webhook.fit.set_judgement import SetOutcome
 from webhook.fit.verdict import Family, Witness
 
 # What all remedies of a verdict may take together, and one of them.
-_STEPS, _EACH = 8_000, 2_500
+_STEPS, _EACH = 4_000, 1_500
+# In how many domains a broader partition is tried.
+_LARGEST = 3
 
 _OTHERWISE = {
     Family.NODE: "request less for each pod, or add nodes that are large enough and that the pods may use",
@@ -29,54 +34,80 @@ _OTHERWISE = {
 
 def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
     """Return the witness with its remedy."""
-    budget = Budget(_STEPS)
-    need = outcome.part.need
-    found = [one for one in (_fewer(witness, need, ground, budget), _broader(need, ground, budget)) if one]
+    trial = _Trial(outcome, ground)
+    found = [one for one in (trial.fewer(witness), trial.broader()) if one]
     return replace(witness, remedy=", or ".join(found) or _OTHERWISE.get(witness.family, "add nodes"))
 
 
-def _fits(need: Need, ground: Ground, budget: Budget) -> bool:
-    share = budget.share(_EACH)
-    fits = judge_set(need, ground, share).spots is not None
-    budget.left -= share.used
-    return fits
+class _Trial:
+    """Other needs, tried where the refused one came nearest to fit."""
 
+    def __init__(self, outcome: SetOutcome, ground: Ground) -> None:
+        self.need = outcome.part.need
+        self.refusal = outcome.refusal
+        self.ground = ground
+        self.budget = Budget(_STEPS)
 
-def _fewer(witness: Witness, need: Need, ground: Ground, budget: Budget) -> str:
-    """The most pods of a role, or the most children of a group, with which the rest still fits."""
-    for name in witness.members[:1]:
-        count = _pods_of(name, need)
-        most = _largest(count - 1, lambda number: _fits(_with_pods(name, number, need), ground, budget))  # noqa: B023
-        if most:
-            return f"lower the minimum of {name} to {counted(most, 'pod')}"
-    if isinstance(need, GroupNeed) and need.count > 1:
-        most = _largest(need.count - 1, lambda number: _fits(replace(need, count=number), ground, budget))
-        if most:
-            return f"lower the minimum of {need.name} from {need.count} to {most}"
-    return ""
+    def fewer(self, witness: Witness) -> str:
+        """The most pods of a role, or the most children of a group, with which the rest still fits."""
+        for name in witness.members[:2]:
+            count = _pods_of(name, self.need)
+            most = self._largest(count - 1, lambda number, name=name: _with_pods(name, number, self.need))
+            if most:
+                return f"lower the minimum of {name} to {counted(most, 'pod')}"
+        if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
+            group = self.need
+            most = self._largest(group.count - 1, lambda number: replace(group, count=number))
+            if most:
+                return f"lower the minimum of {group.name} from {group.count} to {most}"
+        return ""
 
+    def broader(self) -> str:
+        """The broader domain, or none, with which the gang fits."""
+        for partition in _partitions(self.need):
+            if partition.broader is not None and self._fits(_within(self.need, partition, partition.broader)):
+                return f"require one {partition.broader.named} instead of one {partition.named}"
+            if self._fits(_within(self.need, partition, None)):
+                return f"do not require one {partition.named}"
+        return ""
 
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number that fits, by halves: if one fits, fewer do."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
+        """The largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does."""
+        if most < 1 or not self._fits(changed(1)):
+            return 0
+        low, high = 1, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._fits(changed(middle)):
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
+    def _fits(self, need: Need) -> bool:
+        """Whether first fit places the pods."""
+        ground = self.ground
+        part = part_of(need, ground)
+        for area in self._areas(need):
+            share = self.budget.share(_EACH)
+            try:
+                if FirstFit(ground, share, ORDERS[0]).fits(part, area):
+                    return True
+            except OutOfStepsError:
+                return False
+            finally:
+                self.budget.left -= share.used
+        return False
 
-def _broader(need: Need, ground: Ground, budget: Budget) -> str:
-    """The broader domain, or none, with which the gang fits."""
-    required = _partitions(need)
-    for partition in required:
-        if partition.broader is not None and _fits(_within(need, partition, partition.broader), ground, budget):
-            return f"require one {partition.broader.named} instead of one {partition.named}"
-        if _fits(_within(need, partition, None), ground, budget):
-            return f"do not require one {partition.named}"
-    return ""
+    def _areas(self, need: Need) -> list[Area]:
+        """Where to try: in the domain that came nearest, or in some large ones if another partition is tried."""
+        refusal = self.refusal
+        if need.within is None:
+            return [self.ground.whole]
+        if refusal is not None and refusal.domain is not None and refusal.partition == need.within:
+            return [refusal.domain.area]
+        domains = domains_in(self.ground.whole, need.within, self.ground, partitions_below(part_of(need, self.ground)))
+        return [one.area for one in sorted(domains, key=lambda one: -one.area.nodes)[:_LARGEST]]
 
 
 def _partitions(need: Need) -> list[Partition]:
