@@ -39,8 +39,8 @@ GATES = {
 
 
 class Cluster(NamedTuple):
-    """A scheduler, and what its cases may ask. `program` is its name for `start_scheduler`, `profile` that of the profile
-    of Rollcall.
+    """A scheduler, and what its cases may ask. `program` is its name for `start_scheduler`, `profile` that of
+    the profile of Rollcall.
     """
 
     program: str

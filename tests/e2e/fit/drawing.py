@@ -79,9 +79,9 @@ def _tighten(rng: Random, sketch: Sketch) -> None:
             for resource in node.room:
                 if resource != SLOTS or slots:
                     node.room[resource] = max(one.get(resource, 0) for one in used)
-    for node, _, _ in sketch.foreign:
+    for place, _, _ in sketch.foreign:
         # Room for the pods of others: 10m of cpu and 1Mi of memory each.
-        room = sketch.nodes[node].room
+        room = sketch.nodes[place].room
         for resource, amount in ((CPU, 10), (MEMORY, 1024**2), (SLOTS, 1)):
             if resource in room:
                 room[resource] += amount
@@ -152,7 +152,7 @@ def _anti_affinity(rng: Random, key: str, value: str) -> Manifest:
     if rng.random() < 0.4:
         selector = {"matchExpressions": [{"key": "apart", "operator": "In", "values": [value, "other"]}]}
     # Of one batch all pods are in few namespaces, and on the nodes of a case are only its own.
-    everywhere = {"namespaceSelector": {}} if rng.random() < 0.15 else {}
+    everywhere: Manifest = {"namespaceSelector": {}} if rng.random() < 0.15 else {}
     term = {"topologyKey": key, "labelSelector": selector, **everywhere}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
@@ -270,7 +270,7 @@ def _elastic_quotas(rng: Random, case: Case, amounts: dict[str, int]) -> None:
     case.quota = "@team"
     said = {name: spelled(rng, name, amount) for name, amount in amounts.items() if name != SLOTS}
     wide = {name: spelled(rng, name, 4 * amounts[name]) for name in said}
-    least = {name: "0" for name in said}
+    least = dict.fromkeys(said, "0")
     above = rng.random() < 0.4
     parent = {"quota.scheduling.koordinator.sh/is-parent": "true"}
     child = {"quota.scheduling.koordinator.sh/parent": "@org"} if above else {}

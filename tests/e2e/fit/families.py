@@ -273,7 +273,7 @@ def _spread(rng: Random, _: Offers) -> Sketch:
     if rng.random() < 0.2:
         constraint["matchLabelKeys"] = ["uneven"]
     found.more[role.name] = {"topologySpreadConstraints": [constraint]}
-    for _ in range(rng.randint(0, 4)):
+    for _index in range(rng.randint(0, 4)):
         found.foreign.append((rng.randrange(len(nodes)), _small(), {"role": role.name}))
     return found
 
@@ -289,7 +289,7 @@ def _affinity(rng: Random, _: Offers) -> Sketch:
         role.labels["near"] = "@near"
     wanted = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     found.more[roles[0].name] = {"affinity": wanted}
-    for _ in range(rng.randint(0, 3)):
+    for _index in range(rng.randint(0, 3)):
         found.foreign.append((rng.randrange(len(nodes)), _small(), {"near": "@near"}))
     return found
 
@@ -358,7 +358,7 @@ def _mixed(rng: Random, offers: Offers) -> Sketch:
     if rng.random() < 0.3:
         some.labels["apart"] = "x"
         some.apart = some.apart or (HOST, "x")
-    for _ in range(rng.choice([0, 0, 1, 2])):
+    for _index in range(rng.choice([0, 0, 1, 2])):
         found.foreign.append((rng.randrange(len(found.nodes)), _small(), dict(some.labels)))
     return found
 

@@ -5,6 +5,7 @@ states it and as its pods are stored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx
 
@@ -45,7 +46,7 @@ class Judging:
 
     def __init__(self, batches: Batches, steps: int = STEPS) -> None:
         self._batches, self._steps = batches, steps
-        self._backend: Backend[object] = batches.profile.backend
+        self._backend: Backend[Any] = batches.profile.backend
 
     def __call__(self, batch: Sequence[Stored]) -> list[dict[str, Verdict]]:
         """The verdicts on each case of a batch, by what was judged."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.control_plane import Manifest
 from tests.e2e.fit.batch import Batches
 from tests.e2e.fit.case import Case
+from tests.e2e.fit.families import Offers
 from tests.e2e.fit.soundness import BATCH, Judge, Report, try_cases
 
+# By scheduler, the cases that failed once.
+_KEPT = Path(__file__).parent / "kept"
 _MOST_ROUNDS = 15
 _OF_A_POD = (
     "affinity",
@@ -49,18 +53,11 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def _without_parts(raw: Manifest) -> Iterator[Manifest]:
-    if len(raw["members"]) > 1:
-        yield from (_without_member(raw, index) for index in range(len(raw["members"])))
-    if len(raw["nodes"]) > 1:
-        yield from (_without_node(raw, index) for index in range(len(raw["nodes"])))
+    for name, without in (("members", _without_member), ("nodes", _without_node)):
+        if len(raw[name]) > 1:
+            yield from (without(raw, index) for index in range(len(raw[name])))
     for index, member in enumerate(raw["members"]):
-        for fewer in {1, member["minimum"] // 2, member["minimum"] - 1} - {0, member["minimum"]}:
-            yield _changed(raw, ("members", index), minimum=fewer, pods=fewer)
-        if member["pods"] > member["minimum"]:
-            yield _changed(raw, ("members", index), pods=member["minimum"])
-        if member["required"]:
-            yield _changed(raw, ("members", index), required=None)
-        yield from _without_fields(raw, index)
+        yield from _with_smaller_member(raw, index, member)
     for name in ("foreign", "namespaced", "subsets"):
         if raw[name]:
             yield {**deepcopy(raw), name: []}
@@ -71,6 +68,17 @@ def _without_parts(raw: Manifest) -> Iterator[Manifest]:
         for name, empty in (("taints", []), ("capacity", {}), ("cordoned", False)):
             if node[name]:
                 yield _changed(raw, ("nodes", index), **{name: empty})
+
+
+def _with_smaller_member(raw: Manifest, index: int, member: Manifest) -> Iterator[Manifest]:
+    """The same with fewer pods of a member, or with less asked of them."""
+    for fewer in {1, member["minimum"] // 2, member["minimum"] - 1} - {0, member["minimum"]}:
+        yield _changed(raw, ("members", index), minimum=fewer, pods=fewer)
+    if member["pods"] > member["minimum"]:
+        yield _changed(raw, ("members", index), pods=member["minimum"])
+    if member["required"]:
+        yield _changed(raw, ("members", index), required=None)
+    yield from _without_fields(raw, index)
 
 
 def _without_fields(raw: Manifest, index: int) -> Iterator[Manifest]:
@@ -140,6 +148,24 @@ def _without_node(raw: Manifest, index: int) -> Manifest:
     return found
 
 
-def kept(cases: Sequence[Case]) -> str:
-    """The cases as lines of the file of kept cases."""
-    return "".join(f"{json.dumps(case.as_json(), sort_keys=True)}\n" for case in cases)
+def line_of(case: Case) -> str:
+    """The case as a line of a file of kept cases."""
+    return json.dumps(case.as_json(), sort_keys=True)
+
+
+def kept_cases(program: str, offers: Offers) -> list[Case]:
+    """The cases that failed once with this scheduler, of any of its configurations, and that can be asked of it."""
+    path = _KEPT / f"{program.partition(' ')[0]}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    cases = [Case.of(json.loads(line)) for line in lines]
+    return [case for case in cases if _can_be_asked(case, offers)]
+
+
+def _can_be_asked(case: Case, offers: Offers) -> bool:
+    required = case.required is not None or any(member.required for member in case.members)
+    return (
+        (offers.topology or not required)
+        and (offers.nested or not case.subsets)
+        and (offers.trees or case.enough is None)
+        and (offers.quotas or case.quota is None)
+    )

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.fit.trap_world import GPU, Mutant, instead, is_never, manifest, may_start, node, of, pods, trap
+from webhook.fit import devices
 from webhook.fit.packing import Ceilings
+from webhook.fit.pods import DeviceNeed
 from webhook.model.reading import Manifest
 
 _BIG = node(amounts={"cpu": "1k", "memory": "10Ti", GPU: "64"})
@@ -196,12 +198,9 @@ def _first(_: Any) -> Any:
 
 def _counting_admins(_: Any) -> Any:
     def needs(claim: Any, facts: Any, known: Any) -> Any:
-        from webhook.fit import devices
-
         for request in claim.requests or ():
-            yield devices.DeviceNeed(
-                request.alternatives[0].device_class, devices._least(request), claim.at, devices._driver(request, facts)
-            )
+            one = request.alternatives[0]
+            yield DeviceNeed(one.device_class, devices._least(request), claim.at, devices._driver(request, facts))
 
     return needs
 

@@ -361,7 +361,11 @@ def kai_joins_the_values_of_a_domain_with_dots() -> None:
 def a_train_job_may_replace_what_its_runtime_says_about_pods() -> None:
     facts = runtimes(replicated("node", 2))
     ((_, runtime),) = (facts.cluster_training_runtimes or {}).items()
-    for changed in ({"trainer": {"resourcesPerNode": {"requests": {"cpu": "1"}}}}, {"podTemplateOverrides": [{}]}):
+    changes: tuple[dict[str, Any], ...] = (
+        {"trainer": {"resourcesPerNode": {"requests": {"cpu": "1"}}}},
+        {"podTemplateOverrides": [{}]},
+    )
+    for changed in changes:
         stated = train_job()
         stated["spec"] |= changed
         assert shapes_of_workload(TrainJob(stated).job_set_of(runtime)) == []

@@ -138,7 +138,7 @@ def pods_of_others_raise_the_minimum_of_a_spread() -> None:
 def _one_domain(original: Any) -> Any:
     def packing_of(shape: Any, *rest: Any) -> Packing:
         found: Packing = original(shape, *rest)
-        sets = tuple(replace(one, within=Partition(RACK, (RACK,))) for one in found.sets)  # type: ignore[arg-type]
+        sets = tuple(replace(one, within=Partition(RACK, (RACK,))) for one in found.sets)
         return replace(found, sets=sets)
 
     return packing_of
