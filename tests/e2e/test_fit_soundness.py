@@ -1,7 +1,7 @@
 """No gang that a real scheduler starts is called *never*: random clusters and gangs, at and around their limits.
 
 The seeds of a run are new and printed. `ROLLCALL_FIT_SEED` repeats a run, `ROLLCALL_FIT_PAIRS` sets how many pairs the
-soak tries with each scheduler. A failure is made small and printed as a line for `tests/e2e/fit/kept/`, whose cases are
+soak tries with each scheduler, `ROLLCALL_FIT_FAMILY` draws from one family. A failure is made small and printed as a line for `tests/e2e/fit/kept/`, whose cases are
 tried in each run.
 """
 
@@ -22,6 +22,7 @@ from tests.e2e.fixture_types import Scheduler
 
 # In every run, on the newest Kubernetes and on an older one, which has no trees and no topology.
 _NEWEST, _OLDER = 140, 60
+_FAMILY = os.environ.get("ROLLCALL_FIT_FAMILY")
 _SOAK = int(os.environ.get("ROLLCALL_FIT_PAIRS", "1700"))
 # More failures have the same few causes.
 _MOST_SHRUNK = 3
@@ -36,7 +37,7 @@ def is_sound(batches: Batches, cluster: Cluster, pairs: int) -> None:
     """Try the kept cases and so many random ones: none that starts is called never."""
     seed, judge, report = first_seed(), Judging(batches), Report()
     print(f"\n{cluster.program}, Kubernetes {batches.plane.version}, seeds from {seed}", flush=True)
-    drawn = [drawn_case(seed + index, cluster.offers) for index in range(pairs)]
+    drawn = [drawn_case(seed + index, cluster.offers, _FAMILY) for index in range(pairs)]
     try_cases(batches, judge, [*kept_cases(cluster.program, cluster.offers), *drawn], report)
     print(*report.lines(), sep="\n", flush=True)
     assert report.total["started"] > len(drawn) // 4, "the scheduler starts hardly any gang"

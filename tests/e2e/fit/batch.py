@@ -18,6 +18,7 @@ import httpx
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fit.case import BATCH_LABEL, CASE_LABEL, Case, MemberPlan, named
+from tests.e2e.fit.device_claims import DEVICE_CLASS
 from tests.e2e.fit.spelling import OVERHEADS
 from tests.e2e.gang_writer import path_of, served
 from tests.e2e.given_gangs import group, member, podgang, required
@@ -112,6 +113,7 @@ class Batches:
         self._dialect = dialect
         self.namespaces = 0
         self._each(self._overhead, OVERHEADS)
+        self._once("/apis/resource.k8s.io/v1/deviceclasses", DEVICE_CLASS)
 
     def __enter__(self) -> Batches:
         return self
@@ -134,6 +136,7 @@ class Batches:
             found.append(Stored(case, case_id, case_id if case.namespaced or case.quota else batch))
         self._each(lambda work: self._add_node(*work), [(batch, one, index) for one in found
                                                         for index in range(len(one.case.nodes))])  # fmt: skip
+        self._each(lambda one: self._add_objects(batch, one), found)
         self._each(self._prepare, found)
         self._settle([one.case for one in found], [one.id for one in found])
         self._each(self._write_gang, found)
@@ -189,16 +192,20 @@ class Batches:
         for space in spaces:
             self._delete(f"/api/v1/namespaces/{space}/pods", now)
         self._each(lambda path: self._delete(path, {}), sorted(kinds))
-        self._delete("/api/v1/nodes", {"labelSelector": f"{BATCH_LABEL}={name}"})
+        for path in ["/api/v1/nodes", *sorted({path for one in batch for path in one.case.objects})]:
+            self._delete(path, {"labelSelector": f"{BATCH_LABEL}={name}"})
         for space in spaces:
             self._delete(f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{space}/elasticquotas", {})
 
     # parts
 
     def _overhead(self, name: str) -> None:
-        fixed = {"cpu": f"{OVERHEADS[name]['cpu']}m", "memory": str(OVERHEADS[name]["memory"])}
+        fixed: Manifest = {"cpu": f"{OVERHEADS[name]['cpu']}m", "memory": str(OVERHEADS[name]["memory"])}
         manifest = {"metadata": {"name": name}, "handler": "test", "overhead": {"podFixed": fixed}}
-        answer = self.plane.http.post("/apis/node.k8s.io/v1/runtimeclasses", json=manifest)
+        self._once("/apis/node.k8s.io/v1/runtimeclasses", manifest)
+
+    def _once(self, path: str, manifest: Manifest) -> None:
+        answer = self.plane.http.post(path, json=manifest)
         assert answer.is_success or answer.status_code == httpx.codes.CONFLICT, answer.text
 
     def _add_node(self, batch: str, one: Stored, index: int) -> None:
@@ -215,6 +222,12 @@ class Batches:
         # Every new node is tainted as not ready.
         spec = {"taints": plan.taints or None, "unschedulable": plan.cordoned or None}
         self._patch(f"/api/v1/nodes/{name}", {"spec": spec})
+
+    def _add_objects(self, batch: str, one: Stored) -> None:
+        for path, manifests in one.case.objects.items():
+            for manifest in named(manifests, one.id):
+                labels = {**manifest["metadata"].get("labels", {}), BATCH_LABEL: batch}
+                self._post(path, {**manifest, "metadata": {**manifest["metadata"], "labels": labels}})
 
     def _prepare(self, one: Stored) -> None:
         """What must be there before the gang: its namespace, quotas, and pods of others."""

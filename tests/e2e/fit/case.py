@@ -73,6 +73,8 @@ class Case:
     namespaced: list[Manifest] = field(default_factory=list)
     quota: str | None = None
     foreign: list[ForeignPod] = field(default_factory=list)
+    # Objects of the cluster, by the path of their kind in the API.
+    objects: dict[str, list[Manifest]] = field(default_factory=dict)
     # How the drawn amounts stand to the limit: "at", "below", "above".
     drawn: str = ""
 

@@ -8,9 +8,10 @@ from random import Random
 
 from tests.e2e.control_plane import Manifest
 from tests.e2e.fit.case import HOST, Case, ForeignPod, MemberPlan, NodePlan, SubsetPlan
+from tests.e2e.fit.device_claims import add_devices
 from tests.e2e.fit.families import FAMILIES, Offers, Sketch, families_for
 from tests.e2e.fit.placement import GroupDraft, NodeDraft, RoleDraft, at_the_limit, placed, roles_of
-from tests.e2e.fit.spelling import CPU, DONGLE, GPU, MEMORY, SLOTS, containers, spelled
+from tests.e2e.fit.spelling import CPU, DEVICES, DONGLE, GPU, MEMORY, SLOTS, containers, spelled
 
 # More pods cost time and prove no more.
 _MOST_PODS = 11
@@ -55,11 +56,13 @@ def _written(rng: Random, seed: int, family: str, sketch: Sketch, offers: Offers
     case.nodes = [_node(rng, node) for node in sketch.nodes]
     case.members = [_member(rng, role, sketch, offers, single=len(roles) == 1) for role in roles]
     case.foreign = [ForeignPod(node, spec, labels) for node, spec, labels in sketch.foreign]
+    if any(DEVICES in node.room for node in sketch.nodes):
+        add_devices(rng, case, sketch.nodes, roles)
     _structure(case, sketch.top)
     if sketch.limited:
         _limit(rng, case, sketch, roles)
     elif rng.random() < 0.02:
-        case.namespaced = [_limit_range(rng)]
+        case.namespaced.append(_limit_range(rng))
     return case
 
 
@@ -99,7 +102,7 @@ def _take_one_unit(rng: Random, nodes: list[NodeDraft]) -> None:
 
 def _node(rng: Random, draft: NodeDraft) -> NodePlan:
     plan = NodePlan(
-        {name: spelled(rng, name, amount) for name, amount in draft.room.items()},
+        {name: spelled(rng, name, amount) for name, amount in draft.room.items() if name != DEVICES},
         dict(draft.labels),
         [dict(taint) for taint in draft.taints],
     )
@@ -240,7 +243,7 @@ def _limit(rng: Random, case: Case, sketch: Sketch, roles: list[RoleDraft]) -> N
     if sketch.limited == "quota":
         _elastic_quotas(rng, case, amounts)
     else:
-        case.namespaced = [_resource_quota(rng, amounts)]
+        case.namespaced.append(_resource_quota(rng, amounts))
         if rng.random() < 0.15:
             case.namespaced.append(_limit_range(rng))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.e2e.control_plane import Manifest
 from tests.e2e.fit.case import BLOCK, HOST, RACK
 from tests.e2e.fit.placement import GroupDraft, NodeDraft, RoleDraft, roles_of
-from tests.e2e.fit.spelling import CPU, DONGLE, GPU, HUGE, MEMORY, MIB, SLOTS, STORAGE
+from tests.e2e.fit.spelling import CPU, DEVICES, DONGLE, GPU, HUGE, MEMORY, MIB, SLOTS, STORAGE
 
 GIB = 1024**3
 
@@ -338,6 +338,18 @@ def _pinned(rng: Random, _: Offers) -> Sketch:
     return _flat(nodes, roles)
 
 
+def _devices(rng: Random, _: Offers) -> Sketch:
+    """Devices of dynamic resource allocation are what is short."""
+    nodes = _nodes(rng, rng.randint(1, 2), (1, 3))
+    for node in nodes:
+        node.room[DEVICES] = rng.randint(2, 5)
+    roles = _roles(rng, nodes, (1, 2))
+    for role in roles:
+        role.request = {name: max(amount // 4, 1) for name, amount in role.request.items()}
+        role.request[DEVICES] = rng.randint(1, 3)
+    return _flat(nodes, roles)
+
+
 def _mixed(rng: Random, offers: Offers) -> Sketch:
     """Several of the above at once."""
     names = ["eligibility", "apart", "ports", "slots", "sum"]
@@ -376,6 +388,7 @@ FAMILIES: Mapping[str, Callable[[Random, Offers], Sketch]] = {
     "quota": _quota,
     "tree": _tree,
     "pinned": _pinned,
+    "devices": _devices,
     "mixed": _mixed,
 }
 
@@ -383,6 +396,6 @@ FAMILIES: Mapping[str, Callable[[Random, Offers], Sketch]] = {
 def families_for(offers: Offers) -> tuple[str, ...]:
     """The families that can be asked of a scheduler, the more telling ones more than once."""
     common = ("sum", "shape", "eligibility", "apart", "ports", "slots", "quota", "pinned", "pinned", "mixed", "mixed")
-    rare = ("spread", "affinity")
+    rare = ("spread", "affinity", "devices")
     of_topology = ("domain", "domain") if offers.topology else ()
     return (*common, *rare, *of_topology, *(("tree", "tree") if offers.trees else ()))

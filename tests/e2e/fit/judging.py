@@ -37,6 +37,8 @@ _LISTS = (
     "/api/v1/limitranges",
     "/apis/resource.k8s.io/v1/deviceclasses",
     "/apis/resource.k8s.io/v1/resourceslices",
+    "/apis/resource.k8s.io/v1/resourceclaims",
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas",
 )
 

@@ -10,6 +10,8 @@ Amounts = Mapping[str, int]
 CPU, MEMORY, GPU, SLOTS = "cpu", "memory", "nvidia.com/gpu", "pods"
 DONGLE, STORAGE, HUGE = "example.com/dongle", "ephemeral-storage", "hugepages-2Mi"
 MIB = 1024**2
+# Devices of ResourceSlices. No container requests them: a pod has a claim.
+DEVICES = "devices"
 # RuntimeClasses of the batch, and what a pod of each has on top.
 OVERHEADS: Mapping[str, Amounts] = {
     "fit-small": {CPU: 100, MEMORY: 64 * MIB},
@@ -163,7 +165,7 @@ _FORMS = (_plain, _plain, _several, _with_init, _with_sidecar, _with_overhead, _
 
 def containers(rng: Random, amounts: Amounts, *, simple: bool = False) -> dict[str, Any]:
     """The part of a pod spec whose effective request is `amounts`. With `simple`, in one container."""
-    wanted = {name: amount for name, amount in amounts.items() if name != SLOTS}
+    wanted = {name: amount for name, amount in amounts.items() if name not in {SLOTS, DEVICES}}
     # Each container with huge pages must name cpu or memory, too.
     found = (_plain if simple or HUGE in wanted else rng.choice(_FORMS))(rng, wanted)
     if rng.random() < 0.1:
