@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.programs import Program, program
 
 # As Koordinator's own configuration (config/manager/scheduler-config.yaml, v1.8.0), without the plugins that need its
@@ -22,23 +22,29 @@ _COSCHEDULING = (
     "preBind",
     "postBind",
 )
+_ELASTIC_QUOTA = ("preFilter", "postFilter", "reserve")
+# By default a scheduler sends 50 requests a second, and hundreds of gangs would wait for that.
+_FAST = {"qps": 1000, "burst": 2000}
 
 
 def start_scheduler(plane: ControlPlane, name: str) -> Program:
-    """Start `kube`, `kube of two names`, `koordinator` or `scheduler-plugins`. Raises FileNotFoundError where there is
-    no program of it.
+    """Start `kube`, `kube of two names`, `koordinator`, the same with one of two ways of its quotas, or
+    `scheduler-plugins`. Raises FileNotFoundError where there is no program of it.
     """
     starts = {
         "kube": _kube,
         "kube of two names": _kube_of_two_names,
         "koordinator": _koordinator,
+        "koordinator with quotas": lambda plane: _koordinator(plane, {"enableRuntimeQuota": False}),
+        "koordinator with runtime quotas": lambda plane: _koordinator(plane, {"enableRuntimeQuota": True}),
         "scheduler-plugins": _scheduler_plugins,
     }
     return starts[name](plane)
 
 
 def _kube(plane: ControlPlane) -> Program:
-    return _start_kube(plane, f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false")
+    fast = (f"--kube-api-{option}={number}" for option, number in _FAST.items())
+    return _start_kube(plane, f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", *fast)
 
 
 # Under which kube-scheduler is to be had as well, where it has two names.
@@ -67,30 +73,31 @@ def _start_kube(plane: ControlPlane, *options: str) -> Program:
     return plane.workplace.start("kube-scheduler", command)
 
 
-def _koordinator(plane: ControlPlane) -> Program:
+def _koordinator(plane: ControlPlane, quotas: Manifest | None = None) -> Program:
+    """`quotas` are arguments of the plugin ElasticQuota, which is off without any."""
     found = program("koord-scheduler", "koordinator-1.8")
     if found is None:
         raise FileNotFoundError("there is no koord-scheduler among the programs")
     config = plane.folder / "koord-scheduler.yaml"
-    plugins = {point: {"enabled": [{"name": "Coscheduling"}]} for point in _COSCHEDULING}
+    plugins: Manifest = {point: {"enabled": [{"name": "Coscheduling"}]} for point in _COSCHEDULING}
     plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "PrioritySort"}]}
     arguments = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "CoschedulingArgs",
         "awareNetworkTopology": True,
     }
+    configs = [{"name": "Coscheduling", "args": arguments}]
+    if quotas is not None:
+        for point in _ELASTIC_QUOTA:
+            plugins.setdefault(point, {"enabled": []})["enabled"].append({"name": "ElasticQuota"})
+        api = "kubescheduler.config.k8s.io/v1"
+        configs.append({"name": "ElasticQuota", "args": {"apiVersion": api, "kind": "ElasticQuotaArgs", **quotas}})
     content = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
-        "profiles": [
-            {
-                "schedulerName": "koord-scheduler",
-                "plugins": plugins,
-                "pluginConfig": [{"name": "Coscheduling", "args": arguments}],
-            }
-        ],
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig), **_FAST},
+        "profiles": [{"schedulerName": "koord-scheduler", "plugins": plugins, "pluginConfig": configs}],
     }
     config.write_text(yaml.safe_dump(content))
     command: list[str | Path] = [
@@ -120,7 +127,7 @@ def _scheduler_plugins(plane: ControlPlane) -> Program:
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig), **_FAST},
         "profiles": [{"schedulerName": "scheduler-plugins-scheduler", "plugins": plugins}],
     }
     config.write_text(yaml.safe_dump(content))

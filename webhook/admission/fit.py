@@ -40,6 +40,11 @@ from webhook.model.workloads.workload import OptedInWorkload
 # What the gangs of one workload may take together, in times of what one may take.
 _MOST_TIMES = 4
 _TOLERATES_ALL = {"operator": "Exists"}
+# What a verdict on a template relies on. One on stored pods does not.
+_OF_TEMPLATES = (
+    "no webhook lowers the requests of the pods, or adds tolerations to them",
+    "no controller replaces the node selector, the affinity or the resources of the template",
+)
 
 
 def fit_of(
@@ -68,6 +73,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
         witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts)),
         unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
+        assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
     )
 
 

@@ -28,6 +28,9 @@ def _quantity(value: str) -> str:
 
 
 Quantity = Annotated[str, BeforeValidator(_number_as_text), AfterValidator(_quantity)]
+Filter = Literal[
+    "InterPodAffinity", "NodeAffinity", "NodePorts", "NodeResourcesFit", "PodTopologySpread", "TaintToleration"
+]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -66,13 +69,14 @@ class FitSection(Section):
     """Whether the cluster may get other nodes than it has: `auto` if an autoscaler is seen in it, `fixed` never,
     `mayGrow` always. `templates` are its node groups: with these, gangs are judged by the nodes that may come, too.
     `ignoredResources` and `ignoredResourceGroups` are those of the scheduler's NodeResourcesFitArgs, and those that its
-    extenders manage alone.
+    extenders manage alone. `disabledFilters` are the filter plugins that the scheduler's profile disables.
     """
 
     nodes: Literal["auto", "fixed", "mayGrow"] = "auto"
     templates: Annotated[list[NodeTemplateSection], Field(max_length=256)] = Field(default_factory=list)
     ignoredResources: list[Name] = Field(default_factory=list)
     ignoredResourceGroups: list[Name] = Field(default_factory=list)
+    disabledFilters: list[Filter] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _names_each_group_once(self) -> Self:
@@ -89,6 +93,7 @@ def fit_settings(section: FitSection) -> FitSettings:
         tuple(_template(one) for one in section.templates),
         frozenset(section.ignoredResources),
         frozenset(section.ignoredResourceGroups),
+        frozenset(section.disabledFilters),
     )
 
 

@@ -41,11 +41,21 @@ class PodReading:
     devices_by_class: bool = True
 
     def under(self, settings: FitSettings) -> PodReading:
-        """Return the reading without the resources that the scheduler ignores by its own configuration."""
-        rules = self.requests
+        """Return the reading without what the scheduler ignores by its own configuration: resources, and filters."""
+        rules, off = self.requests, settings.disabled_filters
         ignored = rules.ignored | settings.ignored_resources
         groups = rules.ignored_groups | settings.ignored_groups
-        return replace(self, requests=replace(rules, ignored=ignored, ignored_groups=groups))
+        return replace(
+            self,
+            requests=replace(
+                rules, ignored=ignored, ignored_groups=groups, compared=rules.compared and "NodeResourcesFit" not in off
+            ),
+            affinity=self.affinity and "NodeAffinity" not in off,
+            taints=self.taints and "TaintToleration" not in off,
+            ports=self.ports and "NodePorts" not in off,
+            apart=self.apart and "InterPodAffinity" not in off,
+            spread=self.spread and "PodTopologySpread" not in off,
+        )
 
 
 # What Koordinator computes from the usage of the moment, or places by Device objects, or renames.

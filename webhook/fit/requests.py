@@ -43,7 +43,7 @@ class RequestRules:
     """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`.
 
     `kai_gpus`: annotations ask for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed
-    of `unsure` prefixes. `ignored` resources and groups are not compared.
+    of `unsure` prefixes. `ignored` resources and groups are not compared; without `compared` none is.
     """
 
     pod_level: bool = True
@@ -53,6 +53,7 @@ class RequestRules:
     unsure: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = field(default=frozenset())
+    compared: bool = True
 
     def ignores(self, resource: str) -> bool:
         """Return whether the scheduler does not compare a resource."""
@@ -68,6 +69,8 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     For a template that is not `stored` a limit counts as request, as the API server defaults it on pods. A limit of the
     whole pod does not: a LimitRange may give its containers lower requests before.
     """
+    if not rules.compared:
+        return {}, ()
     spec: Mapping[str, Any] = template.spec
     own = mapping(spec.get("resources"))
     if own:

@@ -32,13 +32,15 @@ class NodeTemplate:
 @dataclass(frozen=True, slots=True)
 class FitSettings:
     """`ignored_resources` and `ignored_groups` are those that the scheduler's NodeResourcesFitArgs or its extenders
-    leave out. `templates` make a growing cluster judged by its node groups.
+    leave out. `templates` make a growing cluster judged by its node groups. `disabled_filters` are the plugins that the
+    profile of the scheduler disables.
     """
 
     nodes: Growth = Growth.AUTO
     templates: tuple[NodeTemplate, ...] = ()
     ignored_resources: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = frozenset()
+    disabled_filters: frozenset[str] = frozenset()
 
 
 NOTHING_STATED = FitSettings()

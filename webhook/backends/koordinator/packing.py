@@ -59,7 +59,7 @@ def _layer(
     keys = {member.required or shape.required for member in shape.members}
     if shape.subsets:
         keys.add(None)
-    if keys == {None}:
+    if keys <= {None}:
         return None, None, bool(shape.subsets)
     if len(keys) > 1 or unavailable(settings, version, facts) is not None:
         return None, None, True
