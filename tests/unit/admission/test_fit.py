@@ -17,22 +17,18 @@ from webhook.config.settings import Settings
 from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.verdict import Answer, Scope
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.findings import Action
-from webhook.model.keys import Api
-from webhook.model.known_objects import Namespace, Quota
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import Quota
 from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
 from webhook.model.node import node_of
 from webhook.model.nodes import Nodes
 from webhook.model.reading import Manifest
-from webhook.model.workloads.job import Job
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 from webhook.validators.fit.examples import GPU, node, nodes, racks
-from webhook.validators.opted_in_examples import job, pod_template, replicated, runtimes, train_job
-from webhook.validators.registry import Context
+from webhook.validators.opted_in_examples import job, replicated, runtimes, train_job
 
 FOUR = nodes(4, gpus=8)
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
