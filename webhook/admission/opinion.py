@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from webhook.admission.fit import Fits
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.capabilities import (
@@ -146,6 +147,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         gang_scheduler=backend,
         kueue=settings.kueue,
         proceed=settings.proceed,
+        fits=Fits(profile, facts, settings),
     )
 
 

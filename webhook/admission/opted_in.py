@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from webhook.admission.fit import starts_anew
 from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import gang_context
 from webhook.admission.workload import WorkloadAdmission
@@ -31,7 +32,7 @@ from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.validators.registry import BoundRule, Context, Outcome, run, run_each, run_on_opted_in
+from webhook.validators.registry import BoundRule, Context, Outcome, no_fits, run, run_each, run_on_opted_in
 from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
 
 # As in `webhook.model.claims`.
@@ -149,6 +150,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """
         rules = profile.rules[ceiling]
         context = gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace)
+        if old is not None and not starts_anew(workload, old):
+            context = replace(context, fits=no_fits)
         found = run_on_opted_in(rules, context, workload, old)
         if not isinstance(workload, TrainJob):
             return _with_pods(rules, profile, workload, context, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from webhook.admission.fit import starts_anew
 from webhook.admission.opinion import could_run, gang_context
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import CHOICE_BOUND, CHOICE_RULE_IDS, Profile, Settings
@@ -15,7 +16,7 @@ from webhook.model.findings import Action
 from webhook.model.reading import Manifest, mapping
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.mutators.record import record_scheduler
-from webhook.validators.registry import Context, Outcome, run
+from webhook.validators.registry import Context, Outcome, no_fits, run
 from webhook.validators.selection import Choice, choose, label_choice, template_names
 
 # A refused set with more values or more denials than this is not compared with the other schedulers: the comparison is
@@ -73,6 +74,8 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     ) -> Outcome:
         """Run the rules of one profile on a set and on the pods of each clique."""
         context = gang_context(profile, facts, choice, capabilities_used(workload), settings, workload)
+        if old is not None and not starts_anew(workload, old):
+            context = replace(context, fits=no_fits)
         return run(profile.set_rules[ceiling], context, tuple(workload.pod_templates()), old)
 
     def compared(

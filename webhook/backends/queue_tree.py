@@ -88,14 +88,23 @@ def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> st
     return above or None
 
 
+def path_of(name: str, queues: Mapping[str, Q]) -> Iterator[tuple[str, Q]]:
+    """A queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
+    above: str | None = name
+    passed: set[str] = set()
+    while above and above not in passed and (found := queues.get(above)) is not None:
+        yield above, found
+        passed.add(above)
+        above = found.parent
+
+
 def limits_of(name: str, queues: Mapping[str, Queue] | None, called: str, root: str | None = None) -> Iterator[Limit]:
     """A queue and its ancestors, as far as they have a limit. The `root` of all queues has that of the cluster."""
-    above, passed = name, set[str]()
-    while above not in passed and above != root and (found := (queues or {}).get(above)) is not None:
+    for above, found in path_of(name, queues or {}):
+        if above == root:
+            return
         if found.limited:
             yield Limit(called, above, name)
-        passed.add(above)
-        above = found.parent or ""
 
 
 def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:

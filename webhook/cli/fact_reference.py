@@ -49,6 +49,17 @@ _ALSO = {
     "leader_worker_sets": "the preparation of pods",
     "train_jobs": "the preparation of pods",
     "topology_bindings": "the gang objects",
+    **dict.fromkeys(
+        (
+            "resource_quotas",
+            "limit_ranges",
+            "resource_slices",
+            "device_classes",
+            "resource_claim_templates",
+            "resource_claims",
+        ),
+        "whether a gang can ever fit",
+    ),
     "training_runtimes": "the same rules as ClusterTrainingRuntime",
     **dict.fromkeys((projection.part for projection in (*FOLLOWED, WORKLOADS)), "why a gang is held"),
     "spec_fields": "whether a scheduler's kinds have the fields that Rollcall writes",

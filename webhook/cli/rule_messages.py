@@ -52,7 +52,8 @@ def _request(example: Example) -> Request:
 
 def settings_of_example(rule: Rule, example: Example) -> Settings:
     """Return the settings of the rule's scheduler. A rule for every scheduler is shown with koord-scheduler."""
-    name = next((name for name, backend in installed_backends().items() if rule in backend.rules), KOORDINATOR)
+    shown_with = example.scheduler or KOORDINATOR
+    name = next((name for name, backend in installed_backends().items() if rule in backend.rules), shown_with)
     profile: dict[str, Any] = {"name": name, "config": dict(example.config)}
     if example.version is not None:
         profile["schedulerVersion"] = example.version

@@ -61,6 +61,8 @@ def as_yaml(example: Example) -> str:
     assumed = _comment({"profile": dict(example.config)}) if example.config else []
     if example.kueue:
         assumed += _comment({"kueue": dict(example.kueue)})
+    if example.scheduler:
+        assumed.append(f"# scheduler: {example.scheduler}")
     if example.version is not None:
         assumed.append(f"# profile: schedulerVersion {example.version}")
     if example.user:

@@ -14,6 +14,7 @@ from typing import Any
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
 from webhook.config.sections import (
     API_VERSION,
@@ -98,6 +99,7 @@ def settings_from(document: object, source: str) -> Settings:
     tenancy = _tenancy(configuration.tenancy, problems)
     grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
     kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
+    fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -114,6 +116,7 @@ def settings_from(document: object, source: str) -> Settings:
         opt_out=scheduler.optOut,
         kueue=kueue_settings(kueue),
         admission_check=CheckMode(kueue.admissionCheck),
+        fit=fit_settings(fit),
     )
 
 

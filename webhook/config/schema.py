@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from webhook.backends.registry import installed_backends
 from webhook.config import sections
+from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
@@ -25,6 +26,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "tenancy": sections.TenancySection,
     "grove": sections.GroveSection,
     "kueue": KueueSection,
+    "fit": FitSection,
 }
 # Keys of a model that do not refuse anything.
 _TOLD = ("title", "description", "default")

@@ -188,6 +188,7 @@ class RollcallConfiguration(Section):
     tenancy: dict[str, Any] = Field(default_factory=dict)
     grove: dict[str, Any] = Field(default_factory=dict)
     kueue: dict[str, Any] = Field(default_factory=dict)
+    fit: dict[str, Any] = Field(default_factory=dict)
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -13,6 +13,7 @@ from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
+from webhook.fit.settings import NOTHING_STATED, FitSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action
@@ -270,6 +271,8 @@ class Settings:
     kueue: KueueSettings = INSTALLED
     # Whether the reconciler answers Kueue's AdmissionChecks.
     admission_check: CheckMode = CheckMode.OFF
+    # What is stated of the cluster for whether gangs fit.
+    fit: FitSettings = NOTHING_STATED
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 

@@ -122,10 +122,9 @@ def left(count: int) -> int:
 def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[Node]:
     """Yield the first gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
-    groups = [(group, _cliques_of(workload, group)) for group in workload.scaling_groups]
-    groups = [(group, cliques) for group, cliques in groups if cliques]
+    groups = [(one.group, [_clique(member) for member in one.cliques]) for one in workload.groups_with_cliques()]
     for group, cliques in groups:
-        first = min(group.min_available, group.replicas)
+        first = group.first_replicas
         for index in shown(first):
             more = left(first)
             name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
@@ -133,7 +132,7 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) ->
     if members or names.generation is GroveGeneration.LEGACY:
         yield _node(Level.GANG, names.first(base), members, workload.topology)
     for group, cliques in groups:
-        extra = group.replicas - group.min_available
+        extra = group.further_replicas
         for index in shown(extra):
             more = left(extra)
             found = _further_gang(workload, group, cliques, index + group.min_available, base, names)
@@ -151,11 +150,6 @@ def _further_gang(
     if group.topology is not None:
         cliques = [_node(Level.GROUP, f"{group.name}-{index}", cliques, group.topology)]
     return _node(Level.GANG, name, cliques, workload.topology)
-
-
-def _cliques_of(workload: PodCliqueSet, group: ScalingGroup) -> list[Node]:
-    by_name = {member.name: member for member in workload.cliques}
-    return [_clique(by_name[name]) for name in group.clique_names if name in by_name]
 
 
 def _clique(member: Clique) -> Node:

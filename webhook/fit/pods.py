@@ -50,12 +50,19 @@ class DeviceNeed(NamedTuple):
     driver: str | None = None
 
 
+class SharedClaim(NamedTuple):
+    """What all pods that name one ResourceClaim need of it together, once."""
+
+    claim: str
+    devices: tuple[DeviceNeed, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PodNeeds:
     """What one pod needs. `request` is in the scheduler's units: cpu in milli, all else in units, rounded up per sum;
     "pods" is its pod slots. Resources that the scheduler does not compare are left out.
 
-    `devices` are needed by each pod; `shared_devices` by all pods of the role together, once.
+    `devices` are needed by each pod; those of `shared_devices` once for all pods of the gang that name the claim.
     """
 
     request: Mapping[str, int]
@@ -64,5 +71,6 @@ class PodNeeds:
     apart: tuple[Apart, ...] = ()
     spread: tuple[Spread, ...] = ()
     devices: tuple[DeviceNeed, ...] = ()
+    shared_devices: tuple[SharedClaim, ...] = ()
     # Why something about the pod is not judged, in words. What is named here is left out of `request`.
     unjudged: tuple[str, ...] = field(default=())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.fit.eligibility import Taint
+from webhook.model.node import Taint
 
 
 class Growth(StrEnum):

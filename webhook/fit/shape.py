@@ -7,12 +7,16 @@ from typing import Any, NamedTuple
 
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Record
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podtemplate import PodTemplate
 
 
 class MemberShape(NamedTuple):
     """The pods that a gang has of one template. The gang starts with `minimum` of them; `pods` is their number.
     `required` is the node label key of the domain that they must share, `required_at` the field that says so.
+
+    `role` is what people call the template: members with the same role have the same template. `part` is the name of
+    the member in the gang object, where that is another.
     """
 
     name: str
@@ -22,6 +26,13 @@ class MemberShape(NamedTuple):
     pods: int
     required: str | None = None
     required_at: FieldPath | None = None
+    role: str = ""
+    part: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name of its role."""
+        return self.role or self.name
 
 
 class SubsetShape(NamedTuple):
@@ -38,7 +49,11 @@ class GangShape(NamedTuple):
     templates are those of stored pods: no other webhook can change these.
 
     `labels` and `annotations` are those that the scheduler reads of the gang (a PodGang or a workload), and `more` is
-    how many further gangs are equal to this one.
+    how many further gangs are equal to this one. `opted_in` is the gang in the form that backends take, for a workload
+    that is not Grove's.
+
+    `left_out` says in words what restricts the gang and is not in the shape: it is unknown, or there is too much of
+    it. *Never* holds without it; *fits* is not claimed.
     """
 
     name: str
@@ -53,3 +68,10 @@ class GangShape(NamedTuple):
     topology_name: str | None = None
     stored: bool = False
     more: int = 0
+    opted_in: OptedInGang | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[MemberShape, ...]:
+        """The members that the gang cannot start without."""
+        return tuple(member for member in self.members if member.minimum > 0)

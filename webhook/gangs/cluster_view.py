@@ -41,6 +41,8 @@ from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.projections import LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
+from webhook.model.node_growth import GROWTH
+from webhook.model.nodes import NODES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
@@ -55,6 +57,8 @@ from webhook.telemetry.logs import log
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
+# The parts about nodes. A gang is never held by these, and in a large cluster one of them changes all the time.
+_OF_NODES = frozenset({NODES.part, *(projection.part for projection in GROWTH)})
 # The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
 
@@ -316,7 +320,7 @@ class ClusterView:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
-        elif projection is not POD_GANGS:
+        elif projection.part not in _OF_NODES and projection is not POD_GANGS:
             if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.

@@ -171,8 +171,16 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """The rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
-    resources = [projection.resource for projection in followed_projections(settings, objects=objects)]
-    return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
+    return [
+        {
+            "apiGroups": [found.resource.api.group],
+            "resources": [found.resource.plural],
+            # The API server takes the name of a list or watch from its fieldSelector.
+            **({} if found.named is None else {"resourceNames": [found.named]}),
+            "verbs": list(verbs),
+        }
+        for found in followed_projections(settings, objects=objects)
+    ]
 
 
 def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:

@@ -15,7 +15,7 @@ from webhook.model.workloads.facts import ADMITTED_KINDS
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 
 # API groups that an API server serves without a CRD, if it serves them.
-_BUILT_IN = {"", "apps", "batch", "scheduling.k8s.io"}
+_BUILT_IN = {"", "apps", "batch", "resource.k8s.io", "scheduling.k8s.io"}
 
 
 class NeededKind(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from webhook.model.devices import Claim, DeviceClass, Slice
 from webhook.model.field_names import KindFields
 from webhook.model.gang_groups import KoordinatorPodGroups
 from webhook.model.group_pods import GroupPods
@@ -38,6 +39,9 @@ from webhook.model.kueue.objects import (
     ResourceFlavor,
 )
 from webhook.model.living_gang import GangObjects, map_key
+from webhook.model.namespace_limits import NamespaceQuota, ResourceRange
+from webhook.model.node_growth import NodeGrower
+from webhook.model.nodes import Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
 
@@ -90,6 +94,14 @@ class ClusterFacts:
     cluster_training_runtimes: Mapping[str, Any] | None = None
     # Pods that wait for a node as members of such a group.
     group_pods: GroupPods | None = None
+    # What limits the pods of a namespace, by namespace and name.
+    resource_quotas: Mapping[ObjectKey, NamespaceQuota] | None = None
+    limit_ranges: Mapping[ObjectKey, tuple[ResourceRange, ...]] | None = None
+    # Devices, and what requests them. Claims and their templates by namespace and name.
+    resource_slices: Mapping[str, Slice] | None = None
+    device_classes: Mapping[str, DeviceClass] | None = None
+    resource_claim_templates: Mapping[ObjectKey, Claim] | None = None
+    resource_claims: Mapping[ObjectKey, Claim] | None = None
     # Of Kueue: LocalQueues and Workloads by namespace and name, the others by name. Of a Topology the node label keys,
     # broadest first.
     local_queues: Mapping[ObjectKey, LocalQueue] | None = None
@@ -100,6 +112,14 @@ class ClusterFacts:
     admission_checks: Mapping[str, AdmissionCheck] | None = None
     # Only known to what explains gangs. Admission does not read them.
     kueue_workloads: KueueWorkloads | None = None
+    nodes: Nodes | None = None
+    # What makes nodes, by namespace and name or by name: the status of the Cluster Autoscaler, groups of machines of
+    # Cluster API that an autoscaler may scale, and NodePools of Karpenter.
+    cluster_autoscaler: Mapping[ObjectKey, NodeGrower] | None = None
+    machine_deployments: Mapping[ObjectKey, NodeGrower] | None = None
+    machine_sets: Mapping[ObjectKey, NodeGrower] | None = None
+    machine_pools: Mapping[ObjectKey, NodeGrower] | None = None
+    node_pools: Mapping[str, NodeGrower] | None = None
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None

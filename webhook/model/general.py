@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from webhook.model.devices import DEVICE_PROJECTIONS
 from webhook.model.kueue.projections import FOLLOWED, KUEUE_PROJECTIONS, WORKLOADS
+from webhook.model.namespace_limits import LIMIT_RANGES, RESOURCE_QUOTAS
+from webhook.model.node_growth import GROWTH
+from webhook.model.nodes import NODES
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import (
     NAMESPACES,
@@ -15,7 +19,9 @@ from webhook.model.projections import (
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 
-_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, POD_GANG_MAPS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)
+# What limits gangs under every scheduler.
+_LIMITS = (RESOURCE_QUOTAS, LIMIT_RANGES, *DEVICE_PROJECTIONS, NODES, *GROWTH)
+_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, POD_GANG_MAPS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES, *_LIMITS)
 # For admission, without Kueue.
 GENERAL = (*_OF_GANGS, *OF_OPTED_IN_KINDS)
 # What files may contain, and what commands read.

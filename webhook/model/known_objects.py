@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from webhook.model.amounts import Amounts, nothing_stated
 from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
 
@@ -49,14 +50,25 @@ class PodGangs(Indexed[ObjectKey, PodGangFacts]):
 @dataclass(frozen=True, slots=True)
 class Quota:
     """A Koordinator ElasticQuota. Only a leaf takes pods. Its namespace and creation time decide which of two quotas
-    with the same name counts.
+    with the same name counts. `max` limits what it names; its pods may have more than that up to `min` and
+    `guaranteed`. Each is None where it cannot be read. `parent` is None below the root.
     """
 
     is_parent: bool
     namespace: str = field(default="", compare=False)
     created: str = field(default="", compare=False)
-    # Whether it has a max.
-    limited: bool = False
+    max: Amounts | None = field(default_factory=nothing_stated)
+    min: Amounts | None = field(default_factory=nothing_stated)
+    guaranteed: Amounts | None = field(default_factory=nothing_stated)
+    parent: str | None = None
+    tree: str = ""
+    # The namespaces whose pods it takes if they name no quota. None if there are too many to keep.
+    namespaces: frozenset[str] | None = frozenset()
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has a max."""
+        return self.max is None or bool(self.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +101,62 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class VolcanoQueue:
-    """A Volcano Queue. A new queue has no state until Volcano's controller has seen it. `limited`: it has a
-    capability.
+    """A Volcano Queue. A new queue has no state until Volcano's controller has seen it. `capability` limits what it
+    names; its gangs may have more than that up to `guarantee`. Each is None where it cannot be read.
     """
 
     parent: str | None
     state: str | None
-    limited: bool = False
+    capability: Amounts | None = field(default_factory=nothing_stated)
+    guarantee: Amounts | None = field(default_factory=nothing_stated)
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has a capability."""
+        return self.capability is None or bool(self.capability)
+
+
+class HyperNodeMembers(NamedTuple):
+    """What a HyperNode says are its members: nodes by name (in one text, with spaces between), by regular expressions
+    and by label selectors (as JSON), and other HyperNodes by name.
+    """
+
+    nodes: str = ""
+    patterns: tuple[str, ...] = ()
+    selectors: tuple[str, ...] = ()
+    hyper_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """A Volcano HyperNode: the smaller the tier, the closer its nodes."""
+    """A Volcano HyperNode: the smaller the tier, the closer its nodes. `members` is None if they are not known, or if
+    there are too many to keep.
+    """
 
     tier: int
     tier_name: str | None
+    members: HyperNodeMembers | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
     """A KAI Queue. Its labels say which node pool it is in, under a key that the administrator chose. If a queue has
-    more labels than the limit, its other labels are unknown. `limited`: it has a limit of any resource.
+    more labels than the limit, its other labels are unknown.
+
+    `limit` and `quota` have the stated resources of gpu (in milli), cpu (in milli) and memory (in bytes), with None for
+    one without a limit. A resource that is not stated is not given at all. None for unknown.
     """
 
     parent: str | None
     labels: Mapping[str, str] = field(default_factory=dict)
     has_more_labels: bool = False
-    limited: bool = False
+    limit: Mapping[str, int | None] | None = None
+    quota: Mapping[str, int | None] | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether it states a limit of any resource."""
+        return any(amount is not None for amount in (self.limit or {}).values())
 
 
 class QueueTree(Indexed[str, Any]):
@@ -144,8 +185,16 @@ class QueueTree(Indexed[str, Any]):
 
 class HyperNodes(Indexed[str, HyperNode]):
     """HyperNodes by name, indexed by their tier and by the tier's name as well: a cluster may have one for each of its
-    nodes.
+    nodes. `state` is another object after each change, so that what is worked out of all of them can be kept.
     """
+
+    def __init__(self, known: Mapping[str, HyperNode] | None = None) -> None:
+        self.state = object()
+        super().__init__(known)
+
+    def _forget(self, key: str) -> None:
+        self.state = object()
+        super()._forget(key)
 
     @staticmethod
     def terms(_: str, value: HyperNode) -> Iterable[Hashable]:

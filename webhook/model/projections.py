@@ -67,6 +67,12 @@ class Projection(NamedTuple):
     fields: tuple[str, ...] = ()
 
     @property
+    def named(self) -> str | None:
+        """The only name of the objects that are read, by the field selector; None if it names none."""
+        conditions = (one.partition("=") for one in self.field_selector.split(","))
+        return next((name for field, _, name in conditions if field == "metadata.name"), None)
+
+    @property
     def selector(self) -> Mapping[str, str]:
         """The query parameters that narrow the lists and watches of a cluster."""
         both = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}

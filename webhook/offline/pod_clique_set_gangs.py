@@ -19,7 +19,7 @@ from webhook.model.grove_generation import GroveGeneration, PodGangNames
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import record_of
 from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
+from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.offline.overridden import name_scheduler
@@ -38,22 +38,21 @@ def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangName
 
     Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
     """
-    # A group without cliques has no pods and so no gang, even with replicas.
-    groups = [group for group in workload.scaling_groups if _group_members(workload, group, "", 0)]
+    groups = workload.groups_with_cliques()
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
         members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
         configs: list[Manifest] = []
-        for group in groups:
-            for index in range(min(group.min_available, group.replicas)):
-                own = _group_members(workload, group, base, index)
+        for one in groups:
+            for index in range(one.group.first_replicas):
+                own = _group_members(one, base, index)
                 members += own
-                configs += _group_configs(workload, group, f"{base}-{group.name}-{index}", own, facts)
+                configs += _group_configs(workload, one.group, f"{base}-{one.group.name}-{index}", own, facts)
         if members or names.generation is GroveGeneration.LEGACY:
             yield _gang(workload, names.first(base), members, workload.topology, facts, configs)
-        for group in groups:
-            for index in range(group.min_available, group.replicas):
-                yield _further_gang(workload, group, base, index, facts, names)
+        for one in groups:
+            for index in range(one.group.min_available, one.group.replicas):
+                yield _further_gang(workload, one, base, index, facts, names)
 
 
 def pods_of_set(workload: PodCliqueSet) -> int:
@@ -61,8 +60,8 @@ def pods_of_set(workload: PodCliqueSet) -> int:
     alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
     # By group and not by clique: a faulty set may name a clique in two groups.
     grouped = sum(
-        max(group.replicas, 0) * sum(clique.replicas for _, clique in _group_members(workload, group, "", 0))
-        for group in workload.scaling_groups
+        max(one.group.replicas, 0) * sum(clique.replicas for clique in one.cliques)
+        for one in workload.groups_with_cliques()
     )
     return max(workload.replicas, 0) * (alone + grouped)
 
@@ -79,18 +78,18 @@ def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
     return pod.raw
 
 
-def _group_members(workload: PodCliqueSet, group: ScalingGroup, base: str, index: int) -> list[tuple[str, Clique]]:
-    by_name = {clique.name: clique for clique in workload.cliques}
-    return [(f"{base}-{group.name}-{index}-{name}", by_name[name]) for name in group.clique_names if name in by_name]
+def _group_members(one: GroupCliques, base: str, index: int) -> list[tuple[str, Clique]]:
+    return [(f"{base}-{one.group.name}-{index}-{clique.name}", clique) for clique in one.cliques]
 
 
 def _further_gang(
-    workload: PodCliqueSet, group: ScalingGroup, base: str, index: int, facts: ClusterFacts, names: PodGangNames
+    workload: PodCliqueSet, one: GroupCliques, base: str, index: int, facts: ClusterFacts, names: PodGangNames
 ) -> ExpectedGang:
     """Return the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
     gang up to v0.1.0-alpha.11, and one on a subset of it since.
     """
-    name, members = names.further(base, group, index), _group_members(workload, group, base, index)
+    group = one.group
+    name, members = names.further(base, group, index), _group_members(one, base, index)
     if names.generation is GroveGeneration.LEGACY:
         return _gang(workload, name, members, group.topology or workload.topology, facts)
     configs = _group_configs(workload, group, f"{base}-{group.name}-{index}", members, facts)

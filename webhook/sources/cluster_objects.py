@@ -43,7 +43,7 @@ _PAGE = 500
 # HTTP statuses for a missing right.
 _FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 # API groups that no CustomResourceDefinition describes.
-_BUILT_IN = frozenset({"", "apps", "batch", "scheduling.k8s.io"})
+_BUILT_IN = frozenset({"", "apps", "batch", "resource.k8s.io", "scheduling.k8s.io"})
 _BOUND = {
     "labelSelector": f"{grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE},{grove.LABEL_PODGANG}",
     "fieldSelector": requests.BOUND,

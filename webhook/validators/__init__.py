@@ -7,6 +7,7 @@ backend's own rules are in its folder under `webhook.backends`. To add one, writ
 from webhook.validators import (
     choice,
     field_names,
+    fit,
     gang_shape,
     grove_limits,
     key_names,
@@ -45,6 +46,7 @@ GENERAL_RULES = collect(
     opted_in_agreement,
     opted_in_topology,
     *kueue.SUBJECTS,
+    *fit.SUBJECTS,
     key_names,
     field_names,
     kind_names,

@@ -4,9 +4,14 @@ differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
+from webhook.fit.packing import Ceilings, Packing, Role
+from webhook.fit.reading import PodReading
+from webhook.fit.roles import Roles, roles_of
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.workloads.workload import OptedInWorkload
 
@@ -35,6 +40,8 @@ class GangScheduler:
 
     # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
     groups_opted_in: ClassVar[bool] = False
+    # Whether it surely allocates devices to claims by Kubernetes' own plugin DynamicResources.
+    allocates_devices: ClassVar[bool] = False
 
     @property
     def makes_opted_in_gangs(self) -> bool:
@@ -51,6 +58,24 @@ class GangScheduler:
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         """The queues or quotas that limit an opted-in workload, as far as they are known."""
         return iter(())
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        """By which arithmetic it compares pods with nodes. By default only requests are compared."""
+        return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
+
+    def roles(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Roles:
+        """The roles of a gang as it reads their pods. Raises `Malformed`."""
+        return roles_of(shape, self.pod_reading(settings, facts), facts if self.allocates_devices else None)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        """What it must place at one moment before it starts any pod of a gang, without ceilings."""
+        return Packing((), unknown=("how the scheduler places a gang",))
+
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        """The limits of its own queues and quotas on a gang with these roles."""
+        return Ceilings()
 
 
 NO_GANG_SCHEDULER = GangScheduler()

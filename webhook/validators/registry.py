@@ -14,6 +14,7 @@ from itertools import chain, repeat
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from webhook.fit.gang_fit import GangFit
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -41,6 +42,15 @@ Proceed = Callable[[], None]
 
 def go_on() -> None:
     """Never stops a run."""
+
+
+# Returns the verdicts on the gangs of a workload.
+FitsOf = Callable[[PodCliqueSet | OptedInWorkload], Sequence[GangFit]]
+
+
+def no_fits(_: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
+    """Judges no gang."""
+    return ()
 
 
 class Subject(StrEnum):
@@ -124,6 +134,8 @@ class Context(Generic[S]):
     # How Kueue is installed, if it is.
     kueue: KueueSettings = INSTALLED
     proceed: Proceed = go_on
+    # Whether the gangs of the judged workload can ever start. All rules of one decision share the answer.
+    fits: FitsOf = no_fits
 
 
 Results = Iterator[Finding | Unjudged]
@@ -143,6 +155,8 @@ class Example:
     version: str | None = None
     # The user who creates it.
     user: str = ""
+    # The scheduler that a rule for every scheduler is shown with, if not with koord-scheduler.
+    scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True)

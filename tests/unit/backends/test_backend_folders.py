@@ -13,11 +13,24 @@ from webhook.validators.registry import collect
 
 FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
 # Additional files of a scheduler, listed here with the reason.
-FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"}
+FILES = {
+    "backend",
+    "settings",
+    "capabilities",
+    "keys",
+    "facts",
+    "pods",
+    "gangs",
+    "packing",
+    "ceilings",
+    "topology",
+    "rules",
+}
 MORE = {
     "kai": {"subgroups"},
-    # Both read topology from annotations of opted-in workloads and write it into their gang objects.
-    "volcano": {"subgroups", "carried_topology"},
+    # Both read topology from annotations of opted-in workloads and write it into their gang objects. HyperNodes name
+    # their nodes.
+    "volcano": {"subgroups", "carried_topology", "hyper_node_members"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
     "kube": {"generation", "groups", "frozen", "disruption"},
     # Koordinator reads gangs from annotations, as Go does.

@@ -26,7 +26,7 @@ WELL = ClusterFacts(
     cluster_queues={"gpus": ClusterQueue(active=True)},
     kai_queues=QueueTree(
         {
-            "limited": KaiQueue(None, limited=True),
+            "limited": KaiQueue(None, limit={"gpu": 8000}),
             "below": KaiQueue("limited"),
             "free": KaiQueue("root"),
             "root": KaiQueue(None),
@@ -36,13 +36,13 @@ WELL = ClusterFacts(
     ),
     volcano_queues=QueueTree(
         {
-            "root": VolcanoQueue(None, "Open", limited=True),
+            "root": VolcanoQueue(None, "Open", {"cpu": 4000}),
             "default": VolcanoQueue("root", "Open"),
-            "capped": VolcanoQueue("root", "Open", limited=True),
+            "capped": VolcanoQueue("root", "Open", {"cpu": 4000}),
         }
     ),
     elastic_quotas=ElasticQuotas(
-        {"max": Quota(is_parent=False, limited=True), "free": Quota(is_parent=False)},
+        {"max": Quota(is_parent=False, max={"cpu": 4000}), "free": Quota(is_parent=False)},
     ),
 )
 KAI, QUOTA = "kai.scheduler/queue", "quota.scheduling.koordinator.sh/name"

@@ -116,6 +116,15 @@ def _with(sample: Manifest, path: Path, value: Any) -> Manifest:
 
 
 _QUEUES = {"kai.scheduler/queue": "team-a", "quota.grove.io/name": "team-a"}
+_AMOUNTS = {"cpu": "4", "example.com/gpu": "8"}
+_CLAIM: Manifest = {
+    "devices": {
+        "requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}},
+            {"name": "nic", "firstAvailable": [{"name": "a", "deviceClassName": "nic.example.com", "count": 1}]},
+        ]
+    }
+}
 _LABELS = {SCHEDULER_LABEL: "koord-scheduler", "kai.scheduler/node-pool": "a"}
 _POD_TEMPLATE: Manifest = {
     "metadata": {"labels": {"app": "demo"}, "annotations": dict(_QUEUES)},
@@ -146,6 +155,9 @@ _GROUP: Manifest = {
     "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
     "priorityClassName": "high",
     "disruptionMode": {"all": {}},
+}
+_MACHINES: Manifest = {
+    "metadata": {"annotations": {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "5"}}
 }
 _PACK = {"packConstraint": {"required": "example.com/rack", "preferred": "example.com/host"}}
 
@@ -250,7 +262,16 @@ SAMPLES: dict[str, Manifest] = {
     },
     "training_runtimes": _RUNTIME,
     "cluster_training_runtimes": _RUNTIME,
-    "elastic_quotas": {"metadata": {"labels": {"quota.scheduling.koordinator.sh/is-parent": "true"}}, "spec": {}},
+    "elastic_quotas": {
+        "metadata": {
+            "labels": {"quota.scheduling.koordinator.sh/is-parent": "true"},
+            "annotations": {
+                "quota.scheduling.koordinator.sh/namespaces": '["a","b"]',
+                "quota.scheduling.koordinator.sh/guaranteed": '{"cpu":"1"}',
+            },
+        },
+        "spec": {"max": dict(_AMOUNTS), "min": dict(_AMOUNTS)},
+    },
     "network_topologies": {
         "metadata": {},
         "spec": {
@@ -268,6 +289,38 @@ SAMPLES: dict[str, Manifest] = {
         },
         "spec": {"minMember": 2},
     },
+    "resource_quotas": {
+        "metadata": {},
+        "spec": {
+            "hard": dict(_AMOUNTS),
+            "scopes": ["NotTerminating"],
+            "scopeSelector": {
+                "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]
+            },
+        },
+    },
+    "limit_ranges": {
+        "metadata": {},
+        "spec": {"limits": [{"type": "Pod", "max": dict(_AMOUNTS), "min": dict(_AMOUNTS)}]},
+    },
+    "resource_slices": {
+        "metadata": {},
+        "spec": {
+            "driver": "gpu.example.com",
+            "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 1},
+            "nodeName": "node-1",
+            "devices": [{"name": "gpu-0", "attributes": {}}],
+        },
+    },
+    "device_classes": {
+        "metadata": {},
+        "spec": {
+            "selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}],
+            "extendedResourceName": "example.com/gpu",
+        },
+    },
+    "resource_claim_templates": {"metadata": {}, "spec": {"spec": _CLAIM}},
+    "resource_claims": {"metadata": {"ownerReferences": [{"kind": "Job", "name": "a"}]}, "spec": _CLAIM},
     "kai_queues": {"metadata": {"labels": _LABELS}, "spec": {"parentQueue": "research"}},
     "kai_topologies": {"metadata": {}, "spec": {"levels": [{"nodeLabel": "example.com/rack", "alias": "rack"}]}},
     "kai_shards": {"metadata": {}, "spec": {"partitionLabelValue": "a"}},
@@ -291,6 +344,29 @@ SAMPLES: dict[str, Manifest] = {
         },
     },
     "composite_pod_groups": {"metadata": {}, "spec": {**_GROUP, "parentCompositePodGroupName": "above"}},
+    "nodes": {
+        "metadata": {"labels": {"example.com/rack": "r1"}, "annotations": {"volcano.sh/oversubscription-cpu": "1000"}},
+        "spec": {"unschedulable": True, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "8", "memory": "64Gi"},
+            "capacity": {"cpu": "8", "nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    },
+    "cluster_autoscaler": {
+        "metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/last-updated": "2026-11-23 21:00:00 UTC"}},
+        "data": {"status": "text"},
+    },
+    "machine_deployments": _MACHINES,
+    "machine_sets": _MACHINES,
+    "machine_pools": _MACHINES,
+    "node_pools": {
+        "metadata": {},
+        "spec": {
+            "limits": {"cpu": "100"},
+            "template": {"spec": {"startupTaints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}},
+        },
+    },
     "group_pods": {
         "metadata": {"labels": {"app": "demo"}, "annotations": {"a": "b"}},
         "spec": {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "demo"}, "containers": []},

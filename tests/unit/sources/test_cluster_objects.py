@@ -96,7 +96,7 @@ def folder_of(found: ClusterObjects, folder: Path) -> ClusterFacts:
 def test_what_was_read_is_known_as_facts() -> None:
     facts = read(busy_world()).facts()
     assert facts.namespaces == {"team-a": Namespace({"rollcall.dev/scheduler": "volcano"})}
-    assert facts.kai_queues == {"team-a": KaiQueue("root", {"pool": "a"})}
+    assert facts.kai_queues == {"team-a": KaiQueue("root", {"pool": "a"}, limit={}, quota={})}
     assert facts.group_pods == {
         ("team-a", "waiting"): GroupPod(("team-a", Membership("workers")), "default-scheduler"),
     }
@@ -158,7 +158,7 @@ def test_an_object_that_cannot_be_read_is_left_out_as_in_a_server() -> None:
     world.put(QUEUE_PATH, {"metadata": {"name": "broken"}, "spec": {"parentQueue": ["a"]}})
     world.put(QUEUE_PATH, queue("team-a"))
     found = read(world, KAI_QUEUES)
-    assert found.facts().kai_queues == {"team-a": KaiQueue(None, {"pool": "a"})}
+    assert found.facts().kai_queues == {"team-a": KaiQueue(None, {"pool": "a"}, limit={}, quota={})}
     assert [kind.left_out for kind in found.kinds if kind.name == "queues.scheduling.run.ai"] == [1]
 
 

@@ -28,7 +28,8 @@ EVERY_RULE = [
 def verdict_on(rule: Rule, example: Example) -> Verdict:
     """What the scheduler whose rule it is says of the example; general rules are shown with koord-scheduler."""
     stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
-    settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, kueue=example.kueue, **stated)
+    name = SCHEDULERS.get(rule.id, example.scheduler or "koord-scheduler")
+    settings = settings_of(name, example.config, kueue=example.kueue, **stated)
     if rule.subject is Subject.MANIFEST:
         # The webhook has no such rules.
         found = [judgement.verdict for judgement in judge(deepcopy(example.object), example.facts, settings)]

@@ -8,8 +8,13 @@ from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.coscheduling import gangs, pods
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
 from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP, POD_GROUPS
+from webhook.backends.coscheduling.packing import packing_of
 from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
+from webhook.fit.packing import Packing
+from webhook.fit.reading import COSCHEDULING, PodReading
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -41,6 +46,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
     shapes = SHAPES
+    allocates_devices = True
     # No gate: no pod is bound while a pod of the gang has a gate (seen with v0.34.7) or while the PodGroup is missing.
     # Twenty gangs whose PodGroup came late all started within two seconds.
 
@@ -86,6 +92,12 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return COSCHEDULING.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        return packing_of(shape, self.roles(shape, facts, settings))
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

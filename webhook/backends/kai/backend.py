@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, topology
 from webhook.backends.kai.capabilities import CAPABILITIES
+from webhook.backends.kai.ceilings import ceilings_of
 from webhook.backends.kai.facts import PROJECTIONS, SHAPES, TOPOLOGIES
 from webhook.backends.kai.keys import (
     ANNOTATION_GROUP,
@@ -18,9 +19,14 @@ from webhook.backends.kai.keys import (
     POD_GROUP,
     TOPOLOGY,
 )
+from webhook.backends.kai.packing import packing_of
 from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import limits_of
+from webhook.fit.packing import Ceilings, Packing, Role
+from webhook.fit.reading import KAI, PodReading
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -77,6 +83,11 @@ class KaiBackend(Backend[KaiSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
@@ -97,6 +108,12 @@ class KaiBackend(Backend[KaiSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return KAI.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         if desired["kind"] == TOPOLOGY.kind:

@@ -6,6 +6,7 @@ SchedulingShard v1).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,20 +16,42 @@ from webhook.model.fields import SPEC, Item
 from webhook.model.keys import ObjectKey
 from webhook.model.known_objects import KaiLevels, KaiQueue, QueuedGroup, QueuedGroups, QueueTree
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
+from webhook.model.quantity import parse_quantity
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.record import OWN_LABELS
+
+# What a Queue counts in: GPUs (kept in milli), millicores, and millions of bytes.
+_UNITS = {"gpu": 1000, "cpu": 1, "memory": 10**6}
+_UNLIMITED = -1
 
 
 def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
     labels, whole = labels_kept(labels_of(raw), first=OWN_LABELS)
     spec = mapping(raw.get("spec"))
-    return name_of(raw), KaiQueue(name_text(spec.get("parentQueue")), labels, not whole, _is_limited(spec))
+    return name_of(raw), KaiQueue(
+        name_text(spec.get("parentQueue")),
+        labels,
+        not whole,
+        limit=_stated(spec, "limit"),
+        quota=_stated(spec, "quota"),
+    )
 
 
-def _is_limited(spec: Mapping[str, Any]) -> bool:
-    """Whether a Queue limits a resource: -1 means no limit."""
-    stated = (one.get("limit") for one in mapping(spec.get("resources")).values() if isinstance(one, dict))
-    return any(limit is not None and limit != -1 for limit in stated)
+def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None]:
+    """What a Queue states of each resource, with None for no limit: exactly -1, and for memory any negative number.
+    Source: pkg/scheduler/plugins/proportion (`createQueueResourceAttrs`), v0.16.8.
+    """
+    found: dict[str, int | None] = {}
+    resources = mapping(spec.get("resources"))
+    for resource, unit in _UNITS.items():
+        shares = resources.get(resource)
+        said = shares.get(kind) if isinstance(shares, dict) else None
+        if said is not None:
+            amount = parse_quantity(said)
+            # A number that cannot be read limits nothing.
+            unlimited = amount is None or amount == _UNLIMITED or (amount < 0 and resource == "memory")
+            found[resource] = None if unlimited or amount is None else max(math.ceil(amount * unit), 0)
+    return found
 
 
 def _topology(raw: Manifest) -> tuple[str, KaiLevels]:

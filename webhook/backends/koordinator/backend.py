@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.ceilings import ceilings_of
 from webhook.backends.koordinator.facts import PROJECTIONS, SHAPES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
@@ -20,9 +21,14 @@ from webhook.backends.koordinator.keys import (
     QUOTA_KEYS,
     QUOTA_KEYS_OF_PODS,
 )
+from webhook.backends.koordinator.packing import packing_of
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
+from webhook.fit.packing import Ceilings, Packing, Role
+from webhook.fit.reading import KOORDINATOR, PodReading
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -73,6 +79,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     reads_claims_of = frozenset({"Koordinator"})
     controllers = CONTROLLERS
     shapes = SHAPES
+    allocates_devices = True
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -109,6 +116,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         if name is not None and found is not None and found.limited:
             yield Limit("the ElasticQuota", name, name)
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
@@ -122,6 +134,13 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return KOORDINATOR.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        roles = self.roles(shape, facts, settings)
+        return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

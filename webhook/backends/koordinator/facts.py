@@ -6,10 +6,13 @@ Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQu
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from webhook.backends.koordinator.gang_settings import pod_group_facts
-from webhook.backends.koordinator.keys import POD_GROUP, POD_GROUPS
+from webhook.backends.koordinator.keys import POD_GROUP, POD_GROUPS, ROOT_QUOTA
+from webhook.model.amounts import Amounts, ceiling_amounts
+from webhook.model.bounds import name_text, names_kept
 from webhook.model.fields import SPEC, Item
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.keys import Api, ObjectKey
@@ -18,14 +21,60 @@ from webhook.model.projections import Projection, Resource, key_of, labels_of, n
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.stored_object import StoredObject
 
-IS_PARENT_LABEL = "quota.scheduling.koordinator.sh/is-parent"
+_QUOTA = "quota.scheduling.koordinator.sh/"
+IS_PARENT_LABEL = _QUOTA + "is-parent"
+PARENT_LABEL = _QUOTA + "parent"
+TREE_LABEL = _QUOTA + "tree-id"
+NAMESPACES_ANNOTATION = _QUOTA + "namespaces"
+GUARANTEED_ANNOTATION = _QUOTA + "guaranteed"
+# A longer list of namespaces is not kept, and amounts of resources are shorter.
+_LONGEST_ANNOTATION = 16 * 1024
+_UNREADABLE = object()
 
 
 def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
     created = text(mapping(raw.get("metadata")).get("creationTimestamp")) or ""
     namespace, name = key_of(raw)
-    limited = bool(mapping(mapping(raw.get("spec")).get("max")))
-    return name, Quota(text(labels_of(raw).get(IS_PARENT_LABEL)) == "true", namespace, created, limited)
+    labels, annotations = labels_of(raw), mapping(mapping(raw.get("metadata")).get("annotations"))
+    spec = mapping(raw.get("spec"))
+    parent = name_text(labels.get(PARENT_LABEL))
+    return name, Quota(
+        is_parent=text(labels.get(IS_PARENT_LABEL)) == "true",
+        namespace=namespace,
+        created=created,
+        max=ceiling_amounts(spec.get("max")),
+        min=ceiling_amounts(spec.get("min")),
+        guaranteed=_guaranteed(annotations.get(GUARANTEED_ANNOTATION)),
+        parent=None if parent == ROOT_QUOTA else parent,
+        tree=name_text(labels.get(TREE_LABEL)) or "",
+        namespaces=_namespaces(annotations.get(NAMESPACES_ANNOTATION)),
+    )
+
+
+def _guaranteed(written: object) -> Amounts | None:
+    """What koord-scheduler has written that the quota's pods have for sure; None if it cannot be read."""
+    stated = _json(written)
+    return None if stated is _UNREADABLE or not isinstance(stated, dict | None) else ceiling_amounts(stated)
+
+
+def _namespaces(written: object) -> frozenset[str] | None:
+    """The namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
+    stated = _json(written)
+    listed = stated if isinstance(stated, list) and all(isinstance(one, str) for one in stated) else []
+    return names_kept(frozenset(listed))
+
+
+def _json(written: object) -> Any:
+    """The value that an annotation has as JSON: None without it, `_UNREADABLE` if it is no JSON."""
+    stated = text(written)
+    if stated is None:
+        return None
+    if len(stated) > _LONGEST_ANNOTATION:
+        return _UNREADABLE
+    try:
+        return json.loads(stated)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
 
 
 def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
@@ -52,7 +101,7 @@ ELASTIC_QUOTAS = Projection(
     Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota"), "elasticquotas"),
     _elastic_quota,
     ElasticQuotas,
-    fields=("metadata.creationTimestamp", "metadata.labels", "spec.max"),
+    fields=("metadata.creationTimestamp", "metadata.labels", "metadata.annotations", "spec.max", "spec.min"),
 )
 NETWORK_TOPOLOGIES = Projection(
     "network_topologies",

@@ -79,6 +79,8 @@ HOSTNAME = "kubernetes.io/hostname"
 # What names the quota of an opted-in workload: on itself, and on its pod templates.
 QUOTA_KEYS = (("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL))
 QUOTA_KEYS_OF_PODS = (("labels", QUOTA_LABEL),)
+# On a pod: with "false" it is never preempted, and is charged to its quota's min as well.
+LABEL_PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
 # Quotas that Koordinator creates itself; the first is the parent of all.
 ROOT_QUOTA = "koordinator-root-quota"
 BUILT_IN_QUOTAS = ("koordinator-default-quota", "koordinator-system-quota")

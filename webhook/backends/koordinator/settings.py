@@ -22,7 +22,8 @@ class KoordinatorSettings(BackendSettings):
     counts from the first pod that waits in Permit; kube-scheduler's framework caps it at 900. topologyKeyMappings maps
     a node label key to a layer of the ClusterNetworkTopology and wins over that object's labelKey. awareNetworkTopology
     states the CoschedulingArgs field with that name, which Rollcall cannot read from the cluster; Koordinator's chart
-    sets it.
+    sets it. enableRuntimeQuota and enableCheckParentQuota state the ElasticQuotaArgs fields with these names, and
+    disableDefaultQuota the feature gate DisableDefaultQuota. Without them nothing is claimed that depends on them.
     """
 
     gangMode: GangMode = "Strict"
@@ -31,6 +32,9 @@ class KoordinatorSettings(BackendSettings):
     defaultQoSClass: QoSClass | None = None
     topologyKeyMappings: dict[str, str] = Field(default_factory=dict)
     awareNetworkTopology: bool = True
+    enableRuntimeQuota: bool | None = None
+    enableCheckParentQuota: bool | None = None
+    disableDefaultQuota: bool | None = None
 
 
 # What each rule of this scheduler is called with, besides what it judges.

@@ -10,8 +10,13 @@ from webhook.backends.kube.capabilities import capabilities
 from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.keys import CONTROLLERS
+from webhook.backends.kube.packing import packing_of
 from webhook.backends.kube.rules import RULES
 from webhook.backends.kube.settings import KubeSettings
+from webhook.fit.packing import Packing
+from webhook.fit.reading import KUBE, PodReading
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.disruption import Disruption
@@ -39,6 +44,7 @@ class KubeBackend(Backend[KubeSettings]):
     has_new_frozen_fields = True
     controllers = CONTROLLERS
     shapes = SHAPES
+    allocates_devices = True
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:
@@ -102,6 +108,12 @@ class KubeBackend(Backend[KubeSettings]):
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return KUBE.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        return packing_of(shape, self.roles(shape, facts, settings), self.settings, facts)
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         return frozen.frozen(desired, live)

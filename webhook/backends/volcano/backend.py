@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.queue_tree import limits_of
 from webhook.backends.volcano import gangs, pods
 from webhook.backends.volcano.capabilities import capabilities
+from webhook.backends.volcano.ceilings import ceilings_of
 from webhook.backends.volcano.facts import PROJECTIONS, SHAPES
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
@@ -18,8 +19,13 @@ from webhook.backends.volcano.keys import (
     POD_GROUP,
     ROOT_QUEUE,
 )
+from webhook.backends.volcano.packing import packing_of
 from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.fit.packing import Ceilings, Packing, Role
+from webhook.fit.reading import VOLCANO, PodReading
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -78,6 +84,11 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
+    def ceilings(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
+    ) -> Ceilings:
+        return ceilings_of(shape, roles, facts, self.settings)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
@@ -91,6 +102,12 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+        return VOLCANO.under(settings)
+
+    def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
+        return packing_of(shape, self.roles(shape, facts, settings), self.settings, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)

@@ -5,22 +5,40 @@ Source: volcano-sh/volcano, config/crd/volcano/bases (Queue, PodGroup, HyperNode
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from webhook.backends.volcano import keys
-from webhook.model.bounds import name_text
+from webhook.model.amounts import ceiling_amounts
+from webhook.model.bounds import fits, name_text
 from webhook.model.fields import SPEC
 from webhook.model.keys import ObjectKey
-from webhook.model.known_objects import HyperNode, HyperNodes, QueuedGroup, QueuedGroups, QueueTree, VolcanoQueue
+from webhook.model.known_objects import (
+    HyperNode,
+    HyperNodeMembers,
+    HyperNodes,
+    QueuedGroup,
+    QueuedGroups,
+    QueueTree,
+    VolcanoQueue,
+)
 from webhook.model.projections import Missing, Projection, Resource, key_of, name_of
-from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
 from webhook.validators.wrong_types import COUNTS, METADATA
+
+# The names of the nodes of one HyperNode: some hundreds.
+_NODE_CHARACTERS = 10_000
 
 
 def _queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
     spec, state = mapping(raw.get("spec")), mapping(raw.get("status")).get("state")
-    limited = bool(mapping(spec.get("capability")))
-    return name_of(raw), VolcanoQueue(name_text(spec.get("parent")), name_text(state), limited)
+    return name_of(raw), VolcanoQueue(
+        name_text(spec.get("parent")),
+        name_text(state),
+        capability=ceiling_amounts(spec.get("capability")),
+        guarantee=ceiling_amounts(mapping(spec.get("guarantee")).get("resource")),
+    )
 
 
 def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
@@ -28,7 +46,31 @@ def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
     tier = integer(spec.get("tier"))
     if tier is None:
         raise Missing(SPEC / "tier")
-    return name_of(raw), HyperNode(tier, name_text(spec.get("tierName")))
+    return name_of(raw), HyperNode(tier, name_text(spec.get("tierName")), _members(spec))
+
+
+def _members(spec: Mapping[str, Any]) -> HyperNodeMembers | None:
+    """What a HyperNode says are its members; None if that cannot be read, or is too much to keep. As in Volcano, an
+    entry of another type has no effect, and HyperNodes are members by their exact name only.
+    """
+    nodes, patterns, selectors, hyper_nodes = list[str](), list[str](), list[str](), list[str]()
+    try:
+        for member in map(mapping, sequence(spec.get("members"))):
+            kind, selector = text(member.get("type")), mapping(member.get("selector"))
+            exact = text(mapping(selector.get("exactMatch")).get("name"))
+            pattern = text(mapping(selector.get("regexMatch")).get("pattern"))
+            labels = mapping(selector.get("labelMatch"))
+            if kind == "HyperNode" and exact:
+                hyper_nodes.append(exact)
+            elif kind == "Node":
+                nodes += [exact] if exact else []
+                patterns += [] if pattern is None else [pattern]
+                selectors += [json.dumps(labels, sort_keys=True)] if labels else []
+    except Malformed:
+        return None
+    found = HyperNodeMembers(" ".join(nodes), tuple(patterns), tuple(selectors), tuple(hyper_nodes))
+    kept = len(found.nodes) <= _NODE_CHARACTERS and fits((*found.patterns, *found.selectors, *found.hyper_nodes))
+    return found if kept and any(found) else None
 
 
 def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
@@ -41,14 +83,14 @@ QUEUES = Projection(
     Resource(keys.QUEUE, "queues", namespaced=False),
     _queue,
     QueueTree,
-    fields=("spec.parent", "spec.capability", "status.state"),
+    fields=("spec.parent", "spec.capability", "spec.guarantee", "status.state"),
 )
 HYPER_NODES = Projection(
     "hyper_nodes",
     Resource(keys.HYPER_NODE, "hypernodes", namespaced=False),
     _hyper_node,
     HyperNodes,
-    fields=("spec.tier", "spec.tierName"),
+    fields=("spec.tier", "spec.tierName", "spec.members"),
 )
 POD_GROUPS = Projection(
     "volcano_pod_groups",

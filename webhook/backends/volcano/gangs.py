@@ -59,7 +59,12 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
 
 def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
     """The queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as well."""
-    keys = QUEUE_ANNOTATIONS if isinstance(podgang, OptedInGang) else (VOLCANO_QUEUE,)
+    return queue_named(record, opted_in=isinstance(podgang, OptedInGang))
+
+
+def queue_named(record: Record, *, opted_in: bool) -> str | None:
+    """The same by the record of the workload alone."""
+    keys = QUEUE_ANNOTATIONS if opted_in else (VOLCANO_QUEUE,)
     return next((named for key in keys if (named := record.queue(key)) is not None), None)
 
 

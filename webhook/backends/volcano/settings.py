@@ -28,11 +28,13 @@ class VolcanoSettings(BackendSettings):
     """defaultQueue is the queue of a PodCliqueSet that names none. topology `hypernode` states that the cluster has
     HyperNodes with tier names and that the scheduler runs its plugin network-topology-aware. Rollcall cannot read from
     the cluster whether the plugin is on, and Volcano's chart does not enable it by default. Without the plugin a
-    topology is accepted and ignored.
+    topology is accepted and ignored. enableHierarchy states the argument with that name of the plugin capacity: whether
+    the queues above a gang's queue limit it. Without it nothing is claimed that depends on it.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE
     topology: TopologyMode = "off"
+    enableHierarchy: bool | None = None
 
 
 # What each rule of this scheduler is called with, besides what it judges.

@@ -67,6 +67,16 @@ class ScalingGroup:
         """The group's own constraint."""
         return None if self.raw.get("topologyConstraint") is None else _topology(self.raw, self.path)
 
+    @property
+    def first_replicas(self) -> int:
+        """How many of its replicas are in the PodGang that starts first."""
+        return max(min(self.min_available, self.replicas), 0)
+
+    @property
+    def further_replicas(self) -> int:
+        """How many of its replicas are PodGangs of their own."""
+        return max(self.replicas - self.min_available, 0)
+
 
 class Clique:
     """One entry of `spec.template.cliques`, and its scaling group, if it has one."""
@@ -134,6 +144,13 @@ class Constrained(NamedTuple):
     clique_names: Sequence[str]
 
 
+class GroupCliques(NamedTuple):
+    """A scaling group and the cliques that each of its replicas has."""
+
+    group: ScalingGroup
+    cliques: tuple[Clique, ...]
+
+
 class PodCliqueSet:
     """A PodCliqueSet (grove.io/v1alpha1)."""
 
@@ -192,6 +209,17 @@ class PodCliqueSet:
         """The pod templates of the set: one per clique."""
         for clique in self.cliques:
             yield clique.template
+
+    def groups_with_cliques(self) -> list[GroupCliques]:
+        """Its scaling groups with their cliques. A group without cliques has no pods and so no gang, even with
+        replicas, and is left out.
+        """
+        by_name = {clique.name: clique for clique in self.cliques}
+        found = [
+            GroupCliques(group, tuple(by_name[name] for name in group.clique_names if name in by_name))
+            for group in self.scaling_groups
+        ]
+        return [one for one in found if one.cliques]
 
     def mnnvl_group(self, clique: Clique) -> MnnvlGroup | None:
         """The group that Grove resolves for a clique: its own annotation, else its scaling group's, else the set's.

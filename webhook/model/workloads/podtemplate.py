@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import mapping, sequence, text
+from webhook.model.workloads.pod_requests import total_requests
 
 _ZERO = Fraction(0)
 
@@ -32,7 +33,7 @@ class Placed(Protocol):
 class PodTemplate:
     """A read view of a pod's labels, annotations and spec, and of their paths in the judged object."""
 
-    __slots__ = ("_asked", "_holder", "annotations", "labels", "spec")
+    __slots__ = ("_asked", "_holder", "_totals", "annotations", "labels", "spec")
 
     def __init__(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], holder: Placed) -> None:
         self.labels = mapping(metadata.get("labels"))
@@ -41,6 +42,11 @@ class PodTemplate:
         # Paths are made only for findings.
         self._holder = holder
         self._asked: set[str] | None = None
+        self._totals: dict[str, Any] | None = None
+
+    def with_spec(self, spec: Mapping[str, Any]) -> PodTemplate:
+        """The template at the same place with another spec."""
+        return PodTemplate({"labels": self.labels, "annotations": self.annotations}, spec, self._holder)
 
     @property
     def labels_path(self) -> FieldPath:
@@ -70,33 +76,11 @@ class PodTemplate:
         return self._asked
 
     def total_request(self, resource: str) -> Fraction | None:
-        """The whole pod's request for `resource`: the sum of its containers and sidecars, or its largest init container
-        with the sidecars before it, whichever is more. None if a quantity cannot be read.
-
-        Source: k8s.io/component-helpers/resource, `PodRequests`; a missing request is its limit, as the API server
-        defaults it.
-        """
-        running, largest_init, sidecars = _ZERO, _ZERO, _ZERO
-        for container in sequence(self.spec.get("containers")):
-            amount = _request(mapping(container), resource)
-            if amount is None:
-                return None
-            running += amount
-        for container in sequence(self.spec.get("initContainers")):
-            amount = _request(mapping(container), resource)
-            if amount is None:
-                return None
-            if mapping(container).get("restartPolicy") == "Always":
-                sidecars += amount
-                largest_init = max(largest_init, sidecars)
-            else:
-                largest_init = max(largest_init, sidecars + amount)
-        overhead = parse_quantity(mapping(self.spec.get("overhead")).get(resource, 0))
-        # A request of the pod itself replaces those of its containers (pod-level resources, on since Kubernetes 1.34).
-        own = mapping(self.spec.get("resources"))
-        stated = mapping(own.get("requests")).get(resource, mapping(own.get("limits")).get(resource))
-        whole = max(running + sidecars, largest_init) if stated is None else parse_quantity(stated)
-        return None if overhead is None or whole is None else whole + overhead
+        """The whole pod's request for `resource`, as `total_requests` has it. None if a quantity cannot be read."""
+        if self._totals is None:
+            self._totals = total_requests(self.spec)
+        found: Fraction | None = self._totals.get(resource, _ZERO)
+        return found
 
 
 class Request(NamedTuple):
@@ -134,11 +118,3 @@ def _resources(spec: Mapping[str, Any]) -> set[str]:
             if asked:
                 found.update(mapping(mapping(asked).get("requests")), mapping(asked.get("limits")))
     return found
-
-
-def _request(container: Mapping[str, Any], resource: str) -> Fraction | None:
-    resources = mapping(container.get("resources"))
-    amount = mapping(resources.get("requests")).get(resource)
-    if amount is None:
-        amount = mapping(resources.get("limits")).get(resource, 0)
-    return parse_quantity(amount)

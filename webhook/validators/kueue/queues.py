@@ -124,7 +124,7 @@ def _unusable(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFacts, 
     ),
     fails=Example(
         job(labels={**QUEUED, **_QUOTA}),
-        facts=ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False, limited=True)}),
+        facts=ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False, max={"cpu": 4000})}),
     ),
 )
 def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:

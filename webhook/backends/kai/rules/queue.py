@@ -14,7 +14,7 @@ from typing import Any
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai.settings import KaiSettings, RuleContext, is_queue_name
 from webhook.backends.queue_families import Queues, disagreement, judge_named
-from webhook.backends.queue_tree import leaves, offered
+from webhook.backends.queue_tree import leaves, offered, path_of
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath
@@ -208,7 +208,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
 def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
     """A finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
     key = context.settings.nodePoolLabelKey
-    for found, queue in _with_ancestors(name, context.facts.kai_queues or {}):
+    for found, queue in path_of(name or "", context.facts.kai_queues or {}):
         other = queue.labels.get(key)
         if other is None and queue.has_more_labels:
             yield Unjudged(path, f"the labels of KAI Queue {shown(found)}, more than are kept")
@@ -226,15 +226,6 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
 def pool_called(label: str | None) -> str:
     """A node pool in words."""
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
-
-
-def _with_ancestors(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, KaiQueue]]:
-    """A queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
-    passed: set[str] = set()
-    while name is not None and name in queues and name not in passed:
-        passed.add(name)
-        yield name, queues[name]
-        name = queues[name].parent
 
 
 def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:

@@ -1,0 +1,266 @@
+"""Whether gangs can ever start, as admission says it: for whom, when, and how often."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.configurations import configuration_of
+from tests.unit.worlds import koordinator, rules, settings_of, validate
+from webhook.admission import fit
+from webhook.admission.fit import fit_of, fits_of
+from webhook.config.file import settings_from
+from webhook.config.settings import Settings
+from webhook.fit.settings import FitSettings, Growth
+from webhook.fit.verdict import Answer, Scope
+from webhook.model.admission_request import Verdict
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action
+from webhook.model.keys import Api
+from webhook.model.known_objects import Namespace, Quota
+from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
+from webhook.model.node import node_of
+from webhook.model.nodes import Nodes
+from webhook.model.reading import Manifest
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.trainjob import TrainJob
+from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
+from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+from webhook.validators.fit.examples import GPU, node, nodes, racks
+from webhook.validators.opted_in_examples import job, pod_template, replicated, runtimes, train_job
+from webhook.validators.registry import Context
+
+FOUR = nodes(4, gpus=8)
+QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
+
+
+def of_gpus(pods: int = 2, gpus: str = "8", **fields: Any) -> Manifest:
+    return pod_clique_set(clique("worker", replicas=pods, requests={GPU: gpus}), **fields)
+
+
+def gpu_job(pods: int = 5, gpus: str = "8", **fields: Any) -> Manifest:
+    container = {"name": "main", "image": "x", "resources": {"requests": {GPU: gpus}, "limits": {GPU: gpus}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return job(parallelism=pods, completions=pods, template=template, **fields)
+
+
+def found(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(one.rule, one.why) for one in verdict.findings if one.rule.startswith("fit/")]
+
+
+def denying(**rule_actions: str) -> Settings:
+    actions = {name.replace("_", "/"): action for name, action in rule_actions.items()}
+    document = configuration_of({"name": "koord-scheduler", "gate": False})
+    document["enforcement"] = {"rules": actions}
+    return replace(settings_from(document, "test"), standalone=True)
+
+
+def test_a_gang_that_never_fits_is_a_warning_with_its_witness() -> None:
+    verdict = validate(of_gpus(5), facts=FOUR)
+    assert verdict.allowed
+    assert found(verdict) == [("fit/total", "5 pods of 8 nvidia.com/gpu; 4 nodes of 8 take one each")]
+    assert verdict.unjudged == validate(of_gpus(5)).unjudged
+
+
+def test_without_any_fact_about_room_nothing_is_said_and_nothing_is_unjudged() -> None:
+    assert found(validate(of_gpus(100_000, "64"))) == []
+
+
+def test_a_hundred_thousand_pods_of_64_gpus_each_are_found() -> None:
+    assert [rule for rule, _ in found(validate(of_gpus(100_000, "64"), facts=FOUR))] == ["fit/node"]
+
+
+def test_it_denies_where_the_configuration_says_so() -> None:
+    verdict = validate(of_gpus(5), facts=FOUR, settings=denying(fit_total="deny"))
+    assert not verdict.allowed
+    assert rules(verdict)[0] == "fit/total"
+
+
+def test_one_gang_has_one_finding_and_gangs_with_the_same_proof_share_it() -> None:
+    groups = [scaling_group("a", "one", replicas=3), scaling_group("b", "two", replicas=2)]
+    cliques = [clique(name, replicas=1, requests={GPU: "16"}) for name in ("one", "two")]
+    verdict = validate(pod_clique_set(*cliques, groups=groups), facts=FOUR)
+    why = "a pod of one and two requests 16 nvidia.com/gpu; the largest node that it may use has 8"
+    assert found(verdict) == [("fit/node", why)]
+
+
+def test_what_only_the_nodes_there_are_prove_is_silent_where_the_cluster_may_grow() -> None:
+    growing = replace(koordinator(), fit=FitSettings(nodes=Growth.MAY_GROW))
+    assert found(validate(of_gpus(5), facts=FOUR, settings=growing)) == []
+    quota = replace(FOUR, elastic_quotas={"team-a": Quota(is_parent=False, max={GPU: 16})})
+    named = of_gpus(3, annotations={"scheduling.grove.io/koordinator-quota": "team-a"})
+    assert [rule for rule, _ in found(validate(named, facts=quota, settings=growing))] == ["fit/quota"]
+
+
+def test_an_update_is_warned_of_only_if_its_spec_changed() -> None:
+    old = of_gpus(5)
+    same = deepcopy(old)
+    same["metadata"]["labels"] = {"team": "a"}
+    assert found(validate(same, old, facts=FOUR)) == []
+    assert len(found(validate(of_gpus(6), old, facts=FOUR))) == 1
+
+
+def test_an_update_is_not_refused_for_an_old_fault_and_is_for_a_new_one() -> None:
+    strict = denying(fit_total="deny", fit_node="deny")
+    stored = of_gpus(5)
+    stored["metadata"]["labels"] = {"rollcall.dev/scheduler": "koord-scheduler"}
+    changed = deepcopy(stored)
+    changed["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["nodeSelector"] = {}
+    assert validate(changed, stored, facts=FOUR, settings=strict).allowed
+    more = of_gpus(6)
+    more["metadata"]["labels"] = stored["metadata"]["labels"]
+    assert not validate(more, stored, facts=FOUR, settings=strict).allowed
+
+
+def test_members_already_on_nodes_are_not_counted_as_still_to_be_placed() -> None:
+    old = gpu_job(5)
+    running = gpu_job(6)
+    running["status"] = {"active": 5}
+    assert found(validate(running, old, facts=FOUR)) == []
+    ended = gpu_job(6)
+    ended["status"] = {"succeeded": 2}
+    assert found(validate(ended, old, facts=FOUR)) == []
+    waiting = gpu_job(6)
+    assert [rule for rule, _ in found(validate(waiting, old, facts=FOUR))] == ["fit/total"]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        gpu_job(5, managedBy="kueue.x-k8s.io/multikueue"),
+        {**gpu_job(5), "status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+        gpu_job(5, scheduler="none"),
+    ],
+    ids=["managed elsewhere", "finished", "opted out"],
+)
+def test_a_workload_whose_pods_are_not_made_here_is_not_judged(manifest: Manifest) -> None:
+    assert found(validate(manifest, facts=FOUR)) == []
+
+
+def test_pods_that_kueue_holds_may_get_the_tolerations_of_a_flavor() -> None:
+    taints = [{"key": "gpu-pool", "value": "a", "effect": "NoSchedule"}]
+    tainted = Nodes()
+    for name in ("node-1", "node-2"):
+        one = node(name, 8)
+        one["spec"] = {"taints": taints}
+        tainted[name] = node_of(one)
+    facts = ClusterFacts(
+        nodes=tainted,
+        local_queues={("default", "team"): LocalQueue("gpus", active=True)},
+        cluster_queues={"gpus": ClusterQueue(active=True)},
+    )
+    assert [rule for rule, _ in found(validate(gpu_job(2), facts=facts))] == ["fit/node"]
+    assert found(validate(gpu_job(2, labels=QUEUE), facts=facts)) == []
+    assert [rule for rule, _ in found(validate(gpu_job(3, labels=QUEUE), facts=facts))] == ["fit/total"]
+
+
+def test_kueue_may_start_a_job_with_fewer_pods_than_it_asks_for() -> None:
+    facts = replace(
+        FOUR,
+        local_queues={("default", "team"): LocalQueue("gpus", active=True)},
+        cluster_queues={"gpus": ClusterQueue(active=True)},
+    )
+    partly = {
+        "kueue.x-k8s.io/job-min-parallelism": "4",
+        "kueue.x-k8s.io/job-completions-equal-parallelism": "true",
+    }
+    assert found(validate(gpu_job(5, labels=QUEUE, annotations=partly), facts=facts)) == []
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    assert found(validate(gpu_job(5, labels=QUEUE, annotations=elastic), facts=facts)) == []
+    assert len(found(validate(gpu_job(5, labels=QUEUE), facts=facts))) == 1
+
+
+def test_what_another_cluster_may_run_is_not_judged_by_the_nodes_here() -> None:
+    facts = replace(
+        FOUR,
+        local_queues={("default", "team"): LocalQueue("gpus", active=True)},
+        cluster_queues={"gpus": ClusterQueue(checks=("elsewhere",), active=True)},
+        admission_checks={"elsewhere": AdmissionCheck("kueue.x-k8s.io/multikueue", active=True)},
+    )
+    assert found(validate(gpu_job(5, labels=QUEUE), facts=facts)) == []
+    here = replace(facts, admission_checks={"elsewhere": AdmissionCheck("example.com/check", active=True)})
+    assert len(found(validate(gpu_job(5, labels=QUEUE), facts=here))) == 1
+
+
+def test_a_train_job_is_judged_by_the_pods_of_its_runtime_at_the_field_that_names_it() -> None:
+    container = {"name": "node", "image": "x", "resources": {"requests": {GPU: "16"}}}
+    facts = replace(runtimes(replicated("node", 2, template={"spec": {"containers": [container]}})), nodes=FOUR.nodes)
+    verdict = validate(train_job(), facts=facts)
+    assert [(one.rule, str(one.at)) for one in verdict.findings if one.rule.startswith("fit/")] == [
+        ("fit/node", "spec.runtimeRef.name")
+    ]
+    named = TrainJob(train_job())
+    settings = koordinator()
+    (judged,) = fits_of(named, settings.profiles["koord-scheduler"], facts, settings)
+    assert judged.verdict.answer is Answer.NEVER
+
+
+def test_the_gangs_of_one_decision_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counting(*given: Any, **named: Any) -> Any:
+        calls.append(given[0].name)
+        return fit_of(*given, **named)
+
+    monkeypatch.setattr(fit, "fit_of", counting)
+    validate(of_gpus(5), facts=FOUR)
+    assert calls == ["demo-0-<epoch>"]
+
+
+def test_many_scaling_groups_take_no_more_than_a_bounded_number_of_judgements() -> None:
+    names = [f"c{index}" for index in range(200)]
+    groups = [scaling_group(f"g-{name}", name, replicas=3) for name in names]
+    manifest = pod_clique_set(*(clique(name, replicas=1, requests={GPU: "1"}) for name in names), groups=groups)
+    settings = koordinator()
+    judged = fits_of(PodCliqueSet(manifest), settings.profiles["koord-scheduler"], FOUR, settings)
+    assert 1 <= len(judged) <= 32
+
+
+def test_a_topology_of_a_scheduler_is_judged_with_its_domains() -> None:
+    verdict = validate(of_gpus(3, topologyConstraint=required("rack")), facts=racks(2, 2, gpus=8))
+    assert found(verdict) == [
+        ("fit/topology", "3 pods of 8 nvidia.com/gpu need one rack; the largest rack r1 has room for 2")
+    ]
+
+
+def test_a_scheduler_of_which_nothing_is_known_gives_no_verdict() -> None:
+    settings = settings_of("lpx-scheduler")
+    (judged,) = fits_of(PodCliqueSet(of_gpus(5)), settings.profiles["lpx-scheduler"], FOUR, settings)
+    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.causes == ("how the scheduler places a gang",)
+
+
+def test_pods_that_start_one_by_one_are_judged_one_by_one() -> None:
+    settings = settings_of("default-scheduler")
+    assert found(validate(of_gpus(5), facts=FOUR, settings=settings)) == []
+    assert [rule for rule, _ in found(validate(of_gpus(5, "9"), facts=FOUR, settings=settings))] == ["fit/node"]
+
+
+def test_a_job_of_a_job_set_is_judged_with_its_job_set_only() -> None:
+    part = gpu_job(5)
+    part["metadata"]["ownerReferences"] = [
+        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "1", "controller": True}
+    ]
+    assert found(validate(part, facts=FOUR)) == []
+
+
+def test_a_warning_is_short_enough_to_be_told_whole() -> None:
+    long = "w" * 60
+    manifest = pod_clique_set(clique(long, replicas=3, requests={GPU: "8"}), topologyConstraint=required("rack"))
+    manifest["metadata"]["name"] = "d" * 60
+    for one in validate(manifest, facts=racks(2, 2, gpus=8)).findings:
+        assert len(str(one).encode()) <= MAX_WARNING_BYTES, str(one)
+    assert MAX_WARNING_BYTES < MAX_MESSAGE_BYTES
+
+
+def test_scopes_are_those_of_the_proof() -> None:
+    settings = koordinator()
+    profile = settings.profiles["koord-scheduler"]
+    (judged,) = fits_of(PodCliqueSet(of_gpus(5)), profile, FOUR, settings)
+    assert judged.verdict.scope is Scope.ON_THESE_NODES
+    (fitting,) = fits_of(PodCliqueSet(of_gpus(4)), profile, FOUR, settings)
+    assert fitting.verdict.answer is Answer.FITS

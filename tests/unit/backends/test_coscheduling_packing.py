@@ -1,0 +1,30 @@
+"""What the plugin Coscheduling places together."""
+
+from __future__ import annotations
+
+from tests.unit.fit.shapes import drawn, gang, member
+from webhook.backends.coscheduling.backend import CoschedulingBackend
+from webhook.backends.coscheduling.settings import CoschedulingSettings
+from webhook.backends.lpx.backend import LpxBackend, LpxSettings
+from webhook.fit.packing import Packing
+from webhook.fit.settings import NOTHING_STATED
+from webhook.fit.shape import GangShape
+from webhook.model.facts import NOTHING_KNOWN
+
+
+def packed(shape: GangShape) -> Packing:
+    return CoschedulingBackend(CoschedulingSettings()).packing(shape, NOTHING_KNOWN, NOTHING_STATED)
+
+
+def test_all_pods_of_one_pod_group_are_placed_together() -> None:
+    assert drawn(packed(gang(member("a"), member("b", 3)))) == [(2, [("a", 2), ("b", 3)])]
+    assert drawn(packed(gang(member("a", 2, 7)))) == [(1, [("a", 2)])]
+
+
+def test_several_members_with_pods_above_a_minimum_are_not_judged_because_any_pods_count() -> None:
+    assert packed(gang(member("a", 2, 3), member("b"))).unknown != ()
+
+
+def test_nothing_is_claimed_of_a_scheduler_whose_ways_are_not_known() -> None:
+    found = LpxBackend(LpxSettings()).packing(gang(member("a")), NOTHING_KNOWN, NOTHING_STATED)
+    assert found.unknown == ("how the scheduler places a gang",)

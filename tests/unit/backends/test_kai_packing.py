@@ -1,0 +1,115 @@
+"""What KAI places together, in which domains of its Topologies, and what the groups of its podgrouper require."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.fit.shapes import BLOCK, RACK, ZONE, drawn, gang, member, subset
+from webhook.backends.kai.backend import KaiBackend
+from webhook.backends.kai.settings import KaiSettings
+from webhook.fit.gang_shapes import shapes_of_workload
+from webhook.fit.packing import Packing
+from webhook.fit.settings import NOTHING_STATED
+from webhook.fit.shape import GangShape
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import KaiLevels, TopologyBinding
+from webhook.model.reading import Manifest
+from webhook.model.version import Version
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated
+
+LEVELS = (ZONE, BLOCK, RACK)
+KNOWN = ClusterFacts(
+    kai_topologies={"dc": KaiLevels(LEVELS, {"rack": RACK})},
+    topology_bindings={"dc": TopologyBinding({"zone": ZONE, "block": BLOCK, "rack": RACK})},
+)
+_MINIMUM = "kai.scheduler/batch-min-member"
+_IN_RACK = {"kai.scheduler/topology": "dc", "kai.scheduler/topology-required-placement": "rack"}
+
+
+def packed(shape: GangShape, facts: ClusterFacts = KNOWN, version: str | None = None) -> Packing:
+    backend = KaiBackend(KaiSettings(), None if version is None else Version.parse(version))
+    return backend.packing(shape, facts, NOTHING_STATED)
+
+
+def of_job_set(*parts: Manifest, version: str | None = None, **fields: Any) -> list[Any]:
+    (shape,) = shapes_of_workload(JobSet(job_set(*parts, **fields)))
+    return drawn(packed(shape, version=version))
+
+
+def test_every_leaf_and_every_set_is_placed_together_in_the_domain_that_it_requires() -> None:
+    shape = gang(
+        member("a", required=RACK),
+        member("b", 3),
+        member("c", 1),
+        subsets=[subset("group", "b", "c", required=BLOCK)],
+        required=ZONE,
+        topology_name="dc",
+    )
+    found = packed(shape)
+    group = (2, [("b", 3), ("c", 1)], (ZONE, BLOCK))
+    assert drawn(found) == [(2, [("a", 2, LEVELS), group], (ZONE,))]
+
+
+def test_a_domain_is_the_path_of_values_and_a_node_needs_the_label_of_every_level() -> None:
+    (need,) = packed(gang(member("a"), required=BLOCK, topology_name="dc")).sets
+    assert need.within is not None
+    assert (need.within.keys, need.within.wanted) == ((ZONE, BLOCK), LEVELS)
+    assert need.within.broader is not None
+    assert need.within.broader.keys == (ZONE,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        (gang(member("a"), required=RACK), KNOWN),
+        (gang(member("a"), required="example.com/row", topology_name="dc"), KNOWN),
+        (gang(member("a"), required=RACK, topology_name="dc"), NOTHING_KNOWN),
+        (gang(member("a"), required=RACK, topology_name="other"), KNOWN),
+    ],
+)
+def test_a_level_of_an_unknown_topology_is_left_out_and_said_to_be(shape: GangShape, facts: ClusterFacts) -> None:
+    found = packed(shape, facts)
+    assert drawn(found) == [(1, [("a", 2)])]
+    assert found.left_out == ("the level of the KAI Topology that the gang requires",)
+
+
+def test_the_group_of_a_job_needs_one_pod_unless_an_annotation_says_more() -> None:
+    def of(**annotations: str) -> list[Any]:
+        (shape,) = shapes_of_workload(Job(job(parallelism=4, completions=4, annotations=annotations)))
+        return drawn(packed(shape))
+
+    assert of() == [(1, [("demo", 1)])]
+    assert of(**{_MINIMUM: "3"}) == [(1, [("demo", 3)])]
+    assert of(**{_MINIMUM: "9"}) == [(1, [("demo", 4)])]
+    assert of(**{_MINIMUM: "all"}) == [(1, [("demo", 1)])]
+    assert of(**{_MINIMUM: "2"}, **_IN_RACK) == [(1, [("demo", 2)], LEVELS)]
+
+
+def test_the_group_of_a_job_set_needs_all_pods_of_as_many_parts_as_it_says() -> None:
+    leader, worker = replicated("leader", 1), replicated("worker", 4, replicas=3)
+    assert of_job_set(leader, worker) == [(2, [("leader", 1), ("worker", 12)])]
+    assert of_job_set(leader, worker, annotations={_MINIMUM: "1"}) == [(1, [("leader", 1), ("worker", 12)])]
+    fewer = replicated("worker", 4, replicas=3, metadata={"annotations": {_MINIMUM: "1"}})
+    assert of_job_set(leader, fewer) == [(2, [("leader", 1), ("worker", 3)])]
+
+
+def test_before_the_trees_the_group_of_a_job_set_needs_one_pod() -> None:
+    leader, worker = replicated("leader", 1), replicated("worker", 4)
+    assert of_job_set(leader, worker, version="0.15.2") == [(1, [("leader", 1), ("worker", 1)])]
+    assert of_job_set(worker, version="0.15.2", annotations={_MINIMUM: "3"}) == [(1, [("worker", 3)])]
+
+
+def test_jobs_that_require_a_domain_each_have_one_of_their_own() -> None:
+    worker = replicated("worker", 4, replicas=2, metadata={"annotations": _IN_RACK})
+    assert of_job_set(worker) == [(1, [(2, [("worker", 4, LEVELS), ("worker", 4, LEVELS)])])]
+
+
+def test_a_group_of_a_leader_worker_set_needs_all_its_pods() -> None:
+    (shape,) = shapes_of_workload(LeaderWorkerSet(leader_worker_set(annotations=_IN_RACK)))
+    ((count, needs, domain),) = drawn(packed(shape))
+    assert (count, sum(number for _, number in needs), domain) == (1, 3, LEVELS)

@@ -1,0 +1,220 @@
+"""Whether the gangs of a workload can ever start under one scheduler. Admission, `rollcall fit`, `explain` and the
+health of gangs all ask here.
+
+The work is bounded in steps, so the answer does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from webhook.backends.base import Backend
+from webhook.config.settings import Profile, Settings
+from webhook.fit.budget import STEPS
+from webhook.fit.devices import device_refusals, devices_by_node
+from webhook.fit.gang_fit import GangFit
+from webhook.fit.gang_shapes import shapes_of_set, shapes_of_workload
+from webhook.fit.judgement import judge
+from webhook.fit.limit_ranges import refusals_of
+from webhook.fit.namespace_quotas import namespace_ceilings
+from webhook.fit.node_classes import room_of
+from webhook.fit.packing import GroupNeed, Need, Packing, Role
+from webhook.fit.settings import FitSettings
+from webhook.fit.shape import GangShape
+from webhook.fit.verdict import Answer, Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.kueue import keys
+from webhook.model.kueue.holding import Held, HeldBy, held, held_clique
+from webhook.model.kueue.settings import KueueSettings
+from webhook.model.reading import Malformed, integer, mapping, sequence
+from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.workload import OptedInWorkload
+
+# What the gangs of one workload may take together, in times of what one may take.
+_MOST_TIMES = 4
+_TOLERATES_ALL = {"operator": "Exists"}
+
+
+def fit_of(
+    shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
+) -> Verdict:
+    """Return whether a gang can ever start under the scheduler of `backend`. Raises `Malformed`."""
+    packing = packing_of(shape, backend, facts, settings)
+    if packing.unknown:
+        return Verdict(Answer.UNKNOWN, causes=packing.unknown)
+    room = room_of(packing, facts, settings, backend.pod_reading(settings, facts), devices_by_node(facts))
+    return judge(packing, room, steps)
+
+
+def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Packing:
+    """Return what the scheduler of `backend` must place together, with every ceiling that is known and what the API
+    server refuses. Raises `Malformed`.
+    """
+    packing = backend.packing(shape, facts, settings)
+    if packing.unknown:
+        return packing
+    roles = {role.name: role for need in packing.sets for role in _roles(need)}
+    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts, settings)]
+    refusals, unknown = refusals_of(shape, facts)
+    return replace(
+        packing,
+        ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
+        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts)),
+        unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
+    )
+
+
+def fits_of(
+    workload: PodCliqueSet | OptedInWorkload,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int = STEPS,
+) -> list[GangFit]:
+    """Return the different gangs of a workload with the verdict on each. Return none for a workload whose pods are not
+    made here, or not from its templates. Raises `Malformed`.
+    """
+    shapes = list(_shapes(workload, profile.name, facts, settings))
+    found: list[GangFit] = []
+    left = steps * _MOST_TIMES
+    for shape in shapes:
+        verdict = fit_of(shape, profile.backend, facts, settings.fit, min(steps, left))
+        left -= verdict.steps
+        found.append(GangFit(shape, verdict))
+        if left <= 0:
+            break
+    return found
+
+
+class Fits:
+    """The verdicts on the gangs of the workload that is judged, worked out when the first rule asks for them."""
+
+    def __init__(self, profile: Profile, facts: ClusterFacts, settings: Settings) -> None:
+        self._profile, self._facts, self._settings = profile, facts, settings
+        self._known: tuple[object, Sequence[GangFit]] | None = None
+
+    def __call__(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
+        """Return the verdicts. A TrainJob has none: the JobSet that is made of it is judged."""
+        if isinstance(workload, TrainJob) or not is_known(self._facts):
+            return ()
+        if self._known is None or self._known[0] is not workload:
+            self._known = workload, self._judged(workload)
+        return self._known[1]
+
+    def _judged(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
+        try:
+            return fits_of(workload, self._profile, self._facts, self._settings)
+        except Malformed:
+            # Rules about the shape of the object report what cannot be read.
+            return ()
+
+
+def starts_anew(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload) -> bool:
+    """Return whether an update may make pods that the old version would not: the spec changed. Pods of a Job or JobSet
+    that has begun are counted by each scheduler in its own way, so such a workload is not judged again.
+    """
+    if workload.raw.get("spec") == old.raw.get("spec"):
+        return False
+    return not (isinstance(workload, Job | JobSet | TrainJob) and _has_begun(workload))
+
+
+def _has_begun(workload: OptedInWorkload) -> bool:
+    status = mapping(workload.raw.get("status"))
+    holders = [
+        status,
+        *map(mapping, sequence(status.get("replicatedJobsStatus"))),
+        *map(mapping, sequence(status.get("jobsStatus"))),
+    ]
+    return any(integer(holder.get(count)) for holder in holders for count in _COUNTS)
+
+
+# In the status of a Job, and of each part of a JobSet or TrainJob: pods or Jobs that there are or were.
+_COUNTS = ("active", "ready", "succeeded", "failed", "terminating")
+# Without any of these nothing can be said.
+_PARTS = ("nodes", "elastic_quotas", "volcano_queues", "kai_queues", "resource_quotas", "limit_ranges")
+
+
+def is_known(facts: ClusterFacts) -> bool:
+    """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more."""
+    return any(getattr(facts, part, None) is not None for part in _PARTS)
+
+
+def _roles(need: Need) -> Iterator[Role]:
+    if isinstance(need, GroupNeed):
+        for inner in need.needs:
+            yield from _roles(inner)
+    else:
+        yield need.role
+
+
+def _shapes(
+    workload: PodCliqueSet | OptedInWorkload, scheduler: str, facts: ClusterFacts, settings: Settings
+) -> Iterator[GangShape]:
+    """Yield the gangs of a workload as the scheduler will see them."""
+    if isinstance(workload, PodCliqueSet):
+        shapes = shapes_of_set(workload, scheduler, facts, settings.grove)
+        held_cliques = _held_cliques(workload, facts, settings.kueue)
+        yield from (_queued(shape, held_cliques) for shape in shapes)
+        return
+    if workload.managed_elsewhere is not None:
+        return
+    made = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
+    if made is None:
+        return
+    shapes = shapes_of_workload(made)
+    by_kueue = held(made, facts, settings.kueue)
+    if by_kueue is None:
+        yield from shapes
+    elif not _may_run_elsewhere(by_kueue, made.namespace, facts):
+        yield from (_held_by_kueue(shape, by_kueue) for shape in shapes)
+
+
+def _held_cliques(workload: PodCliqueSet, facts: ClusterFacts, kueue: KueueSettings) -> frozenset[str]:
+    """Return the names of the cliques whose pods Kueue holds."""
+    return frozenset(
+        clique.name for clique in workload.cliques if held_clique(clique, workload, facts, kueue) is not None
+    )
+
+
+def _queued(shape: GangShape, roles: frozenset[str]) -> GangShape:
+    """Return a gang whose pods of these roles may get any tolerations: Kueue adds those of a flavor."""
+    if not roles:
+        return shape
+    members = tuple(
+        member._replace(template=_tolerating(member.template)) if member.called in roles else member
+        for member in shape.members
+    )
+    return shape._replace(members=members)
+
+
+def _held_by_kueue(shape: GangShape, by_kueue: Held) -> GangShape:
+    """Return a gang as Kueue may start it: with the least number of pods that it may give it."""
+    found = _queued(shape, frozenset(member.called for member in shape.members))
+    if by_kueue.by is HeldBy.ELASTIC:
+        return found._replace(members=tuple(one._replace(minimum=min(one.minimum, 1)) for one in found.members))
+    least = next((pods.min_count for pods in by_kueue.pod_sets if pods.min_count is not None), None)
+    if least is None:
+        return found
+    return found._replace(members=tuple(one._replace(minimum=min(one.minimum, least)) for one in found.members))
+
+
+def _tolerating(template: PodTemplate) -> PodTemplate:
+    return template.with_spec({**template.spec, "tolerations": [_TOLERATES_ALL]})
+
+
+def _may_run_elsewhere(by_kueue: Held, namespace: str, facts: ClusterFacts) -> bool:
+    """Return whether MultiKueue may run what Kueue holds in another cluster."""
+    local = (facts.local_queues or {}).get((namespace, by_kueue.queue or ""))
+    queue = None if local is None else (facts.cluster_queues or {}).get(local.cluster_queue or "")
+    if queue is None:
+        # Kueue admits nothing by a queue that is not there.
+        return facts.local_queues is None or facts.cluster_queues is None
+    known = facts.admission_checks or {}
+    return any(name not in known or known[name].controller == keys.MULTIKUEUE for name in queue.checks)

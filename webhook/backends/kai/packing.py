@@ -1,0 +1,163 @@
+"""What KAI places together: the minimum of every leaf, each set of leaves and the whole group in the domain that it
+requires.
+
+A domain is a path of label values from the broadest level of a Topology down, and a node must have the label of every
+level of it. The groups of opted-in workloads are made by KAI's podgrouper, with minimums of their own: one pod of a Job
+and all Jobs of a JobSet unless an annotation says otherwise.
+
+Source: kai-scheduler/KAI-Scheduler v0.16.8, pkg/scheduler/plugins/topology, pkg/scheduler/api/podgroup_info;
+pkg/podgrouper/podgrouper/plugins/{job,jobset,leader_worker_set} (v0.17.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from webhook.backends.inexpressible import NoTopology, UnknownTopology
+from webhook.backends.kai.keys import ANNOTATION_MINIMUM
+from webhook.backends.kai.topology import levels_of
+from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed
+from webhook.fit.roles import Roles, all_together, group_of
+from webhook.fit.shape import GangShape
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.known_objects import KaiLevels
+from webhook.model.reading import mapping, text
+from webhook.model.version import Version
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.topology_request import KAI_REQUIRED, KAI_TOPOLOGY
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OptedInWorkload
+
+# From this version on, podgrouper's groups of JobSets are trees.
+TREES = Version(0, 16)
+_ASSUMED = f"kai-scheduler is {TREES} or newer"
+_UNKNOWN = "the level of the KAI Topology that the gang requires"
+# Jobs of a JobSet that each need a domain of their own are listed up to this number.
+_MOST_LISTED = 64
+_MOST_DIGITS = 9
+
+
+def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
+    """Return what KAI places together of a gang."""
+    domains = _Domains(facts)
+    if shape.opted_in is not None:
+        found = _grouped(shape, roles, version, domains)
+    else:
+        binding = shape.topology_name
+        found = all_together(shape, roles, lambda key, at: domains.of_binding(binding, key, at))
+    return replace(found, left_out=(*found.left_out, _UNKNOWN)) if domains.unknown else found
+
+
+class _Domains:
+    """How nodes fall into the domains of Topologies. `unknown` says whether a level was asked for that is not known."""
+
+    def __init__(self, facts: ClusterFacts) -> None:
+        self._facts = facts
+        self.unknown = False
+
+    def of_binding(self, binding: str | None, key: str, at: FieldPath | None) -> Partition | None:
+        """Return the domains of a level of the Topology for a ClusterTopologyBinding."""
+        try:
+            levels = () if binding is None else levels_of(binding, self._facts)
+        except (NoTopology, UnknownTopology):
+            levels = ()
+        return self._of(levels, key, at)
+
+    def of_annotations(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
+        """Return the domains that annotations require; None if they require none. Without the name of a Topology KAI
+        ignores a level.
+        """
+        level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
+        if not level or not topology:
+            return None
+        levels = (self._facts.kai_topologies or {}).get(topology, ())
+        aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
+        return self._of(levels, aliases.get(level, level), at)
+
+    def _of(self, levels: tuple[str, ...], key: str, at: FieldPath | None) -> Partition | None:
+        """Return the domains of a level: nodes with the same values up to it, and with the label of every level."""
+        if key not in levels:
+            self.unknown = True
+            return None
+        partition = None
+        for place, level in enumerate(levels[: levels.index(key) + 1], start=1):
+            partition = Partition(level, levels[:place], at, wanted=tuple(levels), broader=partition)
+        return partition
+
+
+def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
+    """Return what a group of podgrouper places together."""
+    workload = None if shape.opted_in is None else shape.opted_in.workload
+    within = domains.of_annotations(_annotations(workload))
+    if isinstance(workload, Job):
+        stated = _minimum(_annotations(workload), 1)
+        needs: list[Need] = [PodsNeed(roles.of(one), min(stated or 1, one.minimum)) for one in shape.needed]
+        return _together(shape, needs, len(needs), within)
+    if isinstance(workload, JobSet):
+        return _of_job_set(shape, workload, roles, version, domains)
+    needs = [PodsNeed(roles.of(one), one.minimum) for one in shape.needed]
+    return _together(shape, needs, len(needs), within)
+
+
+def _of_job_set(
+    shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
+) -> Packing:
+    """Return what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
+    of each of these all Jobs, with the pods of each.
+    """
+    stated = _minimum(_annotations(workload), None)
+    if version is not None and version < TREES:
+        # The pods count together, and any of them.
+        if stated is None or stated <= 1 or len(shape.needed) != 1:
+            needs: list[Need] = [PodsNeed(role, 1) for role in roles.values()]
+            return _together(shape, needs, min(1, len(needs)), None)
+        only = shape.needed[0]
+        return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
+    whole = domains.of_annotations(_annotations(workload))
+    of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
+    each = {part.name: part.each for part in workload.parts}
+    needs, left_out = [], False
+    for member in shape.needed:
+        annotations = mapping(of_jobs.get(member.called, {}).get("annotations"))
+        pods = _minimum(annotations, each.get(member.called, member.minimum))
+        jobs = member.minimum // max(each.get(member.called, 1), 1)
+        within = domains.of_annotations(annotations)
+        if within is None or jobs > _MOST_LISTED:
+            left_out = left_out or within is not None
+            needs.append(PodsNeed(roles.of(member), jobs * min(pods or 1, member.minimum)))
+        else:
+            one = PodsNeed(roles.of(member), min(pods or 1, member.minimum), within)
+            needs.append(one if jobs == 1 else GroupNeed(member.name, (one,) * jobs, jobs))
+    count = len(needs) if stated is None else max(min(stated, len(needs)), 1)
+    found = _together(shape, needs, count, whole)
+    found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
+    return replace(found, left_out=(*found.left_out, "the domain of each Job")) if left_out else found
+
+
+def _together(shape: GangShape, needs: list[Need], count: int, within: Partition | None) -> Packing:
+    if not needs:
+        return Packing((), left_out=shape.left_out)
+    group = replace(group_of(shape.name, needs, within), count=count)
+    return Packing((group,), left_out=shape.left_out)
+
+
+def _annotations(workload: OptedInWorkload | None) -> Mapping[str, Any]:
+    """Return the annotations that podgrouper reads of a workload: a JobSet also has those of its TrainJob."""
+    if workload is None:
+        return {}
+    above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
+    return {**above, **workload.annotations}
+
+
+def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
+    """Return the minimum that annotations state; one pod if that cannot be read."""
+    stated = text(annotations.get(ANNOTATION_MINIMUM))
+    if stated is None:
+        return default
+    if not (stated.isascii() and stated.isdigit()) or len(stated) > _MOST_DIGITS:
+        return 1
+    return max(int(stated), 1)

@@ -1,0 +1,212 @@
+"""The ElasticQuotas that limit a gang under koord-scheduler: that of its pods, and those above it.
+
+A quota limits the resources that its `max` names. Its pods may have more than that up to `min` and `guaranteed`. What
+it gives at the moment (`runtime`) is no ceiling: it follows the requests of other quotas. Quotas above limit only with
+the plugin's arguments enableRuntimeQuota or enableCheckParentQuota, which no object shows.
+
+Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/elasticquota: plugin.go (`PreFilter`), plugin_helper.go
+(`GetQuotaName`, `checkQuotaRecursive`), core/quota_info.go, core/runtime_quota_calculator.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import nsmallest
+
+from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, LABEL_PREEMPTIBLE, ROOT_QUOTA
+from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.fit.demand import MOST_TRIED, allows, exact_requests, floors, requested, templates_of
+from webhook.fit.packing import Ceiling, Ceilings, Role
+from webhook.fit.shape import GangShape
+from webhook.fit.verdict import Family, Scope
+from webhook.model.amounts import Amounts
+from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
+from webhook.model.findings import shown
+from webhook.model.known_objects import Quota
+from webhook.model.reading import text
+
+_UNKNOWN_QUOTAS = "the ElasticQuotas are unknown"
+_UNREADABLE = "an amount of the ElasticQuota {} cannot be read"
+_BY_NAMESPACE = (
+    "an ElasticQuota may take the pods of the namespace; the profile's disableDefaultQuota says whether the scheduler "
+    "looks for it"
+)
+_PARENTS = (
+    "an ElasticQuota above {} may limit the gang; the profile's enableRuntimeQuota and enableCheckParentQuota say "
+    "whether it does"
+)
+
+
+def ceilings_of(
+    shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: KoordinatorSettings
+) -> Ceilings:
+    """Return the quotas that limit a gang with these roles. Raises `Malformed`."""
+    return _Quotas(shape, roles, facts, settings).found()
+
+
+class _Quotas:
+    """The quotas of one gang."""
+
+    def __init__(
+        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: KoordinatorSettings
+    ) -> None:
+        self._shape, self._roles, self._settings = shape, roles, settings
+        self._known = facts.elastic_quotas
+        self._templates = templates_of(shape)
+        self._unknown: dict[str, None] = {}
+        self._counts: dict[str, Mapping[str, int]] = {}
+
+    def found(self) -> Ceilings:
+        """Return the ceilings of the gang."""
+        by_quota: dict[str, list[str]] = {}
+        for role in self._roles:
+            if (name := self._name(role)) is not None:
+                by_quota.setdefault(name, []).append(role)
+        ceilings = [one for name, roles in by_quota.items() for one in self._of_quota(name, frozenset(roles))]
+        return Ceilings(tuple(ceilings), tuple(self._unknown))
+
+    def _name(self, role: str) -> str | None:
+        """Return the quota that the pods of a role are charged to; None for the default one, which has no limit."""
+        template = self._templates.get(role)
+        labelled = None if template is None else text(template.labels.get(QUOTA_LABEL))
+        # The label of a stored pod is the one that counts. Of others, Rollcall writes the recorded quota.
+        name = labelled if self._shape.stored else self._shape.record.quota or labelled
+        if name is None:
+            return self._of_namespace()
+        return None if name in (*BUILT_IN_QUOTAS, ROOT_QUOTA) else name
+
+    def _of_namespace(self) -> str | None:
+        """Return the quota that takes the pods of the gang's namespace that name none."""
+        namespace, known = self._shape.namespace, self._known
+        if known is None or self._settings.disableDefaultQuota is True:
+            return None
+        own = known.get(namespace)
+        if own is not None and own.namespace == namespace:
+            found = [namespace]
+        else:
+            found = [name for name, quota in known.items() if quota.namespaces is None or namespace in quota.namespaces]
+        if not found:
+            return None
+        # Of several quotas the scheduler takes any.
+        if self._settings.disableDefaultQuota is None or len(found) > 1 or known[found[0]].namespaces is None:
+            self._unknown[_BY_NAMESPACE] = None
+            return None
+        return found[0]
+
+    def _of_quota(self, name: str, roles: frozenset[str]) -> Iterator[Ceiling]:
+        if self._known is None:
+            self._unknown[_UNKNOWN_QUOTAS] = None
+            return
+        quota = self._known.get(name)
+        # The pods of an unknown quota are charged to the default one. A parent takes no pods.
+        if quota is None or quota.is_parent:
+            return
+        most = _limit(quota, ())
+        if most is None:
+            self._unknown[_UNREADABLE.format(shown(name))] = None
+            return
+        yield self._ceiling("the ElasticQuota", name, most, roles, of=name)
+        yield from self._of_kept_pods(name, quota, roles)
+        yield from self._of_parents(name, quota, most, roles)
+
+    def _of_kept_pods(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
+        """Yield the min of a quota, which limits the pods that are never preempted."""
+        kept = frozenset(role for role in roles if self._is_never_preempted(role))
+        least = {resource: amount for resource, amount in (quota.min or {}).items() if resource in (quota.max or {})}
+        if kept and least:
+            found = self._ceiling("the min of the ElasticQuota", name, least, kept)
+            yield found._replace(cure="let the pods be preempted")
+
+    def _is_never_preempted(self, role: str) -> bool:
+        template = self._templates.get(role)
+        return template is not None and template.labels.get(LABEL_PREEMPTIBLE) == "false"
+
+    def _of_parents(self, name: str, quota: Quota, most: Amounts, roles: frozenset[str]) -> Iterator[Ceiling]:
+        above = [one for one in self._above(quota) if one[1].max is None or one[1].max]
+        modes = (self._settings.enableRuntimeQuota, self._settings.enableCheckParentQuota)
+        if not above or modes == (False, False):
+            return
+        if True not in modes:
+            self._unknown[_PARENTS.format(shown(name))] = None
+            return
+        below = [quota]
+        for parent_name, parent in self._above(quota):
+            # What a quota below has for sure, it has whatever the parent's max is.
+            limit = _limit(parent, below)
+            below.append(parent)
+            if limit is None:
+                self._unknown[_UNREADABLE.format(shown(parent_name))] = None
+            elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
+                yield self._ceiling("the parent ElasticQuota", parent_name, amounts, roles, of=name)
+
+    def _above(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
+        """Yield the known quotas above one, of the same tree."""
+        passed: set[str] = set()
+        name = quota.parent
+        while name is not None and name not in passed and (found := (self._known or {}).get(name)) is not None:
+            if found.tree != quota.tree:
+                return
+            yield name, found
+            passed.add(name)
+            name = found.parent
+
+    def _ceiling(
+        self, called: str, name: str, amounts: Amounts, roles: frozenset[str], of: str | None = None
+    ) -> Ceiling:
+        """Return a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
+        found = Ceiling(
+            called,
+            name,
+            amounts,
+            Family.QUOTA,
+            Scope.EVER,
+            at=self._at(),
+            counted=self._counted,
+            roles=roles,
+        )
+        if of is None or allows(found, self._shape, self._roles):
+            return found
+        return found._replace(cure=self._cure(of, roles))
+
+    def _at(self) -> FieldPath:
+        return LABELS / QUOTA_LABEL if QUOTA_LABEL in self._shape.labels else ANNOTATIONS / QUOTA_ANNOTATION
+
+    def _counted(self, role: Role) -> Mapping[str, int]:
+        """Return the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
+        if role.name not in self._counts:
+            template = self._templates.get(role.name)
+            own = requested(role)
+            bare = own if template is None else floors(exact_requests(template, overhead=False))
+            self._counts[role.name] = {name: min(amount, bare.get(name, 0)) for name, amount in own.items()}
+        return self._counts[role.name]
+
+    def _cure(self, name: str, roles: frozenset[str]) -> str:
+        """Return the advice to name another leaf that allows the gang, if one is known."""
+        for other in nsmallest(MOST_TRIED, self._known or {}):
+            quota = (self._known or {})[other]
+            if other != name and not quota.is_parent and self._allow(quota, roles):
+                return f"name the ElasticQuota {shown(other)}, which allows it"
+        return ""
+
+    def _allow(self, quota: Quota, roles: frozenset[str]) -> bool:
+        """Return whether a quota and all above it allow the pods of some roles."""
+        limits = [one.max for one in (quota, *(parent for _, parent in self._above(quota)))]
+        if any(limit is None for limit in limits):
+            return False
+        ceilings = [self._ceiling("", "", limit or {}, roles) for limit in limits]
+        return all(allows(one, self._shape, self._roles) for one in ceilings)
+
+
+def _limit(quota: Quota, below: tuple[Quota, ...] | list[Quota]) -> Amounts | None:
+    """Return the most that a quota gives: its max, or what it or one of those `below` has for sure, if that is more.
+    None if it cannot be read.
+    """
+    sure = [stated for one in (quota, *below) for stated in (one.min, one.guaranteed)]
+    if quota.max is None or any(stated is None for stated in sure):
+        return None
+    return {
+        resource: max(amount, *((stated or {}).get(resource, 0) for stated in sure))
+        for resource, amount in quota.max.items()
+    }

@@ -1,0 +1,64 @@
+"""What kube-scheduler places together.
+
+1.35 and 1.36, and 1.37 without composites: the pods of one group; groups are independent of each other. 1.37 with
+composites: all groups of the tree, each in the domain that it or a group above it requires. Which feature gates the
+scheduler has is not visible in the API: a tree counts only with the gate CompositePodGroup in `schedulerGates`, and a
+domain only with TopologyAwareWorkloadScheduling, too.
+
+Source: k8s.io/kubernetes pkg/scheduler/schedule_one_podgroup.go, framework/plugins/{gangscheduling,topologyaware}
+(v1.35.4, v1.36.3, v1.37.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook.backends.kube.generation import Generation, generation
+from webhook.backends.kube.pods import is_merged
+from webhook.backends.kube.settings import KubeSettings
+from webhook.fit.packing import Packing, Partition
+from webhook.fit.roles import Roles, all_together, in_no_domain, members_apart, pods_one_by_one
+from webhook.fit.shape import GangShape
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+
+# In 1.37 GangScheduling is merged into GenericWorkload, which the other gates need.
+_GANGS = frozenset({"GenericWorkload", "GangScheduling", "CompositePodGroup", "TopologyAwareWorkloadScheduling"})
+_TREES, _TOPOLOGY = "CompositePodGroup", "TopologyAwareWorkloadScheduling"
+
+
+def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
+    """Return what kube-scheduler places together of a gang."""
+    gates = settings.schedulerGates
+    if not settings.gangScheduling or (gates is not None and _GANGS.isdisjoint(gates)):
+        return pods_one_by_one(shape, roles)
+    spoken = generation(settings, facts.apis)
+    if spoken is None:
+        return Packing((), unknown=("the version of the Workload API",))
+    if spoken is not Generation.TREE:
+        return _flat(shape, roles, settings, spoken)
+    if gates is None or _TREES not in gates:
+        return _without(members_apart(shape, roles), "the gates of kube-scheduler (schedulerGates)")
+    if _TOPOLOGY in gates:
+        return all_together(shape, roles, _domain)
+    if shape.required or shape.subsets or any(member.required for member in shape.members):
+        return _without(all_together(shape, roles, in_no_domain), "topology, as the scheduler's gate for it is off")
+    return all_together(shape, roles)
+
+
+def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Generation) -> Packing:
+    """Return the packing without composites. Rollcall writes no groups for a gang that these cannot express."""
+    members = {member.part or member.name for member in shape.members}
+    if len(members) <= 1 or is_merged(settings, spoken):
+        if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):
+            return Packing((), unknown=("how a merged group counts pods above the minimum",))
+        return all_together(shape, roles)
+    return members_apart(shape, roles)
+
+
+def _domain(key: str, at: FieldPath | None) -> Partition:
+    return Partition(key, (key,), at)
+
+
+def _without(found: Packing, what: str) -> Packing:
+    return replace(found, left_out=(*found.left_out, what))

@@ -1,0 +1,73 @@
+"""Required anti-affinity between the pods of one gang.
+
+Affinity is not read: a pod of another workload with the same labels can always make it easier. Source: Kubernetes 1.37,
+pkg/scheduler/framework/plugins/interpodaffinity/filtering.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webhook.fit.pods import Apart
+from webhook.fit.selectors import sure_labels, surely_matches
+from webhook.model.fields import Item
+from webhook.model.reading import mapping, sequence, text
+from webhook.model.workloads.podtemplate import PodTemplate
+
+# More terms are not judged, and in a gang of more roles a term is held against its own role only.
+_MOST_TERMS, _MOST_ROLES = 8, 64
+
+
+def apart_of(
+    template: PodTemplate, others: Mapping[str, PodTemplate], *, stored: bool, namespace: str
+) -> tuple[Apart, ...]:
+    """Return the anti-affinity of a template against the roles in `others` that surely match, itself among them.
+    Raises `Malformed`.
+    """
+    affinity = mapping(mapping(template.spec.get("affinity")).get("podAntiAffinity"))
+    terms = sequence(affinity.get(_REQUIRED))[:_MOST_TERMS]
+    if not terms:
+        return ()
+    if len(others) > _MOST_ROLES:
+        others = {name: other for name, other in others.items() if other is template}
+    own = sure_labels(template.labels)
+    labels = {name: own if other is template else sure_labels(other.labels) for name, other in others.items()}
+    found: list[Apart] = []
+    for index, term in enumerate(map(mapping, terms)):
+        key = text(term.get("topologyKey"))
+        if key is not None and _covers(term, namespace):
+            roles = frozenset(name for name, other in labels.items() if _matches(term, own, other, stored=stored))
+            if roles:
+                at = template.spec_path / "affinity" / "podAntiAffinity" / _REQUIRED / Item(index)
+                found.append(Apart(key, roles, at))
+    return tuple(found)
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _covers(term: Mapping[str, Any], namespace: str) -> bool:
+    """Whether a term surely is about pods of the gang's own namespace."""
+    names, selector = sequence(term.get("namespaces")), term.get("namespaceSelector")
+    if namespace in names or (not names and selector is None):
+        return True
+    # An empty selector selects every namespace. For any other, the labels of the namespace count.
+    return selector is not None and not any(mapping(selector).values())
+
+
+def _matches(term: Mapping[str, Any], own: Mapping[str, str], other: Mapping[str, str], *, stored: bool) -> bool:
+    """Whether a term of a pod with the sure labels `own` surely matches those of `other`."""
+    if not surely_matches(term.get("labelSelector"), other):
+        return False
+    # The API server writes both into the selector of a pod. A key that is not sure may have any value.
+    same, different = (list(_keys(term, field)) for field in ("matchLabelKeys", "mismatchLabelKeys"))
+    return stored or (
+        all(key in own and own[key] == other.get(key) for key in same)
+        and all(key in own and key in other and own[key] != other[key] for key in different)
+    )
+
+
+def _keys(term: Mapping[str, Any], field: str) -> Iterator[str]:
+    for key in sequence(term.get(field)):
+        yield text(key) or ""

@@ -1,0 +1,56 @@
+"""The ResourceClaims of a pod: what each requests, and with whom it is shared.
+
+A claim that a pod names is one for all pods that name it. A claim from a template is one for each pod, or one for all
+pods of a PodGroup that lists it (the gate DRAWorkloadResourceClaims of Kubernetes 1.37). So claims of pods that name a
+PodGroup of others are left out. A workload that lists claims for its PodGroup has no gangs here at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from webhook.fit.shape import GangShape
+from webhook.model.devices import Claim
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath, Item
+from webhook.model.reading import mapping, sequence, text
+from webhook.model.workloads.podtemplate import PodTemplate
+
+_GROUPS = ("schedulingGroup", "workloadRef")
+
+
+class PodClaim(NamedTuple):
+    """A claim of a pod, at the entry that names it. `name` is that of the ResourceClaim that pods share, None for one
+    that is made for each pod. `requests` is None if they are unknown.
+    """
+
+    at: FieldPath
+    requests: Claim
+    name: str | None = None
+    # In messages.
+    called: str = ""
+
+
+def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> tuple[list[PodClaim], tuple[str, ...]]:
+    """Return the claims of each pod of a template, and what is unknown of them, in words. Raises `Malformed`."""
+    # Rollcall's PodGroups list no claims, and stored pods are in these.
+    grouped_elsewhere = not shape.stored and any(template.spec.get(field) for field in _GROUPS)
+    found: list[PodClaim] = []
+    for index, entry in enumerate(sequence(template.spec.get("resourceClaims"))):
+        stated = mapping(entry)
+        name, from_template = text(stated.get("resourceClaimName")), text(stated.get("resourceClaimTemplateName"))
+        own = text(stated.get("name")) or ""
+        if grouped_elsewhere or (name is None) == (from_template is None):
+            # Which pods share it depends on a group that is not known here.
+            continue
+        at = template.spec_path / "resourceClaims" / Item(index, own)
+        if name is not None:
+            known: Mapping[Any, Claim] | None = facts.resource_claims
+            found.append(PodClaim(at, (known or {}).get((shape.namespace, name)), name, f"ResourceClaim {name}"))
+        else:
+            known = facts.resource_claim_templates
+            requests = (known or {}).get((shape.namespace, from_template or ""))
+            found.append(PodClaim(at, requests, None, f"ResourceClaimTemplate {from_template}"))
+    unknown = tuple(f"the requests of the {one.called} are unknown" for one in found if one.requests is None)
+    return found, tuple(dict.fromkeys(unknown))

@@ -1,0 +1,245 @@
+"""GangShapes: the gangs of a workload, or one that exists, as a scheduler will see them.
+
+A PodCliqueSet has one shape for the gang that starts first, and one for each scaling group whose replicas above the
+minimum are gangs of their own. All its replicas are equal, so only the first is described. The work grows with the
+manifest and not with its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from webhook.fit.shape import GangShape, MemberShape, SubsetShape
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
+from webhook.model.reading import mapping
+from webhook.model.record import record_of
+from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.model.workloads.workload import OptedInWorkload, Part
+
+# The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
+# ones only the pods count.
+MOST_LISTED = 64
+# The most gangs of one workload that are judged. A set has more only with many scaling groups.
+MOST_SHAPES = 32
+
+
+def shapes_of_set(
+    workload: PodCliqueSet, scheduler: str, facts: ClusterFacts, generation: GroveGeneration | None = None
+) -> list[GangShape]:
+    """Return the gangs of one replica of a PodCliqueSet: the first, then one for each scaling group that adds some."""
+    if workload.replicas <= 0 or _deleted(workload.raw):
+        return []
+    return list(_OfSet(workload, scheduler, facts, generation_of(facts, generation)).shapes())
+
+
+def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
+    """Return the gangs of an opted-in workload; none if it is over, if another cluster runs it, if others make its
+    gangs, or if its controller never lets a gang be complete. A TrainJob has those of the JobSet that is made of it,
+    unless it changes more of its runtime's pods than their number.
+    """
+    if workload.finished or _deleted(workload.raw) or no_gang(workload) is not None:
+        return []
+    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload.train_job):
+        return []
+    if isinstance(workload, LeaderWorkerSet):
+        return [] if workload.replicas <= 0 else [_of_group(workload)]
+    found = []
+    for gang in gangs_of(workload):
+        members = tuple(
+            _of_part(gang, member.name, part, part.pods) for member in gang.members for part in gang.parts[member.name]
+        )
+        found.append(_of_opted_in(gang, members))
+        if len(found) == MOST_SHAPES:
+            break
+    return found
+
+
+def _deleted(raw: Mapping[str, Any]) -> bool:
+    return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
+
+
+def _is_out_of_date(train_job: TrainJob) -> bool:
+    """Return whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
+    return train_job.finished or _deleted(train_job.raw) or changes_pods(train_job.spec)
+
+
+def _of_group(workload: LeaderWorkerSet) -> GangShape:
+    """Return one group of a LeaderWorkerSet, without a revision. Leader and workers with one template are one role."""
+    gang = next(gangs_of(workload))
+    (name,) = gang.parts
+    roles: dict[FieldPath, MemberShape] = {}
+    for part in workload.parts:
+        known = roles.get(part.place)
+        count = part.each + (0 if known is None else known.pods)
+        roles[part.place] = _of_part(gang, name, part, count)
+    return _of_opted_in(gang, tuple(roles.values()))._replace(more=workload.replicas - 1)
+
+
+def _of_part(gang: OptedInGang, member: str, part: Part, pods: int) -> MemberShape:
+    role = part.name or gang.workload.name
+    return MemberShape(f"{gang.name}-{role}", part.place, part.template, pods, pods, role=role, part=member)
+
+
+def _of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...]) -> GangShape:
+    workload = gang.workload
+    return GangShape(
+        gang.name,
+        gang.namespace,
+        members,
+        workload.record,
+        labels=workload.labels,
+        annotations=workload.annotations,
+        opted_in=gang,
+    )
+
+
+class _Domain(NamedTuple):
+    """The node label key of a required domain, where it is required, and what is unknown about it."""
+
+    key: str | None = None
+    at: FieldPath | None = None
+    unknown: str | None = None
+
+
+class _OfSet:
+    """The gangs of a PodCliqueSet."""
+
+    def __init__(
+        self, workload: PodCliqueSet, scheduler: str, facts: ClusterFacts, generation: GroveGeneration
+    ) -> None:
+        self._workload = workload
+        self._record = record_of(workload, scheduler)
+        self._legacy = generation is GroveGeneration.LEGACY
+        self._names = PodGangNames(generation)
+        self._base = f"{workload.name}-0"
+        self._facts = facts
+        self._binding = workload.topology_name()
+        self._left_out: dict[str, None] = {}
+
+    def shapes(self) -> Iterator[GangShape]:
+        """Yield them, up to a limit."""
+        workload = self._workload
+        groups = workload.groups_with_cliques()
+        members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]
+        subsets: list[SubsetShape] = []
+        left = MOST_LISTED
+        for one in groups:
+            listed = min(one.group.first_replicas, left) if self._has_domains(one) else 0
+            left -= listed
+            for index in range(listed):
+                self._add_replica(one, index, members, subsets)
+            if (rest := one.group.first_replicas - listed) > 0:
+                if self._has_domains(one):
+                    self._left_out[f"the domains of the replicas of {one.group.name} above {listed}"] = None
+                members += [self._member(clique, f"{one.group.name}-{clique.name}", rest) for clique in one.cliques]
+        yield self._shape(self._names.first(self._base), workload.topology, members, subsets, 1)
+        for one in [one for one in groups if one.group.further_replicas][: MOST_SHAPES - 1]:
+            yield self._further(one)
+
+    def _further(self, one: GroupCliques) -> GangShape:
+        """Return the gang of a scaling-group replica above the minimum. The constraint of its group is that of the
+        whole gang up to v0.1.0-alpha.11, and one on a subset of it since.
+        """
+        group = one.group
+        members: list[MemberShape] = []
+        subsets: list[SubsetShape] = []
+        self._add_replica(one, max(group.min_available, 0), members, subsets)
+        whole = self._workload.topology
+        if self._legacy:
+            subsets, whole = [], group.topology or whole
+        name = self._names.further(self._base, group, group.min_available)
+        return self._shape(name, whole, members, subsets, group.further_replicas)
+
+    def _shape(
+        self, name: str, whole: Topology | None, members: list[MemberShape], subsets: list[SubsetShape], times: int
+    ) -> GangShape:
+        workload, domain = self._workload, self._domain(whole)
+        return GangShape(
+            name,
+            workload.namespace,
+            tuple(members),
+            self._record,
+            tuple(subsets),
+            domain.key,
+            domain.at,
+            workload.labels,
+            workload.annotations,
+            self._binding,
+            more=times * workload.replicas - 1,
+            left_out=tuple(self._left_out),
+        )
+
+    def _add_replica(
+        self, one: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
+    ) -> None:
+        name = f"{one.group.name}-{index}"
+        own = [self._member(clique, f"{name}-{clique.name}", 1) for clique in one.cliques]
+        members += own
+        domain = self._domain(one.group.topology)
+        if domain.key is not None and domain.at is not None:
+            named = tuple(member.name for member in own)
+            subsets.append(SubsetShape(f"{self._base}-{name}", named, domain.key, domain.at))
+
+    def _member(self, clique: Clique, name: str, times: int) -> MemberShape:
+        # Of many replicas that are counted together, the domain of each is left out.
+        domain = self._domain(clique.topology) if times == 1 else _Domain()
+        minimum, pods = max(clique.min_available, 0) * times, max(clique.replicas, 0) * times
+        full = f"{self._base}-{name}"
+        return MemberShape(full, clique.path, clique.template, minimum, pods, domain.key, domain.at, clique.name, full)
+
+    def _has_domains(self, one: GroupCliques) -> bool:
+        """Return whether the replicas of a group must be told apart."""
+        topologies = (one.group.topology, *(clique.topology for clique in one.cliques))
+        return any(topology is not None and topology.required for topology in topologies)
+
+    def _domain(self, topology: Topology | None) -> _Domain:
+        """Return the node label key of a required domain. Grove's operator drops one that the binding lacks."""
+        if topology is None or not topology.required:
+            return _Domain()
+        bindings = self._facts.topology_bindings
+        binding = None if bindings is None else bindings.get(self._binding or "")
+        if binding is not None:
+            key = binding.keys.get(topology.required)
+            return _Domain() if key is None else _Domain(key, topology.required_path)
+        if bindings is None or "topology_bindings" in (self._facts.partial or ()):
+            self._left_out[f"the ClusterTopologyBinding {self._binding or 'of the set'}"] = None
+        return _Domain()
+
+
+# The fields of a TrainJob that may replace what its runtime says about pods, besides labels and annotations.
+_OF_TRAINER = ("resourcesPerNode",)
+
+
+def changes_pods(spec: Mapping[str, Any]) -> bool:
+    """Return whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods."""
+    trainer = spec.get("trainer")
+    if isinstance(trainer, Mapping) and any(trainer.get(field) is not None for field in _OF_TRAINER):
+        return True
+    if spec.get("podTemplateOverrides") or spec.get("initializer"):
+        return True
+    return any(_patches_pods(patch) for patch in _items(spec.get("runtimePatches")))
+
+
+def _patches_pods(patch: object) -> bool:
+    """Return whether a runtime patch says anything about the spec of pods."""
+    found: object = patch
+    for field in ("trainingRuntimeSpec", "template", "spec"):
+        found = found.get(field) if isinstance(found, Mapping) else None
+    jobs = found.get("replicatedJobs") if isinstance(found, Mapping) else None
+    for job in _items(jobs):
+        one: object = job
+        for field in ("template", "spec", "template", "spec"):
+            one = one.get(field) if isinstance(one, Mapping) else None
+        if one:
+            return True
+    return False
+
+
+def _items(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else ()

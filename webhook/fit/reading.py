@@ -1,0 +1,91 @@
+"""PodReading: how one scheduler reads a pod template, and the needs that it reads out of one.
+
+A flag is only on where the scheduler surely has that part of its arithmetic: without a flag a pod needs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from webhook.fit.apart import apart_of
+from webhook.fit.eligibility import Eligibility
+from webhook.fit.pods import PodNeeds
+from webhook.fit.ports import ports_of
+from webhook.fit.requests import OF_KUBERNETES, RequestRules, requests_of
+from webhook.fit.settings import FitSettings
+from webhook.fit.spread import spread_of
+from webhook.model.node import is_device
+from webhook.model.reading import text
+from webhook.model.workloads.podtemplate import PodTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class PodReading:
+    """What a scheduler checks of a pod. `requests` is its arithmetic; the flags are its filters: node affinity and
+    taints, host ports, anti-affinity, topology spread.
+
+    Of nodes: `oversubscribes` adds what Volcano's annotations state, and `gpus_by_claims` counts the GPUs of
+    ResourceSlices with those of device plugins. `devices_by_class`: a DeviceClass may stand for an extended resource,
+    so that nodes without it can still give it.
+    """
+
+    requests: RequestRules = OF_KUBERNETES
+    affinity: bool = True
+    taints: bool = True
+    ports: bool = True
+    apart: bool = True
+    spread: bool = True
+    oversubscribes: bool = False
+    gpus_by_claims: bool = False
+    devices_by_class: bool = True
+
+    def under(self, settings: FitSettings) -> PodReading:
+        """Return the reading without the resources that the scheduler ignores by its own configuration."""
+        rules = self.requests
+        ignored = rules.ignored | settings.ignored_resources
+        groups = rules.ignored_groups | settings.ignored_groups
+        return replace(self, requests=replace(rules, ignored=ignored, ignored_groups=groups))
+
+
+# What Koordinator computes from the usage of the moment, or places by Device objects, or renames.
+_OF_KOORDINATOR = ("kubernetes.io/batch-", "kubernetes.io/mid-", "batch.koordinator.sh/", "koordinator.sh/")
+# What Volcano's plugin deviceshare places: virtual GPUs and NPUs.
+_OF_VOLCANO = ("volcano.sh/", "huawei.com/", "hami.io/", "nvidia.com/gpumem", "nvidia.com/gpucores")
+
+KUBE = PodReading()
+COSCHEDULING = KUBE
+KOORDINATOR = PodReading(RequestRules(unsure=_OF_KOORDINATOR))
+# KAI has neither pod-level resources nor topology spread.
+KAI = PodReading(
+    RequestRules(pod_level=False, kai_gpus=True),
+    spread=False,
+    gpus_by_claims=True,
+    devices_by_class=False,
+)
+# Each of Volcano's predicates can be switched off in its configuration. These are on as it is installed.
+VOLCANO = PodReading(RequestRules(exact=True, unsure=_OF_VOLCANO), oversubscribes=True, devices_by_class=False)
+
+
+def needs_of(
+    template: PodTemplate, reading: PodReading, others: Mapping[str, PodTemplate], *, stored: bool, namespace: str
+) -> PodNeeds:
+    """Return what a scheduler must find for each pod of a template. Raises `Malformed`.
+
+    `others` has the templates of all roles of the gang by name, this one among them. `stored` templates are those of
+    stored pods: the API server has defaulted them, and admission can add nothing.
+    """
+    if text(template.spec.get("nodeName")) is not None:
+        # No scheduler places it.
+        return PodNeeds({}, Eligibility(), unjudged=("spec.nodeName places the pods without a scheduler",))
+    request, unjudged = requests_of(template, reading.requests, stored=stored)
+    devices = [resource for resource in template.resources if is_device(resource)]
+    eligibility = Eligibility.of(template.spec, stored=stored, resources=devices)
+    return PodNeeds(
+        request,
+        eligibility.without(affinity=not reading.affinity, taints=not reading.taints),
+        ports_of(template.spec, stored=stored) if reading.ports else (),
+        apart_of(template, others, stored=stored, namespace=namespace) if reading.apart else (),
+        spread_of(template) if reading.spread else (),
+        unjudged=unjudged,
+    )

@@ -1,0 +1,68 @@
+"""Amounts of resources as whole numbers: cpu in milli, everything else in units.
+
+What is there is rounded up and what is needed down, so that rounding never makes a gang too large for a limit.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import mapping
+
+# The resources of one object that are kept. A queue names a handful.
+MOST_RESOURCES = 32
+_LONGEST_RESOURCE = 320
+_MILLI = 1000
+
+Amounts = Mapping[str, int]
+_NOTHING: Amounts = MappingProxyType({})
+
+
+def nothing_stated() -> Amounts:
+    """No amount of any resource."""
+    return _NOTHING
+
+
+def is_cpu(resource: str) -> bool:
+    """Whether a resource, or a key of a ResourceQuota (`limits.cpu`), counts cores."""
+    return resource.rpartition(".")[2] == "cpu" and "/" not in resource
+
+
+def rounded_up(resource: str, amount: Fraction) -> int:
+    """An amount in the units of the resource, rounded up."""
+    return math.ceil(amount * _MILLI if is_cpu(resource) else amount)
+
+
+def rounded_down(resource: str, amount: Fraction) -> int:
+    """An amount in the units of the resource, rounded down."""
+    return math.floor(amount * _MILLI if is_cpu(resource) else amount)
+
+
+def exact_amounts(stated: object) -> Mapping[str, Fraction] | None:
+    """The quantities of an object by resource; None if there are too many, or one cannot be read. Raises
+    `Malformed`.
+    """
+    named: Mapping[str, Any] = mapping(stated)
+    if len(named) > MOST_RESOURCES or any(len(name) > _LONGEST_RESOURCE for name in named):
+        return None
+    found: dict[str, Fraction] = {}
+    for name, said in named.items():
+        amount = parse_quantity(said)
+        if amount is None:
+            return None
+        found[sys.intern(name)] = amount
+    return found
+
+
+def ceiling_amounts(stated: object) -> Amounts | None:
+    """The limits that an object states, rounded up; None if there are too many, or one cannot be read. Raises
+    `Malformed`.
+    """
+    exact = exact_amounts(stated)
+    return None if exact is None else {name: rounded_up(name, amount) for name, amount in exact.items()}

@@ -1,0 +1,245 @@
+"""Devices of dynamic resource allocation: how many each node has, and what claims request.
+
+Of a ResourceSlice only numbers are kept and no device: slices are written often, and devices are many. Source:
+k8s.io/api/resource/v1 (1.35 to 1.37). The fields of v1beta1 and v1beta2 are read as well, for files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from webhook.model.bounds import name_text
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.projections import Projection, Resource, key_of, name_of
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+GROUP, VERSION = "resource.k8s.io", "v1"
+# The API's limits: requests of a claim, alternatives of a request, devices of a claim, consumers of a claim.
+MOST_REQUESTS, MOST_ALTERNATIVES, MOST_DEVICES, MOST_CONSUMERS = 32, 8, 32, 256
+_MOST_SLICE_NODES = 128
+# The owners of claims that are made from a template, for one pod or one group of pods.
+_MADE_FOR = frozenset({"Pod", "PodGroup"})
+# A CEL expression that demands a driver, alone or with further conditions: && binds its operands weaker than ==.
+_DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(?:"([^"'\\]+)"|'([^"'\\]+)')\s*(?:&&(.*))?\Z""", re.DOTALL)
+
+K = TypeVar("K")
+V = TypeVar("V")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice: devices of one driver, in one pool. `generation` and `slices` tell whether the pool is complete.
+
+    `nodes` has the number of devices by the name of the node that alone can use them; "" for devices that several
+    nodes can use. `shared`: some device may be allocated several times.
+    """
+
+    driver: str
+    pool: str
+    generation: int
+    slices: int
+    nodes: tuple[tuple[str, int], ...]
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass. `driver` is the one that all its devices surely have, `resource` the extended resource that it
+    stands for.
+    """
+
+    driver: str | None = None
+    resource: str | None = None
+
+
+class Alternative(NamedTuple):
+    """One way to satisfy a request: at least `number` devices of a class. `every`: all devices that match."""
+
+    device_class: str
+    number: int
+    driver: str | None = None
+    every: bool = False
+
+
+class DeviceRequest(NamedTuple):
+    """A request of a claim, by one of its alternatives. `admin`: it uses devices that others have, too."""
+
+    name: str
+    alternatives: tuple[Alternative, ...]
+    admin: bool = False
+
+
+# The requests of a claim; None if they cannot be read.
+Claim = tuple[DeviceRequest, ...] | None
+
+
+class Summarized(dict[K, V], Generic[K, V]):
+    """A dict that keeps what was computed of all its entries until one of them changes."""
+
+    _summaries: dict[Callable[[Any], Any], Any] | None = None
+
+    def summary(self, compute: Callable[[Mapping[K, V]], S]) -> S:
+        """The result of `compute` for these entries."""
+        if self._summaries is None:
+            self._summaries = {}
+        if compute not in self._summaries:
+            self._summaries[compute] = compute(self)
+        found: S = self._summaries[compute]
+        return found
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if self.get(key) != value:
+            self._summaries = None
+            super().__setitem__(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self._summaries = None
+        super().__delitem__(key)
+
+    def pop(self, key: K, *default: Any) -> Any:
+        """Remove an entry, and return it."""
+        self._summaries = None
+        return super().pop(key, *default)
+
+    def update(self, *known: Any, **_: Any) -> None:
+        """Add all of these."""
+        for found in known:
+            for key, value in dict(found).items():
+                self[key] = value
+
+
+def summary_of(entries: Mapping[K, V], compute: Callable[[Mapping[K, V]], S]) -> S:
+    """The result of `compute` for entries, kept where these can keep it."""
+    return entries.summary(compute) if isinstance(entries, Summarized) else compute(entries)
+
+
+def driver_of(selectors: object) -> str | None:
+    """The driver that CEL selectors, which must all match, surely demand; None without one. Raises `Malformed`."""
+    for selector in sequence(selectors):
+        expression = text(mapping(mapping(selector).get("cel")).get("expression")) or ""
+        found = _DRIVER.match(expression)
+        # With "or" and "?:" the rest may match other drivers' devices.
+        if found and not any(mark in (found[3] or "") for mark in ("||", "?")):
+            return name_text(found[1] or found[2])
+    return None
+
+
+def _slice(raw: Manifest) -> tuple[str, Slice]:
+    spec = mapping(raw.get("spec"))
+    pool = mapping(spec.get("pool"))
+    own = text(spec.get("nodeName"))
+    numbers: dict[str, int] = {}
+    shared = False
+    for one in sequence(spec.get("devices")):
+        device = mapping(one)
+        of_device = mapping(device.get("basic")) or device
+        shared = shared or of_device.get("allowMultipleAllocations") is True
+        node = own or text(of_device.get("nodeName")) or ""
+        numbers[node] = numbers.get(node, 0) + 1
+    if len(numbers) > _MOST_SLICE_NODES:
+        numbers = {"": sum(numbers.values())}
+    if own:
+        # The driver runs on the node, even if it has no device there.
+        numbers.setdefault(own, 0)
+    return name_of(raw), Slice(
+        driver=name_text(spec.get("driver")) or "",
+        pool=name_text(pool.get("name")) or "",
+        generation=integer(pool.get("generation")) or 0,
+        slices=integer(pool.get("resourceSliceCount")) or 0,
+        nodes=tuple(sorted(numbers.items())),
+        shared=shared,
+    )
+
+
+def _device_class(raw: Manifest) -> tuple[str, DeviceClass]:
+    spec = mapping(raw.get("spec"))
+    return name_of(raw), DeviceClass(driver_of(spec.get("selectors")), name_text(spec.get("extendedResourceName")))
+
+
+def _claim(raw: Manifest) -> tuple[ObjectKey, Claim] | None:
+    """The requests of a ResourceClaim; None for one that is made from a template, which no other object names."""
+    owners = sequence(mapping(raw.get("metadata")).get("ownerReferences"))
+    made = any(mapping(owner).get("kind") in _MADE_FOR for owner in owners)
+    return None if made else (key_of(raw), requests_in(mapping(raw.get("spec"))))
+
+
+def _claim_template(raw: Manifest) -> tuple[ObjectKey, Claim]:
+    return key_of(raw), requests_in(mapping(mapping(raw.get("spec")).get("spec")))
+
+
+def requests_in(spec: Mapping[str, Any]) -> Claim:
+    """The requests in the spec of a claim; None if there are more than the API allows. Raises `Malformed`."""
+    listed = sequence(mapping(spec.get("devices")).get("requests"))
+    if len(listed) > MOST_REQUESTS:
+        return None
+    found = []
+    for one in listed:
+        request = mapping(one)
+        exactly = mapping(request.get("exactly")) or request
+        ways: Iterable[Any] = sequence(request.get("firstAvailable")) or (exactly,)
+        alternatives = tuple(_alternative(mapping(way)) for way in ways)
+        if len(alternatives) > MOST_ALTERNATIVES:
+            return None
+        admin = exactly.get("adminAccess") is True
+        found.append(DeviceRequest(name_text(request.get("name")) or "", alternatives, admin))
+    return tuple(found)
+
+
+def _alternative(stated: Mapping[str, Any]) -> Alternative:
+    mode = text(stated.get("allocationMode"))
+    count = integer(stated.get("count"))
+    return Alternative(
+        device_class=name_text(stated.get("deviceClassName")) or "",
+        # A mode of a later release may need none.
+        number=max(1 if count is None else count, 0) if mode in {None, "ExactCount"} else int(mode == "All"),
+        driver=driver_of(stated.get("selectors")),
+        every=mode == "All",
+    )
+
+
+def _kind(kind: str, plural: str, *, namespaced: bool) -> Resource:
+    return Resource(Api(GROUP, VERSION, kind), plural, namespaced=namespaced)
+
+
+_DEVICES = "spec.devices"
+RESOURCE_SLICES = Projection(
+    "resource_slices",
+    _kind("ResourceSlice", "resourceslices", namespaced=False),
+    _slice,
+    Summarized,
+    awaited=False,
+    fields=(
+        "spec.driver",
+        "spec.pool",
+        "spec.nodeName",
+        *(f"{_DEVICES}.{path}" for path in ("name", "nodeName", "allowMultipleAllocations")),
+        *(f"{_DEVICES}.basic.{path}" for path in ("nodeName", "allowMultipleAllocations")),
+    ),
+)
+DEVICE_CLASSES = Projection(
+    "device_classes",
+    _kind("DeviceClass", "deviceclasses", namespaced=False),
+    _device_class,
+    Summarized,
+    awaited=False,
+    fields=("spec.selectors", "spec.extendedResourceName"),
+)
+RESOURCE_CLAIM_TEMPLATES = Projection(
+    "resource_claim_templates",
+    _kind("ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
+    _claim_template,
+    awaited=False,
+    fields=("spec.spec.devices.requests",),
+)
+RESOURCE_CLAIMS = Projection(
+    "resource_claims",
+    _kind("ResourceClaim", "resourceclaims", namespaced=True),
+    _claim,
+    awaited=False,
+    fields=("metadata.ownerReferences.kind", "spec.devices.requests"),
+)
+DEVICE_PROJECTIONS = (RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)
