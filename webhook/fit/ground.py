@@ -9,11 +9,12 @@ room, so that a second gang of the same template finds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webhook.fit.conflicts import conflicts_of
 from webhook.fit.packing import Role
+from webhook.fit.pods import DeviceNeed
 from webhook.fit.room import OWN_VALUE, NodeClass, Room
 
 # Stands for a node group that grows without limit: more nodes than any gang has pods.
@@ -67,9 +68,12 @@ class Ground:
             first.setdefault(self.kind_of[role.name], role)
         self.roles = tuple(first[kind] for kind in range(self.kinds))
         needed = [_needed(role) for role in self.roles]
+        shared = [_devices(need for one in role.pods.shared_devices for need in one.devices) for role in self.roles]
         skipped = room.free | room.unsure
-        self.resources = tuple(sorted({name for one in needed for name in one if one[name] > 0} - skipped))
+        self.resources = tuple(sorted({name for one in needed + shared for name in one if one[name] > 0} - skipped))
         self.requests = tuple(tuple(max(one.get(name, 0), 0) for name in self.resources) for one in needed)
+        # What a pod shares with others by a claim: its node must have that beside what each pod has for itself.
+        self.shared = tuple(tuple(one.get(name, 0) for name in self.resources) for one in shared)
         self.conflicts = conflicts_of(roles, self.kind_of, _label_values(roles, room))
         self.keys = self.conflicts.keys
         self.shapes, self.shape_of = self._shapes()
@@ -226,8 +230,10 @@ class Ground:
         if not shape.kinds >> kind & 1:
             return 0
         floor = UNLIMITED
-        for have, wanted in zip(shape.capacity, self.requests[kind], strict=True):
-            if wanted:
+        for have, wanted, shared in zip(shape.capacity, self.requests[kind], self.shared[kind], strict=True):
+            if shared:
+                floor = min(floor, max(have - shared, -1) // wanted if wanted else int(have >= shared) * UNLIMITED)
+            elif wanted:
                 floor = min(floor, have // wanted)
         if conflicts[kind] >> kind & 1:
             floor = min(floor, 1)
@@ -251,18 +257,23 @@ def ground_of(roles: Sequence[Role], room: Room) -> Ground:
 def _signature(role: Role) -> tuple[Any, ...]:
     pods = role.pods
     devices = tuple(need[:2] + need[3:] for need in pods.devices)
+    shared = tuple((one.claim, tuple(need[:2] + need[3:] for need in one.devices)) for one in pods.shared_devices)
     spread = tuple(limit[:3] for limit in pods.spread)
     apart = tuple((rule.key, rule.roles) for rule in pods.apart)
-    return tuple(sorted(pods.request.items())), devices, pods.ports, apart, spread
+    return tuple(sorted(pods.request.items())), devices, shared, pods.ports, apart, spread
 
 
 def _needed(role: Role) -> dict[str, int]:
     """What a pod needs, its devices as resources: of each driver, and of all drivers together."""
-    needed = dict(role.pods.request)
-    for need in role.pods.devices:
+    return {**role.pods.request, **_devices(role.pods.devices)}
+
+
+def _devices(needs: Iterable[DeviceNeed]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for need in needs:
         for driver in {"", need.driver or ""}:
-            needed[DEVICES + driver] = needed.get(DEVICES + driver, 0) + need.number
-    return needed
+            found[DEVICES + driver] = found.get(DEVICES + driver, 0) + need.number
+    return found
 
 
 def _capacity(node: NodeClass, resource: str) -> int:

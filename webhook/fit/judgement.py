@@ -77,6 +77,8 @@ def _unsure(packing: Packing, roles: Sequence[Role], room: Room) -> tuple[str, .
     causes = dict.fromkeys(packing.left_out)
     for role in roles:
         causes.update(dict.fromkeys(role.pods.unjudged))
+        if role.pods.shared_devices:
+            causes["pods share the devices of a claim, and which nodes reach these is not known"] = None
         unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)
         if unsure:
             # What only a scheduler counts, such as parts of a GPU, has a space in its name.

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.fit.gangs import AT, GPU, HOST, RACK, ZONE, ZONES, gang, nodes, packing, pods, role, room
 from webhook.fit.judgement import judge
 from webhook.fit.packing import Ceiling, Partition
-from webhook.fit.pods import Apart, DeviceNeed, Port, Spread
+from webhook.fit.pods import Apart, DeviceNeed, Port, SharedClaim, Spread
 from webhook.fit.room import OWN_VALUE
 from webhook.fit.verdict import Answer, Family, Scope, Shortfall, Verdict, Witness
 
@@ -278,6 +278,17 @@ def test_devices_are_counted_by_driver_and_together() -> None:
     witness = never(judge(packing(pods(too_many, 1)), room(some)))
     assert witness.family is Family.DEVICES
     assert witness.why == "a pod of worker requests 7 devices; the largest node that it may use has 6"
+
+
+def test_a_claim_that_pods_share_must_be_on_the_node_of_each_of_them() -> None:
+    some = room(nodes(2, 8, devices={"": 6, "x": 6}))
+    claim = SharedClaim("shared", (DeviceNeed("class", 4, AT, "x"),))
+    assert judge(packing(pods(role("worker", shared_devices=(claim,)), 9)), some).answer is Answer.UNKNOWN
+    both = role("worker", shared_devices=(claim,), devices=(DeviceNeed("class", 2, AT, "x"),))
+    assert judge(packing(pods(both, 2)), some).answer is Answer.UNKNOWN
+    assert judge(packing(pods(both, 3)), some).answer is Answer.NEVER
+    large = SharedClaim("shared", (DeviceNeed("class", 7, AT, "x"),))
+    assert judge(packing(pods(role("worker", shared_devices=(large,)), 1)), some).answer is Answer.NEVER
 
 
 def test_pod_slots_are_a_resource() -> None:
