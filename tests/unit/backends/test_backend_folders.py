@@ -13,7 +13,10 @@ from webhook.validators.registry import collect
 
 FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
 # Additional files of a scheduler, listed here with the reason.
-FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "packing", "ceilings", "topology", "rules"}
+FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"} | {
+    "packing",
+    "ceilings",
+}
 MORE = {
     "kai": {"subgroups"},
     # Both read topology from annotations of opted-in workloads and write it into their gang objects. HyperNodes name

@@ -20,7 +20,9 @@ from webhook.model.selectors import selects
 # Nodes that are held against expressions and selectors, in all.
 _MOST_MATCHES = 1_000_000
 # An expression whose meaning and whose time are the same in Go and in Python: no group is repeated, and little is.
-_PLAIN = re.compile(r"\^?(?:[A-Za-z0-9_-]|\\[.d-]|\.|\[[A-Za-z0-9_.-]+\]|[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\}|[()|])*\$?\Z")
+_PLAIN = re.compile(
+    r"\^?(?:[A-Za-z0-9_-]|\\[.d-]|\.|\[[A-Za-z0-9_.-]+\]|[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\}|[()|])*\$?\Z"
+)
 _REPEATED_GROUP = re.compile(r"\)[*+?{]|[*+?}][*+?{]|\(\?")
 _MOST_REPEATS, _MOST_CHARACTERS = 3, 256
 
