@@ -177,9 +177,7 @@ def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps:
     return _estimate(packing, room, usage, gang, steps)[0]
 
 
-def _estimate(
-    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int
-) -> tuple[Now, DomainRoom | None]:
+def _estimate(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int) -> tuple[Now, DomainRoom | None]:
     """Return the estimate, and if there is no room, the domain that comes nearest."""
     free = free_room(room, usage, [gang])
     rooms = domain_rooms_of(packing, room, free)
