@@ -1,8 +1,8 @@
 """No gang that a real scheduler starts is called *never*: random clusters and gangs, at and around their limits.
 
 The seeds of a run are new and printed. `ROLLCALL_FIT_SEED` repeats a run, `ROLLCALL_FIT_PAIRS` sets how many pairs the
-soak tries with each scheduler, `ROLLCALL_FIT_FAMILY` draws from one family. A failure is made small and printed as a line for `tests/e2e/fit/kept/`, whose cases are
-tried in each run.
+soak tries with each scheduler, `ROLLCALL_FIT_FAMILY` draws from one family. A failure is made small and printed as a
+line for `tests/e2e/fit/kept/`, whose cases are tried in each run.
 """
 
 from __future__ import annotations
