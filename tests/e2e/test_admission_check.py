@@ -154,7 +154,7 @@ def test_a_gang_that_only_other_nodes_would_start_is_ready_and_told(
     with checked_queue(plane, namespace):
         created(plane, job("train", namespace, 2, labels=LABELS, nodeSelector={"example.com/rack": "r7"}))
         message = entry(until_state(plane, namespace, "Ready"))["message"]
-        assert message.startswith("not rejected, because other objects may cure it: fit/node at spec.template.spec")
+        assert message.startswith("not rejected, because other objects may cure it: fit/node at spec.template: ")
         eventually(lambda: events(plane, namespace).get("GangMayNotStart") == message, "an event tells")
 
 
