@@ -14,6 +14,8 @@ from webhook.model.reading import EMPTY, mapping, sequence
 from webhook.model.workloads.pod_requests import total_requests
 from webhook.model.workloads.podtemplate import PodTemplate
 
+# How many queues or quotas are tried for one that allows a gang.
+MOST_TRIED = 128
 # What one pod of a role counts against a limit.
 Counted: TypeAlias = Callable[[Role], Mapping[str, int]]
 

@@ -26,10 +26,11 @@ _DOMAINS = (
     "kubeflow.org",
 )
 # Annotations without a domain that KAI's podgrouper and binder read.
-_WITHOUT_DOMAIN = frozenset({"pod-group-name", "gpu-fraction", "gpu-memory"})
+_WITHOUT_DOMAIN = frozenset({"pod-group-name", "gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"})
 _METADATA = ("metadata.name", "metadata.namespace")
 # What rules read of a pod. No image, no command, no environment and no volume.
 POD_FIELDS = (
+    "activeDeadlineSeconds",
     "affinity",
     "containers.name",
     "containers.resources",

@@ -104,7 +104,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
                 # The object is judged itself, and that reports more.
     if queues := found.get("volcano_queues"):
         found["volcano_queues"] = _opened(queues, known.volcano_queues or {})
-    partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
+    partial = frozenset(part for part in (_IN_PART | _LIMITS) & found.keys() if getattr(known, part) is None)
     return with_stock_runtimes(replace(known, **found, partial=partial or known.partial))
 
 
@@ -136,30 +136,39 @@ _IN_PART = frozenset(
         *_OF_KUEUE,
     }
 )
+# What limits gangs in a namespace: a folder often has it beside the workloads. Objects that get their names at creation
+# are left out.
+_LIMITS = frozenset(
+    {"resource_quotas", "limit_ranges", "resource_claim_templates", "resource_claims", "device_classes"}
+)
 _OPTED_IN = frozenset(projection.part for projection in OF_OPTED_IN_KINDS)
 # These objects are only read here and never judged.
 _NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes", *_OF_KUEUE})
 # Parts of the facts that are also taken from the documents being judged.
-_TOGETHER = _IN_PART | {
-    NAMESPACES.part,
-    "workloads",
-    "pod_groups",
-    "composite_pod_groups",
-    "group_pods",
-    "koordinator_pod_groups",
-    "kai_pod_groups",
-    "volcano_pod_groups",
-    # The TrainJob of a JobSet, and the workload of a pod.
-    *_OPTED_IN,
-}
+_TOGETHER = (
+    _IN_PART
+    | _LIMITS
+    | {
+        NAMESPACES.part,
+        "workloads",
+        "pod_groups",
+        "composite_pod_groups",
+        "group_pods",
+        "koordinator_pod_groups",
+        "kai_pod_groups",
+        "volcano_pod_groups",
+        # The TrainJob of a JobSet, and the workload of a pod.
+        *_OPTED_IN,
+    }
+)
 
 
 def _nameless(part: str, raw: Manifest) -> bool:
-    """Return whether it is a workload that gets its name at creation, as Jobs often do: no other object can name it
+    """Return whether it is an object that gets its name at creation, as Jobs often do: no other object can name it
     before.
     """
     metadata = raw.get("metadata")
-    return part in _OPTED_IN and not (isinstance(metadata, dict) and metadata.get("name"))
+    return (part in _OPTED_IN or part in _LIMITS) and not (isinstance(metadata, dict) and metadata.get("name"))
 
 
 def _start(known: ClusterFacts, part: str) -> Any:

@@ -13,9 +13,18 @@ from webhook.validators.registry import collect
 
 FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
 # Additional files of a scheduler, listed here with the reason.
-FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"} | {
+FILES = {
+    "backend",
+    "settings",
+    "capabilities",
+    "keys",
+    "facts",
+    "pods",
+    "gangs",
     "packing",
     "ceilings",
+    "topology",
+    "rules",
 }
 MORE = {
     "kai": {"subgroups"},

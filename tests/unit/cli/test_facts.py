@@ -63,11 +63,13 @@ def test_the_facts_of_a_cluster_are_written_one_file_for_each_kind(rollcall: Run
         f"{folder}/apigroups.yaml: 3",
         f"{folder}/customresourcedefinitions.apiextensions.k8s.io.yaml: 0",
         f"{folder}/elasticquotas.scheduling.sigs.k8s.io.yaml: 1",
+        f"{folder}/limitranges.yaml: 0",
         f"{folder}/namespaces.yaml: 1",
         f"{folder}/podcliquesets.grove.io.yaml: 0",
         f"{folder}/podgangs.scheduler.grove.io.yaml: 0",
         f"{folder}/podgroups.scheduling.sigs.k8s.io.yaml: 0",
         f"{folder}/pods.yaml: 0",
+        f"{folder}/resourcequotas.yaml: 0",
     ]
     assert (folder / "elasticquotas.scheduling.sigs.k8s.io.yaml").read_text() == (
         "# Written by `rollcall facts`. Edits are lost when it runs again.\n"

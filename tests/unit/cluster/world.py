@@ -62,7 +62,7 @@ class World(httpx.AsyncBaseTransport):
         if request.url.params.get("watch"):
             wanted = request.url.params.get("labelSelector", "")
             return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"]), wanted))
-        served = {_collection(resource) for resource in self.served} | {"/api/v1/namespaces", "/api/v1/pods"}
+        served = {_collection(resource) for resource in self.served} | _CORE
         if path in served:
             version = str(len(self._told.get(path, [])))
             metadata = {"resourceVersion": version}
@@ -89,6 +89,8 @@ class World(httpx.AsyncBaseTransport):
 
 
 # One part of a labelSelector: as far as those are that Rollcall asks with.
+# The collections that every API server has, of those that are read.
+_CORE = {f"/api/v1/{kind}" for kind in ("limitranges", "namespaces", "nodes", "pods", "resourcequotas")}
 _PART = re.compile(r"(!)?([^,= ]+)(?:=([^,]*)| notin \(([^)]*)\))?(?:,|$)")
 
 

@@ -55,6 +55,10 @@ def test_koordinator_s_defaults_are_the_safe_ones() -> None:
         "defaultQoSClass": None,
         "topologyKeyMappings": {},
         "awareNetworkTopology": True,
+        # What is not stated is not guessed.
+        "enableRuntimeQuota": None,
+        "enableCheckParentQuota": None,
+        "disableDefaultQuota": None,
     }
 
 

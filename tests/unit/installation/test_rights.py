@@ -29,6 +29,12 @@ def test_a_server_can_read_its_cached_kinds_and_write_nothing() -> None:
     reading = ["get", "list", "watch"]
     assert rights() == {
         "/namespaces": reading,
+        "/resourcequotas": reading,
+        "/limitranges": reading,
+        "resource.k8s.io/resourceslices": reading,
+        "resource.k8s.io/deviceclasses": reading,
+        "resource.k8s.io/resourceclaimtemplates": reading,
+        "resource.k8s.io/resourceclaims": reading,
         "grove.io/podcliquesets": reading,
         "scheduler.grove.io/podgangs": reading,
         "grove.io/podgangmaps": reading,
@@ -87,6 +93,12 @@ WRITING = ["list", "watch", "create", "patch", "delete"]
 # What the reconciler needs whatever is enabled.
 ALWAYS = {
     "/namespaces": FOLLOWING,
+    "/resourcequotas": FOLLOWING,
+    "/limitranges": FOLLOWING,
+    "resource.k8s.io/resourceslices": FOLLOWING,
+    "resource.k8s.io/deviceclasses": FOLLOWING,
+    "resource.k8s.io/resourceclaimtemplates": FOLLOWING,
+    "resource.k8s.io/resourceclaims": FOLLOWING,
     "grove.io/podcliquesets": FOLLOWING,
     "grove.io/podcliques": FOLLOWING,
     "grove.io/podcliquescalinggroups": FOLLOWING,

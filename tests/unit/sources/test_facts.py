@@ -9,6 +9,7 @@ import pytest
 
 from webhook.backends.kube.facts import Membership
 from webhook.errors import InputError
+from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.group_pods import GroupPod, GroupPods
@@ -24,6 +25,7 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
+from webhook.model.namespace_limits import NamespaceQuota
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 
@@ -340,3 +342,34 @@ def test_pod_groups_that_are_judged_together_know_each_other() -> None:
     assert known == {("a", "leader"): LEADER_KNOWN}
     assert known is not None
     assert list(known.listing(("a", "worker"))) == [("a", "leader")]
+
+
+LIMITS = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus, namespace: team}
+spec: {hard: {requests.nvidia.com/gpu: 8}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu, namespace: team}
+spec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: gpu, count: 2}}]}}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {generateName: limits-}
+spec: {limits: []}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: broken}
+spec: {hard: many}
+"""
+
+
+def test_what_limits_a_namespace_counts_from_the_folder_of_its_workloads() -> None:
+    found = one_world(NOTHING_KNOWN, read_text(LIMITS, "folder.yaml"))
+    assert found.resource_quotas == {("team", "gpus"): NamespaceQuota({"requests.nvidia.com/gpu": 8})}
+    assert found.resource_claim_templates == {("team", "gpu"): (DeviceRequest("a", (Alternative("gpu", 2),)),)}
+    assert found.limit_ranges is None
+    assert {"resource_quotas", "resource_claim_templates"} <= (found.partial or frozenset())

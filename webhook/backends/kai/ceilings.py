@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, NON_PREEMPTIBLE
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.queue_tree import leaves, path_of
-from webhook.fit.demand import Counted, allows
+from webhook.fit.demand import MOST_TRIED, Counted, allows
 from webhook.fit.packing import Ceiling, Ceilings, Role
 from webhook.fit.requests import GPU_PARTS, GPUS
 from webhook.fit.shape import GangShape
@@ -127,7 +127,7 @@ def _cure(
 ) -> str:
     """Return the advice to name another queue of the same node pool that allows the gang, if one is known."""
     pool = known[name].labels.get(settings.nodePoolLabelKey)
-    for other in leaves(known):
+    for other in leaves(known)[:MOST_TRIED]:
         if other != name and known[other].labels.get(settings.nodePoolLabelKey) == pool:
             ceilings = list(_every(other, known, settings))
             if None not in ceilings and all(one is not None and allows(one, shape, roles) for one in ceilings):

@@ -11,12 +11,13 @@ Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/elasticquota: p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, LABEL_PREEMPTIBLE, ROOT_QUOTA
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.fit.demand import allows, exact_requests, floors, requested, templates_of
+from webhook.fit.demand import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
 from webhook.fit.packing import Ceiling, Ceilings, Role
-from webhook.fit.shape import GangShape
+from webhook.fit.shape import GangShape, MemberShape
 from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
@@ -54,6 +55,9 @@ class _Quotas:
         self._shape, self._roles, self._settings = shape, roles, settings
         self._known = facts.elastic_quotas
         self._templates = templates_of(shape)
+        self._members: dict[str, list[MemberShape]] = {}
+        for member in shape.needed:
+            self._members.setdefault(member.called, []).append(member)
         self._unknown: dict[str, None] = {}
         self._counts: dict[str, Mapping[str, int]] = {}
 
@@ -106,7 +110,7 @@ class _Quotas:
         if most is None:
             self._unknown[_UNREADABLE.format(shown(name))] = None
             return
-        yield self._ceiling("the ElasticQuota", name, most, roles, self._cure(name, roles))
+        yield self._ceiling("the ElasticQuota", name, most, roles, of=name)
         yield from self._of_kept_pods(name, quota, roles)
         yield from self._of_parents(name, quota, most, roles)
 
@@ -115,7 +119,8 @@ class _Quotas:
         kept = frozenset(role for role in roles if self._is_never_preempted(role))
         least = {resource: amount for resource, amount in (quota.min or {}).items() if resource in (quota.max or {})}
         if kept and least:
-            yield self._ceiling("the min of the ElasticQuota", name, least, kept, "let the pods be preempted")
+            found = self._ceiling("the min of the ElasticQuota", name, least, kept)
+            yield found._replace(cure="let the pods be preempted")
 
     def _is_never_preempted(self, role: str) -> bool:
         template = self._templates.get(role)
@@ -137,7 +142,7 @@ class _Quotas:
             if limit is None:
                 self._unknown[_UNREADABLE.format(shown(parent_name))] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
-                yield self._ceiling("the parent ElasticQuota", parent_name, amounts, roles, self._cure(name, roles))
+                yield self._ceiling("the parent ElasticQuota", parent_name, amounts, roles, of=name)
 
     def _above(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
         """Yield the known quotas above one, of the same tree."""
@@ -150,8 +155,11 @@ class _Quotas:
             passed.add(name)
             name = found.parent
 
-    def _ceiling(self, called: str, name: str, amounts: Amounts, roles: frozenset[str], cure: str) -> Ceiling:
-        return Ceiling(
+    def _ceiling(
+        self, called: str, name: str, amounts: Amounts, roles: frozenset[str], of: str | None = None
+    ) -> Ceiling:
+        """Return a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
+        found = Ceiling(
             called,
             name,
             amounts,
@@ -160,8 +168,10 @@ class _Quotas:
             at=self._at(),
             counted=self._counted,
             roles=roles,
-            cure=cure,
         )
+        if of is None or allows(found, self._part(roles), self._roles):
+            return found
+        return found._replace(cure=self._cure(of, roles))
 
     def _at(self) -> FieldPath:
         return LABELS / QUOTA_LABEL if QUOTA_LABEL in self._shape.labels else ANNOTATIONS / QUOTA_ANNOTATION
@@ -177,19 +187,25 @@ class _Quotas:
 
     def _cure(self, name: str, roles: frozenset[str]) -> str:
         """Return the advice to name another leaf that allows the gang, if one is known."""
-        for other in sorted(self._known or {}):
+        demand = demand_of(self._part(roles), self._roles, self._counted, roles)
+        for other in nsmallest(MOST_TRIED, self._known or {}):
             quota = (self._known or {})[other]
-            if other != name and not quota.is_parent and self._allow(quota, roles):
+            if other != name and not quota.is_parent and self._allow(quota, demand):
                 return f"name the ElasticQuota {shown(other)}, which allows it"
         return ""
 
-    def _allow(self, quota: Quota, roles: frozenset[str]) -> bool:
-        """Return whether a quota and all above it allow the pods of some roles."""
+    def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
+        """Return whether a quota and all above it allow what pods count together."""
         limits = [one.max for one in (quota, *(parent for _, parent in self._above(quota)))]
         if any(limit is None for limit in limits):
             return False
-        ceilings = [self._ceiling("", "", limit or {}, roles, "") for limit in limits]
-        return all(allows(one, self._shape, self._roles) for one in ceilings)
+        return all(
+            demand.get(resource, 0) <= max(amount, 0) for limit in limits for resource, amount in (limit or {}).items()
+        )
+
+    def _part(self, roles: frozenset[str]) -> GangShape:
+        """Return the gang with the members of some roles only."""
+        return self._shape._replace(members=tuple(one for role in roles for one in self._members.get(role, ())))
 
 
 def _limit(quota: Quota, below: tuple[Quota, ...] | list[Quota]) -> Amounts | None:

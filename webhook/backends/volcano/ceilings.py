@@ -16,7 +16,7 @@ from webhook.backends.queue_tree import leaves, path_of
 from webhook.backends.volcano.gangs import queue_named
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.fit.demand import allows, requested
+from webhook.fit.demand import MOST_TRIED, allows, requested
 from webhook.fit.packing import Ceiling, Ceilings, Role
 from webhook.fit.reading import VOLCANO
 from webhook.fit.shape import GangShape
@@ -82,7 +82,7 @@ def _limit(queue: VolcanoQueue) -> Amounts | None:
 
 def _cure(name: str, shape: GangShape, roles: Mapping[str, Role], known: Mapping[str, VolcanoQueue]) -> str:
     """Return the advice to name another queue that allows the gang, if one is known."""
-    for other in leaves(known):
+    for other in leaves(known)[:MOST_TRIED]:
         if other in {name, ROOT_QUEUE, DEFAULT_QUEUE} or known[other].state != OPEN:
             continue
         if all(allows(one, shape, roles) for one in _every(other, known)):

@@ -1,0 +1,113 @@
+"""LimitRanges that refuse the pods of a gang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.fit.limited_gangs import container, gang, member
+from webhook.fit.limit_ranges import refusals_of
+from webhook.fit.shape import GangShape
+from webhook.fit.verdict import Family, Scope
+from webhook.model.facts import ClusterFacts
+from webhook.model.namespace_limits import LIMIT_RANGES, InNamespaces
+
+
+def known(kind: str, namespace: str = "team", **item: Any) -> ClusterFacts:
+    raw = {"metadata": {"name": "limits", "namespace": namespace}, "spec": {"limits": [{"type": kind, **item}]}}
+    read = LIMIT_RANGES.read(raw)
+    assert read is not None
+    return ClusterFacts(limit_ranges=InNamespaces({read[0]: read[1]}))
+
+
+def refused(shape: GangShape, kind: str, **item: Any) -> bool:
+    found, unknown = refusals_of(shape, known(kind, **item))
+    assert unknown == ()
+    return bool(found)
+
+
+TWO = gang(member(requests={"cpu": "1"}, limits={"cpu": "2"}))
+PLAIN = gang(member())
+ITEMS: dict[str, tuple[GangShape, str, dict[str, Any], bool]] = {
+    "a limit at the max": (TWO, "Container", {"max": {"cpu": "2"}}, False),
+    "a limit above the max": (TWO, "Container", {"max": {"cpu": "1999m"}}, True),
+    "a request above the max": (gang(member(requests={"cpu": "3"})), "Container", {"max": {"cpu": "2"}}, True),
+    "a container without a limit gets the max": (PLAIN, "Container", {"max": {"cpu": "2"}}, False),
+    "a pod without a limit may get one": (PLAIN, "Pod", {"max": {"cpu": "2"}}, False),
+    "a request at the min": (TWO, "Container", {"min": {"cpu": "1"}}, False),
+    "a request below the min": (TWO, "Container", {"min": {"cpu": "1001m"}}, True),
+    "a missing request may be filled in": (PLAIN, "Container", {"min": {"cpu": "1"}}, False),
+    "another resource": (TWO, "Container", {"max": {"memory": "1"}, "min": {"memory": "1Gi"}}, False),
+    "the ratio": (TWO, "Container", {"maxLimitRequestRatio": {"cpu": "2"}}, False),
+    "more than the ratio": (TWO, "Container", {"maxLimitRequestRatio": {"cpu": "1500m"}}, True),
+    "a limit without a request is its own request": (
+        gang(member(limits={"cpu": "2"})),
+        "Container",
+        {"maxLimitRequestRatio": {"cpu": "1"}},
+        False,
+    ),
+    "a storage claim is no pod": (TWO, "PersistentVolumeClaim", {"max": {"cpu": "1"}}, False),
+    "defaults refuse nothing": (TWO, "Container", {"default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}, False),
+    "what cannot be read demands nothing": (TWO, "Container", {"max": {"cpu": "many"}}, False),
+}
+
+
+@pytest.mark.parametrize(("shape", "kind", "item", "expected"), ITEMS.values(), ids=ITEMS)
+def test_a_limit_range_refuses_pods(shape: GangShape, kind: str, item: dict[str, Any], expected: bool) -> None:
+    assert refused(shape, kind, **item) is expected
+
+
+def test_the_containers_of_a_pod_are_summed_for_the_pod_and_not_for_a_container() -> None:
+    both = gang(member(containers=[container({"cpu": "2"}), container({"cpu": "2"})]))
+    assert refused(both, "Pod", max={"cpu": "4"}) is False
+    assert refused(both, "Pod", max={"cpu": "3"}) is True
+    assert refused(both, "Container", max={"cpu": "3"}) is False
+
+
+def test_the_sum_of_a_pod_may_still_grow_to_the_min() -> None:
+    both = gang(member(containers=[container(cpu="1"), container()]))
+    assert refused(both, "Pod", min={"cpu": "2"}) is False
+
+
+def test_init_containers_are_held_against_the_range_as_well() -> None:
+    shape = gang(member(initContainers=[container({"cpu": "3"})]))
+    assert refused(shape, "Container", max={"cpu": "2"}) is True
+    assert refused(shape, "Pod", max={"cpu": "2"}) is True
+
+
+def test_the_limit_of_the_whole_pod_replaces_those_of_its_containers() -> None:
+    shape = gang(member(limits={"cpu": "2"}, resources={"limits": {"cpu": "1"}}))
+    assert refused(shape, "Pod", max={"cpu": "1"}, min={}) is True
+    assert refused(gang(member(resources={"limits": {"cpu": "2"}})), "Pod", max={"cpu": "1"}) is True
+
+
+def test_amounts_are_rounded_up_before_they_are_compared() -> None:
+    shape = gang(member(requests={"cpu": "0.1m"}, limits={"cpu": "1m"}))
+    assert refused(shape, "Container", maxLimitRequestRatio={"cpu": "1"}) is False
+
+
+def test_a_witness_names_the_field_and_what_to_do() -> None:
+    (found,), _ = refusals_of(TWO, known("Container", max={"cpu": "1500m"}))
+    assert str(found.at) == "spec.templates[0].spec.containers[0].resources.limits.cpu"
+    assert (
+        found.why == 'the LimitRange "limits" allows at most 1500m cpu of a Container, so no pod of worker is created'
+    )
+    assert (found.found, found.remedy) == ("2", "set it to 1500m or less")
+    assert (found.family, found.scope, found.own_change) == (Family.QUOTA, Scope.EVER, True)
+
+
+def test_memory_is_written_with_its_suffix() -> None:
+    shape = gang(member(limits={"memory": "64Gi"}))
+    (found,), _ = refusals_of(shape, known("Pod", max={"memory": "32Gi"}))
+    assert (found.found, found.remedy) == ("64Gi", "set it to 32Gi or less")
+
+
+def test_stored_pods_have_passed_and_other_namespaces_do_not_count() -> None:
+    facts = known("Pod", max={"cpu": "1"})
+    assert refusals_of(TWO._replace(stored=True), facts) == ((), ())
+    assert refusals_of(TWO, known("Pod", namespace="other", max={"cpu": "1"})) == ((), ())
+
+
+def test_unknown_ranges_are_told() -> None:
+    assert refusals_of(TWO, ClusterFacts()) == ((), ("the LimitRanges of the namespace are unknown",))
