@@ -117,6 +117,22 @@ def test_what_is_not_judged_says_what_supplies_the_fact(page: Page) -> None:
     page.see("not-judged")
 
 
+def test_nodes_among_the_manifests_show_whether_the_gang_fits_them(page: Page) -> None:
+    container = "{name: main, image: x, resources: {limits: {example.com/gpu: 8}}}"
+    large = FIXED.replace("{name: main, image: x}", container)
+    has = '{allocatable: {pods: 10, example.com/gpu: 8}, conditions: [{type: Ready, status: "True"}]}'
+    nodes = [
+        f"---\n{{apiVersion: v1, kind: Node, metadata: {{name: {name}}}, status: {has}}}\n" for name in ("n1", "n2")
+    ]
+    page.paste(large + "".join(nodes))
+    page.until_it_says("1 warning")
+    said = page.report()
+    assert "Nodes for training-0" in said
+    assert "never fits on these nodes: 4 pods of 8 example.com/gpu; 2 nodes of 8 take one each" in said
+    assert "Do: lower the minimum of worker to 2 pods" in said
+    page.see("fit")
+
+
 def test_the_matrix_chooses_a_scheduler_and_shows_the_edits_for_others(page: Page) -> None:
     page.choose("configuration", "built-in")
     page.press("Example")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.conformance.sound import MappedBackend, SoundBackend, topology
-from webhook.backends.base import BackendSettings, Frozen, GangMember, PodChanges, Stage
+from tests.conformance.sound import MappedBackend, RackedBackend, SoundBackend, topology
+from webhook.backends.base import BackendSettings, Frozen, GangMember, NodeTopology, PodChanges, Stage
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.keys import Record
@@ -23,6 +23,21 @@ def broken(**members: Any) -> type[SoundBackend]:
 def mapped(**members: Any) -> type[SoundBackend]:
     """The one with Maps, with something else in it."""
     return type("BrokenBackend", (MappedBackend,), members)
+
+
+def racked(**members: Any) -> type[SoundBackend]:
+    """The one with Maps of nodes, with something else in it."""
+    return type("BrokenBackend", (RackedBackend,), members)
+
+
+def racking(change: Callable[[list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
+    """A backend that writes these Maps of nodes."""
+
+    def node_topology_objects(self: RackedBackend, *given: Any) -> NodeTopology:
+        made = RackedBackend.node_topology_objects(self, *given)
+        return made._replace(objects=tuple(change(list(made.objects))))
+
+    return racked(node_topology_objects=node_topology_objects)
 
 
 def mapping_out(change: Callable[[list[Manifest]], list[Manifest]]) -> type[SoundBackend]:

@@ -5,7 +5,17 @@ Its gang is a Gang that has the queue, and a Part for each PodClique, which name
 
 from __future__ import annotations
 
-from webhook.backends.base import Backend, BackendSettings, DriftReason, GangMember, PodChanges, TopologyDrift
+from collections.abc import Mapping
+
+from webhook.backends.base import (
+    Backend,
+    BackendSettings,
+    DriftReason,
+    GangMember,
+    NodeTopology,
+    PodChanges,
+    TopologyDrift,
+)
 from webhook.errors import Inexpressible
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
 from webhook.model.facts import ClusterFacts
@@ -17,6 +27,7 @@ from webhook.model.naming import cut_name, pod_group_name
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_tree import NodeLabels
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.examples import pod_clique_set, required
@@ -121,6 +132,36 @@ class MappedBackend(SoundBackend):
         if _keys(live) == [level.key for level in binding.levels]:
             return None
         return TopologyDrift(name, DriftReason.DRIFT, f"Map {name} has other keys than {binding.name}")
+
+
+class RackedBackend(SoundBackend):
+    """The same with a Map for each value of the narrowest level, whose keys are the names of its nodes."""
+
+    topology_kind = Resource(MAP, "maps", namespaced=False)
+    topology_binding = "dc"
+    topology_from_nodes = True
+
+    def node_topology_objects(
+        self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
+    ) -> NodeTopology:
+        racks: dict[str, list[str]] = {}
+        for node, labels in sorted(nodes.items()):
+            racks.setdefault("-".join(labels[level.key or ""] for level in binding.levels), []).append(node)
+        owner = {"kind": "ClusterTopologyBinding", "name": binding.name, "uid": binding.uid, "controller": True}
+        labels = {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL}
+        made = [
+            _object(MAP, {"name": rack, "labels": labels, "ownerReferences": [owner]}, {"keys": members})
+            for rack, members in racks.items()
+            if rack not in live
+        ]
+        return NodeTopology(tuple(made), tuple(rack for rack in racks if rack in live))
+
+    def node_topology_drift(
+        self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
+    ) -> TopologyDrift | None:
+        wanted = {made["metadata"]["name"]: made for made in self.node_topology_objects(binding, nodes, {}).objects}
+        same = {name: _keys(made) for name, made in wanted.items()} == {name: _keys(one) for name, one in live.items()}
+        return None if same else TopologyDrift(binding.name, DriftReason.DRIFT, "the Maps have other nodes")
 
 
 def _keys(found: Manifest) -> list[str | None]:

@@ -55,6 +55,8 @@ class TestKoordinatorBackend(BackendConformance):
         {},
         {"gangMode": "NonStrict", "defaultQoSClass": "LS", "scheduleTimeoutSeconds": 60},
         {"awareNetworkTopology": False},
+        {"topologyBinding": "dc"},
+        {"topologyBinding": "dc", "topologyObjects": "write", "topologyKeyMappings": {"example.com/rack": "RackLayer"}},
     )
     facts = ClusterFacts(
         apis=frozenset({POD_GROUP}),
@@ -75,7 +77,13 @@ HYPER_NODES = {
 
 class TestVolcanoBackend(BackendConformance):
     backend = VolcanoBackend
-    configurations = ({}, {"defaultQueue": "team-a"}, {"topology": "hypernode"})
+    configurations = (
+        {},
+        {"defaultQueue": "team-a"},
+        {"topology": "hypernode"},
+        {"topology": "hypernode", "topologyBinding": "dc"},
+        {"topologyBinding": "dc", "topologyObjects": "write"},
+    )
     facts = ClusterFacts(
         apis=frozenset({volcano.POD_GROUP, volcano.HYPER_NODE}),
         hyper_nodes=HYPER_NODES,

@@ -22,6 +22,8 @@ from tests.conformance.broken import (
     mapping_out,
     named,
     preparing,
+    racked,
+    racking,
     raising,
     referring,
     settling,
@@ -29,8 +31,8 @@ from tests.conformance.broken import (
     vandal,
     with_metadata,
 )
-from tests.conformance.sound import GANG, GROUP, MAP, REMEDY, WHY, MappedBackend, SoundBackend, topology
-from webhook.backends.base import BackendSettings
+from tests.conformance.sound import GANG, GROUP, MAP, REMEDY, WHY, MappedBackend, RackedBackend, SoundBackend, topology
+from webhook.backends.base import BackendSettings, DriftReason, TopologyDrift
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
 from webhook.model.claims import Mark
 from webhook.model.findings import Action, Finding
@@ -53,6 +55,10 @@ class TestSoundBackend(BackendConformance):
 class TestMappedBackend(BackendConformance):
     backend = MappedBackend
     configurations = CONFIGURATIONS
+
+
+class TestRackedBackend(BackendConformance):
+    backend = RackedBackend
 
 
 class Case(NamedTuple):
@@ -322,6 +328,25 @@ BROKEN: dict[str, list[Case]] = {
                 adopt=lambda self, desired, live: {**desired, "spec": (live or desired)["spec"]},
             ),
             "still differs",
+        ),
+    ],
+    "test_a_topology_from_nodes_belongs_to_its_binding_and_agrees_with_it": [
+        Case(racking(lambda made: [with_metadata(one, labels={}) for one in made]), "does not have"),
+        Case(racking(lambda made: []), "at least one object"),
+        Case(racking(lambda made: [with_metadata(one, name="x") for one in made]), "a name of its own"),
+        Case(racking(lambda made: [{**one, "spec": {"n": next(COUNTER)}} for one in made]), "the second time"),
+        Case(
+            racked(node_topology_drift=lambda self, binding, nodes, live: TopologyDrift("x", DriftReason.DRIFT, "x")),
+            "for ever",
+        ),
+        Case(racked(node_topology_drift=lambda self, binding, nodes, live: None), "says what differs"),
+        Case(
+            racked(
+                node_topology_objects=lambda self, binding, nodes, live: RackedBackend.node_topology_objects(
+                    self, binding, nodes, {}
+                )
+            ),
+            "return them as left_out",
         ),
     ],
     "test_a_topology_object_survives_whatever_is_in_the_cluster": [

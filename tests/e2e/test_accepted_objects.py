@@ -284,6 +284,17 @@ def judge_topologies(plane: ControlPlane) -> None:
         assert answer.is_success, f"{name}: {why(answer)}"
 
 
+def test_the_api_server_accepts_the_topology_objects_of_koordinator_and_volcano(plane: ControlPlane) -> None:
+    koordinator = of_another("koord-scheduler").profiles["koord-scheduler"].backend
+    volcano = of_another("volcano").profiles["volcano"].backend
+    for name, given in BINDINGS.items():
+        nodes = {f"node-{number}": {level.key or "": f"V_{number}" for level in given.levels} for number in range(2)}
+        made = [*koordinator.topology_objects(given), *volcano.node_topology_objects(given, nodes, {}).objects]
+        for one in made:
+            answer = applied(plane, one, dry=True)
+            assert answer.is_success, f"{name}: {why(answer)}"
+
+
 def test_the_api_server_accepts_the_kai_topology_of_a_binding(plane: ControlPlane) -> None:
     judge_topologies(plane)
 

@@ -34,6 +34,10 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "koord-scheduler": with_profiles(KOORDINATOR),
     "koord-scheduler without its gate": with_profiles({**KOORDINATOR, "gate": False}),
     "volcano": with_profiles(VOLCANO),
+    "topology objects": with_profiles(
+        {"name": "koord-scheduler", "config": {"topologyBinding": "dc", "topologyObjects": "write"}},
+        {"name": "volcano", "config": {"topologyBinding": "dc", "topologyObjects": "write"}},
+    ),
     "volcano gated": with_profiles({**VOLCANO, "gate": True}),
     "kai-scheduler": with_profiles(KAI),
     "gangs of kube-scheduler": with_profiles(GANGS),

@@ -35,7 +35,9 @@ def everyone(plane: ControlPlane, rollcall: Rollcall) -> RollcallServer:
 
 
 def kai_queue(name: str, parent: str | None = None) -> Manifest:
-    spec: Manifest = {"resources": {}} if parent is None else {"resources": {}, "parentQueue": parent}
+    """A queue without limits. What a queue does not state is nothing."""
+    unlimited = {kind: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for kind in ("cpu", "gpu", "memory")}
+    spec: Manifest = {"resources": unlimited} if parent is None else {"resources": unlimited, "parentQueue": parent}
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 

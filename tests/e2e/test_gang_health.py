@@ -174,7 +174,7 @@ def admitted_and_then_broken(gangs: Gangs, node: str) -> dict[str, str]:
         "gone": "GangPodMissing",
         "few": "GangTooFewPods",
         "gated": "GangGated",
-        "room": "GangNoRoom",
+        "room": "GangNeverFits",
         "silent": "GangSchedulerSilent",
         "part": "GangInPart",
         "queue": "GangQueueUnknown",

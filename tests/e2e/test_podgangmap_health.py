@@ -57,7 +57,7 @@ def test_a_tail_says_that_it_waits_for_its_anchor_and_why_the_anchor_waits(
     nodes(1, cpu=5)
     made.create().lift_gates()
     anchor, tail = made.podgangs
-    behind = "GangNoRoom: koord-scheduler reports for pod "
+    behind = "GangNeverFits: it can never start on these nodes, even if nothing else runs there: "
     waits = f"it waits for its anchor {anchor}, which is held: {behind}"
     until_said(gangs, {anchor: behind, tail: f"GangWaitsForAnchor: {waits}"})
     told = gangs.run("explain", f"podgang/{tail}", "-n", gangs.namespace).stdout

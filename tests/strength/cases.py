@@ -38,7 +38,7 @@ def role(name: str, request: dict[str, int], **needs: object) -> Role:
 
 def case(family: str, seed: int) -> Case:
     """Return the case of a family and a seed."""
-    random = Random(f"{family} {seed}")
+    random = Random(f"{family} {seed}")  # noqa: S311 - the same for the same seed, and no secret
     packing, room = FAMILIES[family](random)
     return Case(family, seed, packing, room)
 
@@ -51,7 +51,7 @@ def _nodes(
     random: Random, names: Sequence[str], sizes: Sequence[int], most: int = 9, labels: Sequence[str] = ()
 ) -> list[NodeClass]:
     """Nodes of a few shapes. Each label has a few values; a rack is in one zone, and a block in one rack."""
-    classes = []
+    classes: list[NodeClass] = []
     left = random.randint(2, most)
     racks = {f"k{index}": f"z{random.randrange(2)}" for index in range(random.randint(2, 4))}
     while left > 0:
@@ -322,6 +322,43 @@ def mixed(random: Random) -> tuple[Packing, Room]:
     return Packing((_gang(roles, counts, within),)), Room(tuple(classes))
 
 
+def everything(random: Random) -> tuple[Packing, Room]:
+    """Domains in domains in domains, choices, paths of labels, nodes that are domains of their own, and all rules."""
+    names = _names(random, 3)
+    roles = []
+    for name in names:
+        others = frozenset(other for other in names if random.random() < 0.4)
+        rule = (Apart(random.choice((ZONE, RACK, HOST)), others, AT),) if others and random.random() < 0.3 else ()
+        port = (Port(80, "TCP", ""),) if random.random() < 0.15 else ()
+        limit = (Spread(random.choice((ZONE, RACK)), 9, 2, AT),) if random.random() < 0.15 else ()
+        gpu = random.choice((0, 1, 2, 3, 4))
+        roles.append(role(name, {GPU: gpu, "cpu": 4000}, apart=rule, ports=port, spread=limit))
+    classes = [
+        one._replace(roles=frozenset(name for name in names if random.random() < 0.9))
+        for one in _nodes(random, names, (4, 8), 6, (ZONE, RACK, BLOCK, HOST))
+    ]
+    levels = (
+        ZONES,
+        Partition("rack", (ZONE, RACK), own_domain=random.random() < 0.3),
+        Partition("block", (BLOCK,), wanted=(RACK,) if random.random() < 0.3 else ()),
+    )
+    need = _tree(random, roles, levels, 0)
+    return Packing((need,)), Room(tuple(classes))
+
+
+def _tree(random: Random, roles: Sequence[Role], levels: Sequence[Partition], depth: int) -> Need:
+    within = random.choice(levels[depth:]) if depth < len(levels) and random.random() < 0.5 else None
+    deeper = levels.index(within) + 1 if within is not None else depth
+    if depth > 1 or random.random() < 0.35:
+        members = random.sample(roles, random.randint(1, len(roles)))
+        return _gang(members, [random.randint(1, 2) for _ in members], within)
+    children: list[Need] = []
+    for _ in range(random.randint(1, 2)):
+        children += [_tree(random, roles, levels, max(deeper, depth + 1))] * random.randint(1, 2)
+    needed = len(children) if random.random() < 0.7 else random.randint(1, len(children))
+    return GroupNeed("group", tuple(children), needed, within)
+
+
 FAMILIES: dict[str, Callable[[Random], tuple[Packing, Room]]] = {
     "sum": sums,
     "shape": shapes,
@@ -336,6 +373,7 @@ FAMILIES: dict[str, Callable[[Random], tuple[Packing, Room]]] = {
     "devices": devices,
     "some of several": choices,
     "mixed": mixed,
+    "everything": everything,
 }
 
 

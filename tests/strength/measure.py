@@ -20,8 +20,8 @@ class Tally:
     """Counts of one family. `within` are gangs whose sums fit, `steps` what the judgement of each gang took."""
 
     HEAD: ClassVar[str] = (
-        f"{'family':16} {'gangs':>6} {'sums fit':>8} {'cannot':>6} {'never':>6} {'':>6} {'sums fit, cannot':>16} {'never':>6}"
-        f" {'can':>6} {'fits':>6} {'too large':>9} {'steps p99':>9}"
+        f"{'family':16} {'gangs':>6} {'sums fit':>8} {'cannot':>6} {'never':>6} {'':>6}"
+        f" {'sums fit, cannot':>16} {'never':>6} {'can':>6} {'fits':>6} {'too large':>9} {'steps p99':>9}"
     )
 
     gangs: int = 0

@@ -88,7 +88,7 @@ class _Trial:
                 partial: set[_Demand] = {frozenset()}
                 for index in chosen:
                     partial = {_added(one, other) for one in partial for other in of_children[index]}
-                    if len(partial) > 5_000:
+                    if len(partial) > 1_000:
                         raise TooMuchError
                 found |= partial
         return found
@@ -119,6 +119,7 @@ class _Trial:
         return True
 
     def _packs(self, demand: _Demand) -> bool:
+        self.left -= 100
         groups = sorted(demand, key=str)
         self.fillings.clear()
         self.most_alone.clear()

@@ -5,6 +5,10 @@ activates it again. So only a fault that a change of the object alone can cure i
 the object as it is enforced in its namespace, and find the same fault without knowing anything of the cluster, nor an
 old version of the scheduler. A missing queue, topology or runtime may exist a minute later, and does not reject.
 
+A proof that a gang can never start (`webhook.admission.fit`) is the second reason, if only a change of the object can
+cure it. Its rule need not deny: the webhook warns, so that a person decides, and here the gang would take quota for
+ever. Where rules do not deny at all, as the namespace asks, and where the rule is off or audits, it does not reject.
+
 Source: kubernetes-sigs/kueue v0.19, apis/kueue/v1beta2/workload_types.go (CheckState) and
 pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
 """
@@ -16,10 +20,13 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.admission.decision import WORKLOADS
+from webhook.admission.fit import fits_of
 from webhook.admission.gang_object import validate_object
 from webhook.admission.size import require_few_parts
+from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.errors import TooManyParts
+from webhook.fit.verdict import Scope
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding
@@ -32,17 +39,23 @@ from webhook.model.plain_text import cut, plain
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.place import place_of
 from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.selection import Choice
 
 # Kueue allows 32 KiB, repeats the message in conditions and events, and cuts events after 1 KiB.
 MAX_MESSAGE_BYTES = 512
+# The rules about gangs that can never start, by the beginning of their ids. The rest is the family of the proof.
+FIT_RULES = "fit/"
 
 
 class Outcome(StrEnum):
     """What was decided: the label of a metric."""
 
-    # No rule denies the workload, or what denies it may be cured by other objects.
+    # No rule denies the workload, and no gang of it is known never to start.
     READY = "ready"
+    # Ready, although it does not start as it is: other objects, or other nodes, may cure it.
+    READY_WITH_FINDING = "readyWithFinding"
     # Ready, because no rule is about such a workload, or it could not be judged.
     NOT_JUDGED = "notJudged"
     REJECTED = "rejected"
@@ -68,10 +81,12 @@ class Answer(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """The denials of an object, and those of them that a change of the object alone can cure."""
+    """The findings that keep the gangs of an object from starting, and those of them that a change of the object alone
+    can cure.
+    """
 
     scheduler: str
-    denials: Sequence[Finding]
+    found: Sequence[Finding]
     lasting: Sequence[Finding]
 
 
@@ -108,9 +123,9 @@ def answer(kind: tuple[str, str], owner: Manifest, namespace: str, facts: Cluste
         if settings.admission_check is CheckMode.ON:
             return Answer(Outcome.REJECTED, cut(said, MAX_MESSAGE_BYTES))
         return Answer(Outcome.WOULD_REJECT, cut(f"would be rejected: {said}", MAX_MESSAGE_BYTES))
-    if judged.denials:
-        said = f"not rejected, because other objects may cure it: {_said(judged.denials)}"
-        return Answer(Outcome.READY, cut(said, MAX_MESSAGE_BYTES))
+    if judged.found:
+        said = f"not rejected, because other objects may cure it: {_said(judged.found)}"
+        return Answer(Outcome.READY_WITH_FINDING, cut(said, MAX_MESSAGE_BYTES))
     return Answer(Outcome.READY, cut(f"no rule of {judged.scheduler} denies it", MAX_MESSAGE_BYTES))
 
 
@@ -134,15 +149,48 @@ def _judged(
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
         return f"no profile {choice.scheduler} is enabled"
-    found = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
-    denials = [one for one in found if one.action is Action.DENY]
+    every = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
+    denials = [one for one in every if one.action is Action.DENY and not _is_of_fit(one)]
+    unfit = [one for one in every if one.action >= Action.WARN and _is_of_fit(one)]
+    lasting = _lasting(denials, workloads, profile, workload, choice, settings)
+    if unfit and settings.ceiling(profile, facts, namespace) is Action.DENY:
+        cured = _own_changes(workload, profile, facts, settings)
+        lasting += [one for one in unfit if (one.rule, str(one.at), one.why) in cured]
+    return _Judged(profile.name, [*denials, *unfit], lasting)
+
+
+def _lasting(
+    denials: Sequence[Finding],
+    workloads: WorkloadAdmission[Any],
+    profile: Profile,
+    workload: Any,
+    choice: Choice,
+    settings: Settings,
+) -> list[Finding]:
+    """The denials that a change of the object alone can cure."""
     if not denials:
-        return _Judged(profile.name, (), ())
+        return []
     newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
     alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
     # A finding at the choice is about the scheduler as it is configured and installed.
-    of_object = [one for one in denials if one.at != choice.path]
-    return _Judged(profile.name, denials, _in_both(of_object, alone))
+    return _in_both([one for one in denials if one.at != choice.path], alone)
+
+
+def _is_of_fit(finding: Finding) -> bool:
+    """Whether a finding is a proof that a gang can never start."""
+    return finding.rule.startswith(FIT_RULES)
+
+
+def _own_changes(
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> set[tuple[str, str, str]]:
+    """The proofs that hold for ever unless the object itself changes: their rule, field and reason."""
+    witnesses = (one.verdict.witness for one in fits_of(workload, profile, facts, settings))
+    return {
+        (f"{FIT_RULES}{one.family}", str(one.at), one.why)
+        for one in witnesses
+        if one is not None and one.scope is Scope.EVER and one.own_change
+    }
 
 
 def _judged_pod(pod: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> _Judged:

@@ -14,6 +14,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
@@ -22,10 +23,12 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
 from webhook.model.living_gang import living_gangs
+from webhook.model.naming import is_subdomain
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_tree import NodeLabels
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.gang_scheduler import GangScheduler
@@ -41,6 +44,17 @@ class BackendSettings(BaseModel):
 def unquoted_off(value: object) -> object:
     """The word `off` for False: YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files."""
     return "off" if value is False else value
+
+
+# Whether topology objects that are made from one binding are only compared, or also written.
+TopologyObjects = Literal["compare", "write"]
+
+
+def binding_name(name: str) -> str:
+    """`name`, if a ClusterTopologyBinding can have it. Raises `PydanticCustomError`."""
+    if not is_subdomain(name):
+        raise PydanticCustomError("binding_name", "is not a valid name of a ClusterTopologyBinding")
+    return name
 
 
 class PodPriority(NamedTuple):
@@ -126,6 +140,15 @@ class TopologyDrift(NamedTuple):
     message: str
 
 
+class NodeTopology(NamedTuple):
+    """The objects of a topology that is made from nodes, in the order of writing: each can be used as soon as it and
+    those before it are written. `left_out` are the names that objects of others stand in the way of.
+    """
+
+    objects: tuple[Manifest, ...]
+    left_out: tuple[str, ...]
+
+
 class Trees(NamedTuple):
     """The kind of groups that can form a tree, and the spec field that names a group's parent."""
 
@@ -170,9 +193,18 @@ class Backend(GangScheduler, ABC, Generic[S]):
     controllers: ClassVar[tuple[str, ...]] = ()
     # Fields that it writes and that an older CRD of those kinds would drop silently.
     required_fields: tuple[SpecField, ...] = ()
-    # The cluster-scoped kind of its topology objects; None if the scheduler has none. Each binding has at most one
-    # object: Grove's `schedulerTopologyBindings` names one per scheduler.
-    topology_kind: ClassVar[Resource | None] = None
+    # The cluster-scoped kind of its topology objects; None if the scheduler has none, or its settings use none. Each
+    # binding has at most one object: Grove's `schedulerTopologyBindings` names one per scheduler. The exception are
+    # topologies with `topology_from_nodes`.
+    topology_kind: Resource | None = None
+    # The only ClusterTopologyBinding that its topology objects are made from; None if each binding has its own object,
+    # empty if the settings should name one and do not.
+    topology_binding: str | None = None
+    # Whether its topology objects are written. Otherwise they are only compared.
+    topology_written: bool = True
+    # Whether they are made from the labels of nodes as well, so that a binding has many: then `node_topology_objects`
+    # and `node_topology_drift` are asked, and not the methods that they stand beside.
+    topology_from_nodes: ClassVar[bool] = False
 
     def __init__(self, settings: S, scheduler_version: Version | None = None) -> None:
         self.settings = settings
@@ -356,6 +388,20 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """How the scheduler's topology object for `binding` differs from it; None if it does not differ or none is
         needed.
         """
+        return None
+
+    def node_topology_objects(
+        self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
+    ) -> NodeTopology:
+        """The scheduler's own objects for a topology that is made from the labels of nodes. `live` are the existing
+        objects of others by name, which must stay as they are. Raises `Inexpressible`.
+        """
+        return NodeTopology((), ())
+
+    def node_topology_drift(
+        self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
+    ) -> TopologyDrift | None:
+        """How the topology in all existing objects, whoever made them, differs from the binding and the labels."""
         return None
 
 

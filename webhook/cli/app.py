@@ -14,6 +14,7 @@ from webhook.cli.config import config_app
 from webhook.cli.doctor import doctor
 from webhook.cli.explain import explain
 from webhook.cli.facts import facts
+from webhook.cli.fit import fit
 from webhook.cli.gangs import gangs_app
 from webhook.cli.manifests import manifests_app
 from webhook.cli.metrics import metrics
@@ -39,7 +40,7 @@ OPERATE = "Operate: look into a cluster"
 RUN = "Run: the processes of Rollcall"
 INSTALL = "Install: configuration and manifests"
 for panel, commands in (
-    (AUTHOR, (check, explain, render, rules, facts)),
+    (AUTHOR, (check, explain, fit, render, rules, facts)),
     (OPERATE, (doctor, upgrade_plan)),
     (RUN, (serve, reconcile, metrics)),
 ):

@@ -13,17 +13,17 @@ from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import code_of, print_tree
 from webhook.cli.explain_text import print_explanation, print_names
 from webhook.cli.inputs import documents_of
-from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
+from webhook.cli.judging_configuration import ConfigurationOrInstalled, judging_configuration
 from webhook.cli.live import Live, known_facts
 from webhook.cli.options import (
     Facts,
     Grove,
     Kubeconfig,
     KubeContext,
+    NamespaceOfNamed,
     Scheduler,
     SchemaFiles,
     console,
-    namespace_name,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
@@ -100,27 +100,10 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     facts: Facts = None,
     schemas: SchemaFiles = None,
     live: Live = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
-            show_default=f"{DEFAULT}; for KIND/NAME the one that is installed",
-        ),
-    ] = None,
+    config: ConfigurationOrInstalled = None,
     grove: Grove = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="The namespace of KIND/NAME.",
-            show_default="the context's",
-            callback=namespace_name,
-        ),
-    ] = None,
+    namespace: NamespaceOfNamed = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
 ) -> None:

@@ -85,6 +85,8 @@ def explain_gangs(
             for one in named:
                 kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or access.namespace or "default"
                 gangs = list(look.named(kind, space, one["name"]))
+                if await look.read_room():
+                    gangs = list(look.named(kind, space, one["name"]))
                 if not gangs:
                     tell(f"there is no {kind} {space}/{one['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
                     code = UNREADABLE

@@ -16,6 +16,7 @@ from webhook.explain.workload import Edit, Explanation, View
 from webhook.model.changes import Change
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.plain_text import printable
+from webhook.offline.fit_report import fit_sentence
 from webhook.offline.judgement import Judgement
 from webhook.pictures.folding import gang_picture
 from webhook.pictures.text import tree_lines
@@ -73,6 +74,8 @@ def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
         answer = "admitted, not known to run as written"
     own = ", the one chosen" if view.scheduler == chosen else ""
     out.print(Text.assemble("    ", (view.scheduler, "bold"), f"{own}: ", (answer, style)))
+    for entry in view.fits:
+        say(out, 2, f"fits: {fit_sentence(entry)}")
     for mode in view.disruption_modes:
         say(out, 2, f"disruption mode {mode}: {mode.meaning}")
     for honour in opinion.honours:

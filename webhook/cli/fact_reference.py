@@ -62,16 +62,20 @@ _ALSO = {
     ),
     "training_runtimes": "the same rules as ClusterTrainingRuntime",
     **dict.fromkeys((projection.part for projection in (*FOLLOWED, WORKLOADS)), "why a gang is held"),
+    **dict.fromkeys(("node_pods", "node_reservations"), "the estimate of `rollcall fit`; never the webhook"),
     "spec_fields": "whether a scheduler's kinds have the fields that Rollcall writes",
 }
 _TITLES = {
     "bound_gangs": "PodGangs with a pod on a node",
+    "node_pods": "Pods on nodes",
+    "node_reservations": "Reservations of Koordinator",
     "group_pods": "Pods that wait for a node in a group",
     "apis": "Served kinds",
     "spec_fields": "Field names of kinds",
 }
 _SAID = {
     "bound_gangs": "one pod for each PodGang: its name, `metadata.labels[grove.io/podgang]`, and that it has a node",
+    **dict.fromkeys(("node_pods", "node_reservations"), "nothing"),
     "apis": "a list of APIGroupDiscovery: group, version, kind, plural and scope of the kinds of Grove, the schedulers "
     "and the workloads",
     "spec_fields": "CustomResourceDefinitions with the names of the fields and nothing else",

@@ -85,7 +85,10 @@ async def _show(
 
     configure()
     async with looking(settings, access) as look:
-        found = [one for one in look.gangs(namespace) if one.obstacles or not held]
+        every = look.gangs(namespace)
+        if await look.read_room():
+            every = look.gangs(namespace)
+        found = [one for one in every if one.obstacles or not held]
         if output is Format.JSON and not watch:
             typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
             return

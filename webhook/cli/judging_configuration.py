@@ -60,3 +60,14 @@ JudgingConfiguration = Annotated[
         callback=_of_option,
     ),
 ]
+
+# For a command that judges manifests, and objects of a cluster by name.
+ConfigurationOrInstalled = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help=f"A RollcallConfiguration; `{NO_FILE}` for no file.",
+        show_default=f"{DEFAULT}; for KIND/NAME the one that is installed",
+    ),
+]

@@ -12,7 +12,9 @@ from rich.text import Text
 
 from webhook.admission.opinion import Answer, Honoured
 from webhook.explain.workload import Explanation, View
+from webhook.fit.verdict import Answer as Verdict
 from webhook.model.findings import Action
+from webhook.offline.fit_report import worst_of
 
 CELLS = {
     Honoured.YES: ("yes", "green"),
@@ -36,10 +38,14 @@ _LEGEND = {
     "-": "not known whether the scheduler acts on it",
 }
 _HEAD = ("scheduler", "as written", "not yes")
+# A column of its own, only where nodes are known.
+_FITS = "fits"
+_FIT_CELLS = {Verdict.NEVER: ("never", "bold red"), Verdict.FITS: ("yes", "green"), Verdict.UNKNOWN: ("?", "cyan")}
 _INDENT = 4
 # A table that is not on a terminal must fit one.
 _WIDTH = 80
 _GAP = 2
+_FIT_WIDTH = len("never") + _GAP
 
 
 def print_matrix(found: Explanation, out: Console) -> None:
@@ -55,10 +61,14 @@ def _lines(found: Explanation, out: Console) -> Iterator[Text]:
     yield from _beside(Text("asks for  ", "dim"), asked, width, out)
     yield Text()
     first, second = (max(map(len, column)) + _GAP for column in _columns(found))
-    yield Text(_HEAD[0].ljust(first) + _HEAD[1].ljust(second) + _HEAD[2], "dim")
+    fits = any(view.fits for view in found.views)
+    third = _FITS.ljust(_FIT_WIDTH) if fits else ""
+    yield Text(_HEAD[0].ljust(first) + _HEAD[1].ljust(second) + third + _HEAD[2], "dim")
     for view in found.views:
         word, style = _SHORT[view.opinion.answer]
         row = Text.assemble((view.scheduler.ljust(first), "bold"), (word.ljust(second), style))
+        if fits:
+            row.append(*_fit_cell(view))
         for line in _exceptions(view) or (Text(),):
             yield from _beside(row, line, width, out)
             row = Text(" " * len(row))
@@ -67,6 +77,12 @@ def _lines(found: Explanation, out: Console) -> Iterator[Text]:
         yield Text()
     for word, meaning in legend.items():
         yield Text(f"{word}: {meaning}", "dim")
+
+
+def _fit_cell(view: View) -> tuple[str, str]:
+    worst = worst_of(view.fits)
+    word, style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
+    return word.ljust(_FIT_WIDTH), style
 
 
 def _columns(found: Explanation) -> Iterator[list[str]]:

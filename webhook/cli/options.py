@@ -84,6 +84,18 @@ OwnNamespace = Annotated[
     typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name),
 ]
 
+NamespaceOfNamed = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="The namespace of KIND/NAME.",
+        show_default="the context's",
+        callback=namespace_name,
+    ),
+]
+
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from webhook import admission
+from webhook.backends.base import Backend
 from webhook.cli.inputs import documents_of
 from webhook.cli.judging_configuration import JudgingConfiguration
 from webhook.cli.options import Facts, Grove, Inputs, Scheduler, facts_of, settings_of
@@ -26,6 +27,7 @@ from webhook.model.plain_text import printable
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import OPTED_OUT
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_tree import tree_of
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -90,7 +92,9 @@ def render(
 
     For a PodCliqueSet: for each of its PodGangs the scheduler's gang objects, in the order of creation, and one pod as
     the webhook would change it. For a PodGang: only its gang objects. For a Pod: the pod as the webhook would change
-    it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have such objects.
+    it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have such objects. Koordinator
+    and Volcano have some if the profile names the binding (`topologyBinding`); Volcano's are made from the nodes among
+    the facts.
 
     For a TrainJob, JobSet, LeaderWorkerSet or Job that is opted in, or with `--scheduler`: its gang objects and one pod
     for each of its parts. For a LeaderWorkerSet these are those of its first group. For a TrainJob these are those of
@@ -161,10 +165,8 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
             for desired in gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts):
                 yield Rendered(f"PodGang {podgang.name}, {profile.name}", desired)
     elif (group, kind) == (GROUP, "ClusterTopologyBinding"):
-        binding = ClusterTopologyBinding(manifest)
         for name in settings.profiles if settings.forced is None else [settings.forced]:
-            for desired in settings.profiles[name].backend.topology_objects(binding):
-                yield Rendered(f"ClusterTopologyBinding {binding.name}, {name}", desired)
+            yield from _topology(ClusterTopologyBinding(manifest), settings.profiles[name].backend, facts)
     elif (group, kind) == ("", "Pod"):
         name_scheduler_in_member(manifest, settings.forced)
         verdict = admission.mutate(_request(manifest), facts, settings)
@@ -174,6 +176,27 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
         return
     else:
         yield f"{kind or 'an object without a kind'} is left out: it has no gang"
+
+
+def _topology(binding: ClusterTopologyBinding, backend: Backend[Any], facts: ClusterFacts) -> Iterator[Rendered | str]:
+    """Yield the topology objects of one scheduler, and what is wrong with the labels of nodes if they are known."""
+    comment = f"ClusterTopologyBinding {binding.name}, {backend.name}"
+    if backend.topology_kind is None:
+        return
+    if backend.topology_binding and backend.topology_binding != binding.name:
+        yield f"{comment}: left out: the configuration takes the topology from {backend.topology_binding}"
+        return
+    labels = None if facts.nodes is None else {name: node.labels for name, node in facts.nodes.items()}
+    if not backend.topology_from_nodes:
+        objects: Sequence[Manifest] = backend.topology_objects(binding)
+    elif labels is None:
+        yield f"{comment}: left out: it is made from the labels of nodes; supply them with --facts"
+        return
+    else:
+        objects = backend.node_topology_objects(binding, labels, {}).objects
+    yield from (Rendered(comment, desired) for desired in objects)
+    if labels is not None and objects:
+        yield from (f"{comment}: {problem.message}" for problem in tree_of(binding, labels).problems)
 
 
 def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:

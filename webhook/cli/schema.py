@@ -22,6 +22,19 @@ def report() -> None:
     typer.echo(as_json_text(report_schema()))
 
 
+@schema_app.command()
+def fit() -> None:
+    """Print the JSON Schema of what `rollcall fit -o json` prints.
+
+    **Examples**
+
+    - `rollcall schema fit > fit.schema.json`
+    """
+    from webhook.reports.fit_schema import fit_schema
+
+    typer.echo(as_json_text(fit_schema()))
+
+
 @schema_app.callback()
 def schema() -> None:
     """Print the JSON Schemas of what Rollcall prints."""

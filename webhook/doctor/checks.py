@@ -8,6 +8,7 @@ from webhook.doctor import (
     certificates,
     clocks,
     controllers,
+    fit,
     gangs,
     gates,
     grove_gates,
@@ -22,8 +23,10 @@ from webhook.doctor import (
     net,
     reconciling,
     registered,
+    rights,
     schedulers,
     serving,
+    topologies,
 )
 from webhook.doctor.checking import Check, collect
 
@@ -39,6 +42,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     reconciling,
     admission_check,
     accounts,
+    rights,
     clocks,
     kinds,
     gates,
@@ -48,5 +52,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     grove_operator,
     grove_gates,
     namespaces,
+    topologies,
     gangs,
+    fit,
 )

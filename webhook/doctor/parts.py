@@ -8,15 +8,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.config.settings import Settings
-from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, TLS_SECRET
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, SERVER_ROLE, TLS_SECRET
 from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, CLUSTER_QUEUE_KIND
+from webhook.model.node_growth import CLUSTER_AUTOSCALER
+from webhook.model.node_growth import NODE_POOLS as NODE_POOLS_READ
+from webhook.model.nodes import NODES as NODES_READ
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
 from webhook.model.projections import POD_GANGS as GANGS_READ
+from webhook.model.projections import TOPOLOGY_BINDINGS as BINDINGS_READ
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
@@ -84,6 +88,9 @@ RECONCILER_BINDING = Part(
     Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", namespaced=False),
     name=RECONCILER_ROLE,
 )
+_CLUSTER_ROLES = Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", namespaced=False)
+SERVER_RIGHTS = Part(_CLUSTER_ROLES, name=SERVER_ROLE)
+RECONCILER_RIGHTS = Part(_CLUSTER_ROLES, name=RECONCILER_ROLE)
 LEASE = Part(kubernetes_kinds.LEASES, own=True, name=LEASE_NAME)
 # kube-scheduler's own Lease. It also exists where the control plane is managed by a provider and shows no pods.
 SCHEDULER_LEASE = Part(kubernetes_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
@@ -104,6 +111,13 @@ COLOCATION_PROFILES = Part(
     )
 )
 
+# Read only if a profile names the ClusterTopologyBinding that feeds its topology.
+TOPOLOGY_BINDINGS = Part(BINDINGS_READ.resource)
+NODES = Part(NODES_READ.resource)
+# What adds nodes to a cluster.
+AUTOSCALER_STATUS = Part(CLUSTER_AUTOSCALER.resource, namespace="kube-system", name="cluster-autoscaler-status")
+NODE_POOLS = Part(NODE_POOLS_READ.resource)
+
 PARTS = (
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,
@@ -116,6 +130,8 @@ PARTS = (
     BUDGETS,
     SECRET,
     RECONCILER_BINDING,
+    SERVER_RIGHTS,
+    RECONCILER_RIGHTS,
     LEASE,
     SCHEDULER_LEASE,
     POD_CLIQUE_SETS,
@@ -126,11 +142,13 @@ PARTS = (
     COLOCATION_PROFILES,
     CLUSTER_QUEUES,
     ADMISSION_CHECKS,
+    AUTOSCALER_STATUS,
+    NODE_POOLS,
 )
 
 
-# Of PodGangs and of the built-in backends' gang objects the checks use nothing else.
-_ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload"})
+# Of nodes, PodGangs and the built-in backends' gang objects the checks use nothing else.
+_ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload", "Node"})
 _BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
 
 
@@ -138,6 +156,16 @@ def gang_objects(settings: Settings) -> tuple[Part, ...]:
     """The gang objects that Rollcall wrote for the enabled schedulers."""
     every = dict.fromkeys(api for one in settings.profiles.values() for api in one.backend.writable_kinds)
     return tuple(Part(Resource(api, f"{api.kind.lower()}s"), labels=(_BY_ROLLCALL,)) for api in every)
+
+
+def topology_objects(settings: Settings) -> tuple[Part, ...]:
+    """The topology objects that one ClusterTopologyBinding feeds, the bindings, and the nodes."""
+    kinds = [
+        kind
+        for one in settings.profiles.values()
+        if (kind := one.backend.topology_kind) is not None and one.backend.topology_binding is not None
+    ]
+    return (TOPOLOGY_BINDINGS, NODES, *map(Part, dict.fromkeys(kinds))) if kinds else ()
 
 
 def trimmed(raw: Manifest) -> Manifest:
@@ -148,6 +176,8 @@ def trimmed(raw: Manifest) -> Manifest:
         kept = {"schedulerName", "schedulingGates", "nodeName"}
         found["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
         found.pop("status", None)
+    if raw.get("kind") == "Node":
+        found = {**raw, "metadata": {"name": metadata.get("name"), "labels": metadata.get("labels")}}
     if raw.get("kind") in _ONLY_METADATA:
         found.pop("spec", None)
         found.pop("status", None)

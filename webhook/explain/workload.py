@@ -45,6 +45,8 @@ from webhook.model.workloads.topology_request import requests
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fact_supply import supplied
+from webhook.offline.fit import entries_of
+from webhook.offline.fit_report import FitEntry
 from webhook.offline.judgement import names_of, requests_in
 from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
@@ -69,6 +71,8 @@ class View:
     edit: Edit | None = None
     # Of its gangs, if the scheduler has such modes.
     disruption_modes: Sequence[Disruption] = ()
+    # Whether its gangs fit; only known with nodes.
+    fits: tuple[FitEntry, ...] = ()
 
     @property
     def scheduler(self) -> str:
@@ -171,7 +175,10 @@ def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explan
 def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> Explanation:
     choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
     broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
-    views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
+    views = tuple(
+        replace(_view_of(profile, workload, choice, facts, settings), fits=_fits(workload, profile, facts, settings))
+        for profile in settings.profiles.values()
+    )
     tree = gang_tree(workload, generation_of(facts, settings.grove))
     uses = capabilities_used(workload)
     notes = (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
@@ -217,7 +224,7 @@ def _explain_opted_in(
         }
         opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is Answer.REFUSED else disruption_modes(workload, profile, facts)
-        views.append(View(opinion, None, modes))
+        views.append(View(opinion, None, modes, _fits(workload, profile, facts, settings)))
     tree = None if made is None else workload_tree(workload, made)
     return Explanation(
         workload.namespace,
@@ -230,6 +237,12 @@ def _explain_opted_in(
         workload.kind,
         (NOT_OPTED_IN,) if found is None else (IS_NO_GANG,) if opted_out else (),
     )
+
+
+def _fits(
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> tuple[FitEntry, ...]:
+    return () if facts.nodes is None else tuple(entries_of(workload, profile, facts, settings))
 
 
 def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
@@ -298,6 +311,7 @@ def _view(view: View) -> dict[str, Any]:
             "changes": [change.as_json() for change in view.edit.changes],
             "patch": [change.as_patch() for change in view.edit.changes],
         },
+        **({"fits": [entry.as_json() for entry in view.fits]} if view.fits else {}),
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from webhook.model.amounts import is_cpu
+
 _BINARY = (
     (1 << 60, "Ei"),
     (1 << 50, "Pi"),
@@ -20,7 +22,7 @@ _MOST_DIGITS = 10**6
 
 def amount(resource: str, number: int) -> str:
     """Return an amount without its resource: `1500m`, `64Gi`, `8`. Long numbers of bytes are cut to a tenth."""
-    if resource == "cpu":
+    if is_cpu(resource):
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
     if number and resource.removeprefix("limits.").removeprefix("requests.").startswith(_BYTES):
         size, suffix = next(one for one in _BINARY if number % one[0] == 0)

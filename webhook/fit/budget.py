@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # What admission and the command line spend on one gang unless `--effort` allows more.
-STEPS = 8_000
+STEPS = 6_000
 
 
 class OutOfStepsError(Exception):

@@ -16,8 +16,8 @@ _ALL_ADDRESSES = ("", "0.0.0.0")  # noqa: S104 - what a pod may state; nothing i
 
 @dataclass(frozen=True, slots=True)
 class Conflicts:
-    """By kind, as bit masks of kinds. `node`: kinds that share no node. `apart`: by label key, kinds that share no value
-    of it. `most`: by label key and kind, the most pods in each value.
+    """By kind, as bit masks of kinds. `node`: kinds that share no node. `apart`: by label key, kinds that share no
+    value of it. `most`: by label key and kind, the most pods in each value.
     """
 
     node: tuple[int, ...]
@@ -31,8 +31,8 @@ class Conflicts:
 
 
 def conflicts_of(roles: Sequence[Role], kind_of: Mapping[str, int], values: Mapping[str, int]) -> Conflicts:
-    """Return the conflicts of roles. `kind_of` numbers them, and roles of one kind are equal. `values` is how many values
-    each label key may have: a spread constraint counts only if it wants more of them than there can be.
+    """Return the conflicts of roles. `kind_of` numbers them, and roles of one kind are equal. `values` is how many
+    values each label key may have: a spread constraint counts only if it wants more of them than there can be.
     """
     kinds = len(set(kind_of.values()))
     node = [0] * kinds

@@ -143,9 +143,12 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
 
 def mapped_resources(facts: ClusterFacts) -> frozenset[str] | None:
     """Return the extended resources that a DeviceClass stands for: a node that has none of one may still give it. None
-    if the DeviceClasses are unknown. Resources that start with `CLASS_RESOURCE` are such as well.
+    if the DeviceClasses are unknown, or only some are known. Resources that start with `CLASS_RESOURCE` are such as
+    well.
     """
-    return None if facts.device_classes is None else summary_of(facts.device_classes, _resources_in)
+    if facts.device_classes is None or "device_classes" in (facts.partial or ()):
+        return None
+    return summary_of(facts.device_classes, _resources_in)
 
 
 def _resources_in(classes: Mapping[str, DeviceClass]) -> frozenset[str]:

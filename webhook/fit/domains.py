@@ -14,15 +14,13 @@ from webhook.fit.room import OWN_VALUE, NodeClass
 
 
 class Domain(NamedTuple):
-    """Domains that have equal nodes. `areas` and `names` are those of all of them, and `number` says how many there are.
-    Nodes of one class that are a domain each have one area, that of any of them. `shared` says that nodes of it may be
-    in other domains, too.
+    """Domains that have equal nodes. `areas` and `names` are those of all of them, and `number` is how many there are.
+    Nodes of one class that are a domain each have one area, that of any of them.
     """
 
     areas: tuple[Area, ...]
     names: tuple[str, ...]
     number: int
-    shared: bool = False
 
     @property
     def area(self) -> Area:
@@ -40,18 +38,24 @@ class Membership(NamedTuple):
     every: bool = False
 
 
+# An area keeps its domains in so many partitions. Partitions by members are new ones whenever these change.
+_KEPT = 8
 _NONE = Membership()
 _EACH = Membership(each=True)
 _EVERY = Membership(every=True)
 
 
 def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()) -> Sequence[Domain]:
-    """Return the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper` partitions are, too."""
+    """Return the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper`
+    partitions are, too.
+    """
     key = (partition_key(partition), *map(partition_key, deeper))
     known = area.inner.get(key)
     if known is None:
         # The partitions are kept with their domains, as the key has the identity of their members.
         found = _domains_in(area, partition, ground, deeper)
+        if len(area.inner) >= _KEPT:
+            area.inner.clear()
         found.sort(key=lambda one: (sum(ground.floors_in(one.area)), one.area.nodes))
         known = area.inner[key] = (found, partition, tuple(deeper))
     domains: Sequence[Domain] = known[0]
@@ -77,35 +81,38 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
     classes: dict[str, list[int]] = {}
     each: list[int] = []
     every: list[int] = []
-    more_than_one = False
     of_nodes = _by_node(partition)
+    # A partition by one label is the common one, and large.
+    by_label = partition.members is None and len(partition.keys) == 1 and not partition.wanted
+    label = partition.keys[0] if by_label else None
+    room_classes = ground.room.classes
     for index in area.classes:
-        of_class = _membership(ground.room.classes[index], partition, of_nodes)
+        if label is not None and (value := room_classes[index].labels.get(label, OWN_VALUE)) != OWN_VALUE:
+            classes.setdefault(value, []).append(index)
+            continue
+        of_class = _membership(room_classes[index], partition, of_nodes)
         if of_class.each:
             each.append(index)
         elif of_class.every:
             every.append(index)
-        more_than_one |= len(of_class.names) > 1
         for name in of_class.names:
             classes.setdefault(name, []).append(index)
     areas = [(name, ground.area([*inside, *every])) for name, inside in classes.items()]
     if every:
         areas.append(("", ground.area(every)))
-    found = _merged(areas, ground, deeper, shared=more_than_one or bool(every))
+    found = _merged(areas, ground, deeper)
     for index in each:
         names = ground.room.classes[index].nodes or (f"node {index}",)
         found.append(Domain((ground.area([index], single=True),), names, ground.number(index)))
     return found
 
 
-def _merged(
-    areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition], shared: bool
-) -> list[Domain]:
+def _merged(areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition]) -> list[Domain]:
     equal: dict[Any, list[tuple[str, Area]]] = {}
     for name, area in areas:
         equal.setdefault(_composition(area, ground, deeper), []).append((name, area))
     return [
-        Domain(tuple(area for _, area in group), tuple(name for name, _ in group), len(group), shared)
+        Domain(tuple(area for _, area in group), tuple(name for name, _ in group), len(group))
         for group in equal.values()
     ]
 

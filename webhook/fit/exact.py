@@ -255,7 +255,7 @@ def _vector(item: Item) -> tuple[int, ...]:
 
 
 def pools(content: Content, filled: Filled) -> Iterator[tuple[Path, int, int]]:
-    """Return the places of the pods that may be on a node: those of the items in its domain, then those of free pods."""
+    """Return the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
         inner = content_of(part, path)
         yield from inner.free

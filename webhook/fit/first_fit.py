@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from webhook.fit.bins import Bin, State, cut
 from webhook.fit.budget import Budget
 from webhook.fit.domains import domains_in
 from webhook.fit.ground import Area, Ground
@@ -28,43 +29,6 @@ class Order(NamedTuple):
 # The path of pods that several equal parts have together begins so.
 _COPIES = (-1,)
 ORDERS = (Order(scarce=False, roomy=True), Order(scarce=True, roomy=False))
-
-
-class Bin(NamedTuple):
-    """Equal nodes of a class: from number `start` on, what is free on each of them, and the pods that each has."""
-
-    start: int
-    number: int
-    free: tuple[int, ...]
-    taken: tuple[int, ...]
-
-
-class State:
-    """What is placed so far. One that begins `before` another one changes that only when it is `kept`."""
-
-    def __init__(self, before: State | None = None) -> None:
-        self.before = before
-        self.bins: dict[int, tuple[Bin, ...]] = {}
-        self.cells: dict[tuple[int, str], tuple[int, ...]] = {}
-        self.spots: list[Spot] = []
-
-    def bins_of(self, index: int) -> tuple[Bin, ...] | None:
-        """Return the nodes of a class, or None if none of them has pods."""
-        found = self.bins.get(index)
-        return self.before.bins_of(index) if found is None and self.before is not None else found
-
-    def pods_in(self, key: int, cell: str) -> tuple[int, ...] | None:
-        """Return the pods by kind in a value of a conflict key, or None if there are none."""
-        found = self.cells.get((key, cell))
-        return self.before.pods_in(key, cell) if found is None and self.before is not None else found
-
-    def kept(self) -> State:
-        """Return the state that this one began with, with what was placed since."""
-        assert self.before is not None  # noqa: S101 - the first state is never an attempt
-        self.before.bins.update(self.bins)
-        self.before.cells.update(self.cells)
-        self.before.spots += self.spots
-        return self.before
 
 
 class FirstFit:
@@ -100,22 +64,23 @@ class FirstFit:
 
     def _of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
         """The pods that several equal parts have together, as pods of each of them."""
-        waiting = [[[path, count] for path in paths] for paths, count in self._copies]
+        waiting = [list(paths) for paths, _ in self._copies]
+        left = [count for _, count in self._copies]
         for spot in spots:
             if spot.path[:1] != _COPIES:
                 yield spot
                 continue
-            places = waiting[spot.path[1]]
+            of = spot.path[1]
             for start in range(spot.start, spot.start + spot.number):
                 pods = spot.pods
                 while pods:
-                    path, left = places[-1]
-                    some = min(pods, left)
-                    yield Spot(path, spot.node_class, start, 1, some)
+                    some = min(pods, left[of])
+                    yield Spot(waiting[of][-1], spot.node_class, start, 1, some)
                     pods -= some
-                    places[-1][1] -= some
-                    if not places[-1][1]:
-                        places.pop()
+                    left[of] -= some
+                    if not left[of]:
+                        waiting[of].pop()
+                        left[of] = self._copies[of][1]
 
     def _of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
         """The nodes of shapes as nodes of the classes that have these shapes, one class after the other."""
@@ -200,6 +165,13 @@ class FirstFit:
         children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
         for child in children:
             indexes = list(child.indexes)
+            if child.part.kind >= 0 and child.part.count == 1 and child.part.within is None:
+                # Single pods: as many as fit, at once.
+                places = [(*path, index) for index in indexes]
+                self._copies.append((places, 1))
+                pooled = (*_COPIES, len(self._copies) - 1)
+                left -= self._pods(pooled, child.part.kind, min(left, len(places)), area, state)
+                continue
             while indexes and left:
                 place = (*path, indexes.pop(0))
                 self.budget.spend(2)
@@ -212,9 +184,6 @@ class FirstFit:
     def _child(self, part: Part, path: Path, area: Area, state: State) -> State | None:
         if part.within is not None:
             return self._in_a_domain(part, path, area, state)
-        if part.kind >= 0 and part.count == 1:
-            # One pod changes nothing if it does not fit.
-            return state if self._pods(path, part.kind, 1, area, state) else None
         found = self._content(part, path, area, State(state))
         return None if found is None else found.kept()
 
@@ -281,13 +250,14 @@ class FirstFit:
     def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: State) -> int:
         ground = self.ground
         shape = index if self._pooled else ground.shape_of[index]
+        self.budget.spend(4)
         left = wanted = min(count, self._cell_room(kind, shape, state))
         bins = state.bins_of(index)
         if bins is None:
             number = self._counts[index] if self._pooled else ground.number(index)
             bins = (Bin(0, number, ground.shapes[shape].capacity, (0,) * ground.kinds),)
         if area.ordinal is not None:
-            bins = _cut(bins, area.ordinal)
+            bins = cut(bins, area.ordinal)
         new: list[Bin] = []
         # Nodes with pods come first.
         for one in sorted(bins, key=lambda one: not any(one.taken)):
@@ -297,7 +267,10 @@ class FirstFit:
             if not fits:
                 new.append(one)
                 continue
-            left -= self._fill(path, kind, min(left, fits * one.number), fits, index, one, new, state)
+            made = list(self._filled(one, kind, min(left, fits * one.number), fits))
+            new += [filled for filled, _ in made]
+            state.spots += [Spot(path, index, filled.start, filled.number, pods) for filled, pods in made if pods]
+            left -= sum(filled.number * pods for filled, pods in made)
         if left == wanted:
             return 0
         state.bins[index] = tuple(new)
@@ -308,20 +281,17 @@ class FirstFit:
                 state.cells[key, cell] = tuple(there)
         return wanted - left
 
-    def _fill(
-        self, path: Path, kind: int, pods: int, fits: int, index: int, one: Bin, new: list[Bin], state: State
-    ) -> int:
-        """Fill nodes of a bin one after the other, and return the number of pods."""
+    def _filled(self, one: Bin, kind: int, pods: int, fits: int) -> Iterator[tuple[Bin, int]]:
+        """The nodes of a bin with pods on them, one node after the other, and how many pods each has got."""
+        self.budget.spend(6)
         full, rest = divmod(pods, fits)
         start = one.start
         for number, each in ((full, fits), (1 if rest else 0, rest)):
             if number:
-                state.spots.append(Spot(path, index, start, number, each))
-                new.append(self._taken(one, start, number, kind, each))
+                yield self._taken(one, start, number, kind, each), each
                 start += number
         if start < one.start + one.number:
-            new.append(one._replace(start=start, number=one.start + one.number - start))
-        return pods
+            yield one._replace(start=start, number=one.start + one.number - start), 0
 
     def _taken(self, one: Bin, start: int, number: int, kind: int, pods: int) -> Bin:
         free = tuple(have - pods * wanted for have, wanted in zip(one.free, self.ground.requests[kind], strict=True))
@@ -353,19 +323,6 @@ class FirstFit:
             if (cap := ground.cell_caps(kind, key)) is not None:
                 room = min(room, cap - there[kind])
         return max(room, 0)
-
-
-def _cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
-    """The bins with the node of that number in a bin of its own."""
-    found: list[Bin] = []
-    for one in bins:
-        if one.start <= ordinal < one.start + one.number:
-            for start, end in ((one.start, ordinal), (ordinal, ordinal + 1), (ordinal + 1, one.start + one.number)):
-                if end > start:
-                    found.append(one._replace(start=start, number=end - start))
-        else:
-            found.append(one)
-    return tuple(found)
 
 
 def _ordinals(area: Area, state: State) -> Iterator[Area]:

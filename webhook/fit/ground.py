@@ -9,11 +9,12 @@ room, so that a second gang of the same template finds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webhook.fit.conflicts import conflicts_of
 from webhook.fit.packing import Role
+from webhook.fit.pods import DeviceNeed
 from webhook.fit.room import OWN_VALUE, NodeClass, Room
 
 # Stands for a node group that grows without limit: more nodes than any gang has pods.
@@ -21,7 +22,7 @@ UNLIMITED = 1 << 40
 # "Devices of driver X" as a resource; "" is all drivers together. No resource name has a space.
 DEVICES = "devices of "
 # A room keeps the grounds of so many kinds of gangs.
-_KEPT = 64
+_KEPT = 8
 
 
 class Shape(NamedTuple):
@@ -67,9 +68,12 @@ class Ground:
             first.setdefault(self.kind_of[role.name], role)
         self.roles = tuple(first[kind] for kind in range(self.kinds))
         needed = [_needed(role) for role in self.roles]
+        shared = [_devices(need for one in role.pods.shared_devices for need in one.devices) for role in self.roles]
         skipped = room.free | room.unsure
-        self.resources = tuple(sorted({name for one in needed for name in one if one[name] > 0} - skipped))
+        self.resources = tuple(sorted({name for one in needed + shared for name in one if one[name] > 0} - skipped))
         self.requests = tuple(tuple(max(one.get(name, 0), 0) for name in self.resources) for one in needed)
+        # What a pod shares with others by a claim: its node must have that beside what each pod has for itself.
+        self.shared = tuple(tuple(one.get(name, 0) for name in self.resources) for one in shared)
         self.conflicts = conflicts_of(roles, self.kind_of, _label_values(roles, room))
         self.keys = self.conflicts.keys
         self.shapes, self.shape_of = self._shapes()
@@ -98,16 +102,21 @@ class Ground:
     def floors_in(self, area: Area) -> tuple[int, ...]:
         """Return, by kind, the most pods of it that can be in the area if there are no others."""
         if area.floors is None:
-            area.floors = tuple(self._floor_in(area, kind) for kind in range(self.kinds))
+            floors = [0] * self.kinds
+            for shape, count in area.counts:
+                for kind, floor in enumerate(self.floors[shape]):
+                    floors[kind] += floor * count
+            area.floors = tuple(self._with_cells(area, kind, floor) for kind, floor in enumerate(floors))
         return area.floors
 
     def totals_in(self, area: Area) -> tuple[int, ...]:
         """Return, by resource, what all nodes of the area have."""
         if area.totals is None:
-            area.totals = tuple(
-                sum(self.shapes[shape].capacity[k] * count for shape, count in area.counts)
-                for k in range(len(self.resources))
-            )
+            totals = [0] * len(self.resources)
+            for shape, count in area.counts:
+                for k, have in enumerate(self.shapes[shape].capacity):
+                    totals[k] += have * count
+            area.totals = tuple(totals)
         return area.totals
 
     def shaped_in(self, area: Area) -> dict[int, list[int]]:
@@ -151,8 +160,8 @@ class Ground:
             return 1 if cap is None else min(cap, 1)
         return cap
 
-    def _floor_in(self, area: Area, kind: int) -> int:
-        free = sum(self.floors[shape][kind] * count for shape, count in area.counts)
+    def _with_cells(self, area: Area, kind: int, free: int) -> int:
+        """How many of the pods that would fit are left by what each value of a label may have."""
         for key in range(len(self.keys)):
             cap = self.cell_caps(kind, key)
             if cap is None:
@@ -175,7 +184,12 @@ class Ground:
         capacities: dict[tuple[int, int], tuple[int, ...]] = {}
         shared = _shared_values(self.keys, self.room)
         found = []
+        known: dict[tuple[int, int, int], int] = {}
         for one in self.room.classes:
+            alike = id(one.roles), id(one.capacity), id(one.devices)
+            if not self.keys and (index := known.get(alike)) is not None:
+                found.append(index)
+                continue
             if (mask := masks.get(one.roles)) is None:
                 mask = masks[one.roles] = sum(
                     1 << kind for kind in {self.kind_of[name] for name in one.roles if name in self.kind_of}
@@ -185,7 +199,8 @@ class Ground:
             if (capacity := capacities.get(seen)) is None:
                 capacity = capacities[seen] = tuple(_capacity(one, name) for name in self.resources)
             cells = tuple(_cell(one, key, shared[key]) for key in self.keys)
-            found.append(shapes.setdefault(Shape(capacity, self._spreadable(mask, one), cells), len(shapes)))
+            known[alike] = shapes.setdefault(Shape(capacity, self._spreadable(mask, one), cells), len(shapes))
+            found.append(known[alike])
         return list(shapes), found
 
     def _spreadable(self, mask: int, node: NodeClass) -> int:
@@ -215,8 +230,10 @@ class Ground:
         if not shape.kinds >> kind & 1:
             return 0
         floor = UNLIMITED
-        for have, wanted in zip(shape.capacity, self.requests[kind], strict=True):
-            if wanted:
+        for have, wanted, shared in zip(shape.capacity, self.requests[kind], self.shared[kind], strict=True):
+            if shared:
+                floor = min(floor, max(have - shared, -1) // wanted if wanted else int(have >= shared) * UNLIMITED)
+            elif wanted:
                 floor = min(floor, have // wanted)
         if conflicts[kind] >> kind & 1:
             floor = min(floor, 1)
@@ -240,18 +257,23 @@ def ground_of(roles: Sequence[Role], room: Room) -> Ground:
 def _signature(role: Role) -> tuple[Any, ...]:
     pods = role.pods
     devices = tuple(need[:2] + need[3:] for need in pods.devices)
+    shared = tuple((one.claim, tuple(need[:2] + need[3:] for need in one.devices)) for one in pods.shared_devices)
     spread = tuple(limit[:3] for limit in pods.spread)
     apart = tuple((rule.key, rule.roles) for rule in pods.apart)
-    return tuple(sorted(pods.request.items())), devices, pods.ports, apart, spread
+    return tuple(sorted(pods.request.items())), devices, shared, pods.ports, apart, spread
 
 
 def _needed(role: Role) -> dict[str, int]:
     """What a pod needs, its devices as resources: of each driver, and of all drivers together."""
-    needed = dict(role.pods.request)
-    for need in role.pods.devices:
+    return {**role.pods.request, **_devices(role.pods.devices)}
+
+
+def _devices(needs: Iterable[DeviceNeed]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for need in needs:
         for driver in {"", need.driver or ""}:
-            needed[DEVICES + driver] = needed.get(DEVICES + driver, 0) + need.number
-    return needed
+            found[DEVICES + driver] = found.get(DEVICES + driver, 0) + need.number
+    return found
 
 
 def _capacity(node: NodeClass, resource: str) -> int:

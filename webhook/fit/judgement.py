@@ -77,9 +77,13 @@ def _unsure(packing: Packing, roles: Sequence[Role], room: Room) -> tuple[str, .
     causes = dict.fromkeys(packing.left_out)
     for role in roles:
         causes.update(dict.fromkeys(role.pods.unjudged))
+        if role.pods.shared_devices:
+            causes["pods share the devices of a claim, and which nodes reach these is not known"] = None
         unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)
         if unsure:
-            causes[f"not all nodes say how much they have of {sentence_list(unsure)}"] = None
+            # What only a scheduler counts, such as parts of a GPU, has a space in its name.
+            named = [name for name in unsure if " " not in name] or unsure
+            causes[f"not all nodes say how much they have of {sentence_list(named)}"] = None
     return tuple(causes)
 
 

@@ -70,7 +70,6 @@ def _refusals(member: MemberShape, ranges: list[tuple[str, tuple[ResourceRange, 
                         remedy=remedy,
                         condition=_CONDITION,
                         members=(member.called,),
-                        own_change=True,
                     )
 
 

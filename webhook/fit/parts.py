@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from webhook.fit.domains import partition_key
@@ -14,8 +14,8 @@ Path = tuple[int, ...]
 
 
 class Part:
-    """Pods of one kind (`kind` and `count`), or `count` of the children. `vector` is the number of pods of each kind, or
-    None if there is a choice of children. `name` is that of the role or of the group.
+    """Pods of one kind (`kind` and `count`), or `count` of the children. `vector` is the number of pods of each kind,
+    or None if there is a choice of children. `name` is that of the role or of the group.
     """
 
     __slots__ = ("children", "content", "count", "key", "kind", "name", "need", "sums", "vector", "within")
@@ -157,8 +157,8 @@ class Item(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a part needs in one area: pods anywhere there, `items` that each need a domain, and `choices` among children.
-    `free` are the places of the pods that may be anywhere.
+    """What a part needs in one area: pods anywhere there, `items` that each need a domain, and `choices` among
+    children. `free` are the places of the pods that may be anywhere.
     """
 
     free: tuple[tuple[Path, int, int], ...]
@@ -215,8 +215,3 @@ def free_vector(free: Sequence[tuple[Path, int, int]], kinds: int) -> tuple[int,
     for _, kind, count in free:
         vector[kind] += count
     return tuple(vector)
-
-
-def as_requests(weights: Mapping[int, int], kinds: int) -> tuple[int, ...]:
-    """Return weights by kind as a sequence."""
-    return tuple(weights.get(kind, 0) for kind in range(kinds))

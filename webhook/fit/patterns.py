@@ -16,13 +16,10 @@ def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: Budget)
     Every way to fill such a node is one of them or a part of one.
     """
     found: list[Pattern] = []
-    kinds = [kind for kind in range(ground.kinds) if most[kind] and ground.floors[shape][kind]]
-    if not kinds:
-        return [(0,) * ground.kinds]
-    taken = [0] * ground.kinds
-    for pattern in _filled(shape, kinds, 0, list(ground.shapes[shape].capacity), taken, most, ground, budget):
+    filling = _Filling(shape, most, ground, budget)
+    for pattern in filling.patterns(0, ground.shapes[shape].capacity):
         budget.spend(1 + len(found) // 4)
-        if not any(all(one >= other for one, other in zip(known, pattern, strict=True)) for known in found):
+        if not any(_covers(known, pattern) for known in found):
             found = [known for known in found if not _covers(pattern, known)]
             found.append(pattern)
     return found
@@ -32,32 +29,38 @@ def _covers(large: Pattern, small: Pattern) -> bool:
     return all(one >= other for one, other in zip(large, small, strict=True))
 
 
-def _filled(
-    shape: int,
-    kinds: Sequence[int],
-    index: int,
-    free: list[int],
-    taken: list[int],
-    most: Sequence[int],
-    ground: Ground,
-    budget: Budget,
-) -> Iterator[Pattern]:
-    kind = kinds[index]
-    request = ground.requests[kind]
-    budget.spend(2 + len(request) // 2)
-    fits = min(ground.floors[shape][kind], most[kind])
-    if any(taken[other] for other in kinds if ground.node_conflicts[shape][kind] >> other & 1 and other != kind):
-        fits = 0
-    for have, wanted in zip(free, request, strict=True):
-        if wanted:
-            fits = min(fits, have // wanted)
-    last = index == len(kinds) - 1
-    # The last kind takes all that fit: fewer are a part of that.
-    for pods in range(fits, fits - 1 if last else -1, -1):
-        taken[kind] = pods
-        if last:
-            yield tuple(taken)
-        else:
-            left = [have - wanted * pods for have, wanted in zip(free, request, strict=True)]
-            yield from _filled(shape, kinds, index + 1, left, taken, most, ground, budget)
-    taken[kind] = 0
+class _Filling:
+    """Fills a node with pods of one kind after the other."""
+
+    def __init__(self, shape: int, most: Sequence[int], ground: Ground, budget: Budget) -> None:
+        self.budget = budget
+        self.requests = ground.requests
+        self.conflicts = ground.node_conflicts[shape]
+        self.most = [min(limit, floor) for limit, floor in zip(most, ground.floors[shape], strict=True)]
+        self.kinds = [kind for kind, limit in enumerate(self.most) if limit]
+        self.taken = [0] * ground.kinds
+
+    def patterns(self, index: int, free: Sequence[int]) -> Iterator[Pattern]:
+        """Every number of pods of the kinds from an index on; of the last one as many as fit, as fewer are a part."""
+        if index == len(self.kinds):
+            yield tuple(self.taken)
+            return
+        kind = self.kinds[index]
+        self.budget.spend(2 + len(free) // 2)
+        fits = self._fits(kind, free)
+        least = fits if index == len(self.kinds) - 1 else 0
+        for pods in range(fits, least - 1, -1):
+            self.taken[kind] = pods
+            left = [have - wanted * pods for have, wanted in zip(free, self.requests[kind], strict=True)]
+            yield from self.patterns(index + 1, left)
+        self.taken[kind] = 0
+
+    def _fits(self, kind: int, free: Sequence[int]) -> int:
+        row = self.conflicts[kind] & ~(1 << kind)
+        if row and any(self.taken[other] for other in self.kinds if row >> other & 1):
+            return 0
+        fits = self.most[kind]
+        for have, wanted in zip(free, self.requests[kind], strict=True):
+            if wanted:
+                fits = min(fits, have // wanted)
+        return fits

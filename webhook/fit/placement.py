@@ -34,15 +34,15 @@ def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
     """Return the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
     found = []
-    domains: dict[Path, str | None] = {}
-    roles: dict[Path, tuple[str, str | None]] = {}
+    roles = {path: (_role(need, path).name, _domain_path(need, path)) for path in {spot.path for spot in spots}}
+    together: dict[Path, list[Spot]] = {}
     for spot in spots:
-        if spot.path not in roles:
-            above = _domain_path(need, spot.path)
-            if above is not None and above not in domains:
-                domains[above] = _domain_name(need, above, spots, room)
-            roles[spot.path] = _role(need, spot.path).name, None if above is None else domains[above]
-        role, domain = roles[spot.path]
+        if (above := roles[spot.path][1]) is not None:
+            together.setdefault(above, []).append(spot)
+    domains = {above: _domain_name(need, above, below, room) for above, below in together.items()}
+    for spot in spots:
+        role, above = roles[spot.path]
+        domain = None if above is None else domains[above]
         node = room.classes[spot.node_class]
         for ordinal in range(spot.start, spot.start + spot.number):
             found.append(Placed(role, domain, _node_name(node, spot.node_class, ordinal), spot.pods))
@@ -88,7 +88,7 @@ def _kept(spots: Sequence[Spot], need: Need, room: Room) -> bool:
     return (
         all(_node_holds(node, pods, room) for node, pods in different.values())
         and _labels_hold(nodes, room)
-        and _domains_hold(need, (), spots, room)
+        and _domains_hold(need, 0, spots, room)
     )
 
 
@@ -186,16 +186,16 @@ def _cell_holds(key: str, cell: Mapping[str, int], roles: Iterable[Role]) -> boo
     return True
 
 
-def _domains_hold(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> bool:
-    below = [spot for spot in spots if spot.path[: len(path)] == path]
-    if not below:
-        return True
-    if need.within is not None and not _shared_domains(need.within, below, room):
+def _domains_hold(need: Need, depth: int, spots: Sequence[Spot], room: Room) -> bool:
+    """Whether the pods of a need, all of them below it, share a domain, and those of its children."""
+    if need.within is not None and not _shared_domains(need.within, spots, room):
         return False
     if isinstance(need, PodsNeed):
         return True
-    used = sorted({spot.path[len(path)] for spot in below})
-    return all(_domains_hold(need.needs[index], (*path, index), below, room) for index in used)
+    of_children: dict[int, list[Spot]] = {}
+    for spot in spots:
+        of_children.setdefault(spot.path[depth], []).append(spot)
+    return all(_domains_hold(need.needs[index], depth + 1, below, room) for index, below in of_children.items())
 
 
 def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
@@ -236,7 +236,7 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
 
 def _domain_path(need: Need, path: Path) -> Path | None:
     """The innermost need above a place, or there, whose pods share a domain."""
-    found = () if need.within is not None else None
+    found: Path | None = () if need.within is not None else None
     for length, index in enumerate(path, 1):
         assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
         need = need.needs[index]
@@ -247,8 +247,7 @@ def _domain_path(need: Need, path: Path) -> Path | None:
 
 def _domain_name(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> str | None:
     within = need_at(need, path).within
-    below = [spot for spot in spots if spot.path[: len(path)] == path]
-    return None if within is None else min(_shared_domains(within, below, room), default=None)
+    return None if within is None else min(_shared_domains(within, spots, room), default=None)
 
 
 def _role(need: Need, path: Path) -> Role:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from webhook.fit.amounts import counted
 from webhook.fit.budget import Budget, OutOfStepsError
@@ -19,7 +20,7 @@ from webhook.fit.set_judgement import SetOutcome
 from webhook.fit.verdict import Family, Witness
 
 # What all remedies of a verdict may take together, and one of them.
-_STEPS, _EACH = 4_000, 1_500
+_STEPS, _EACH = 2_500, 1_000
 # In how many domains a broader partition is tried.
 _LARGEST = 3
 
@@ -52,7 +53,7 @@ class _Trial:
         """The most pods of a role, or the most children of a group, with which the rest still fits."""
         for name in witness.members[:2]:
             count = _pods_of(name, self.need)
-            most = self._largest(count - 1, lambda number, name=name: _with_pods(name, number, self.need))
+            most = self._largest(count - 1, partial(_with_pods, name, self.need))
             if most:
                 return f"lower the minimum of {name} to {counted(most, 'pod')}"
         if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
@@ -142,7 +143,7 @@ def _counts(name: str, need: Need) -> list[int]:
     return [count for child in need.needs for count in _counts(name, child)]
 
 
-def _with_pods(name: str, number: int, need: Need) -> Need:
+def _with_pods(name: str, need: Need, number: int) -> Need:
     if isinstance(need, PodsNeed):
         return replace(need, count=number) if need.role.name == name else need
-    return replace(need, needs=tuple(_with_pods(name, number, child) for child in need.needs))
+    return replace(need, needs=tuple(_with_pods(name, child, number) for child in need.needs))

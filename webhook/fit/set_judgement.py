@@ -19,11 +19,11 @@ from webhook.fit.selections import TooManyError
 from webhook.fit.spots import spots_of
 
 # What the attempts to place a gang quickly may take, in each order.
-_QUICK_STEPS = (4_000, 1_500)
+_QUICK_STEPS = (4_500, 1_500)
 # What a look at every way may take in one domain: at first, and how much more in each further round.
 _EXACT_STEPS, _MORE = 2_000, 4
 # What checking and telling the place of some pods takes.
-_CHECK_STEPS = 8
+_CHECK_STEPS = 5
 
 
 class SetOutcome(NamedTuple):

@@ -26,6 +26,11 @@ class Scope(StrEnum):
     # Other or more nodes cure it.
     ON_THESE_NODES = "on these nodes"
 
+    @property
+    def label(self) -> str:
+        """The scope as the label of a metric."""
+        return "ever" if self is Scope.EVER else "theseNodes"
+
 
 class Family(StrEnum):
     """What a gang does not fit into. It is the second part of the finding's rule id."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from webhook.fit.amounts import amount, amount_of, counted, sentence_list
 from webhook.fit.domains import Domain
-from webhook.fit.ground import DEVICES, UNLIMITED, Area, Ground
-from webhook.fit.packing import PodsNeed, Role
+from webhook.fit.ground import DEVICES, UNLIMITED, Ground
+from webhook.fit.packing import Role
 from webhook.fit.parts import Part, roles_of
 from webhook.fit.refusal import Refusal
 from webhook.fit.verdict import Family, Scope, Shortfall, Witness
@@ -270,13 +270,3 @@ def _shortfalls(inner: Refusal, ground: Ground) -> tuple[Shortfall, ...]:
     if not inner.needed:
         return ()
     return (Shortfall(_shown(_resource(inner, ground)), inner.needed, min(inner.there, inner.needed)),)
-
-
-def only_role(part: Part) -> Role | None:
-    """Return the role of a part that is pods of one role."""
-    return part.need.role if isinstance(part.need, PodsNeed) else None
-
-
-def nodes_of(area: Area) -> int:
-    """Return how many nodes an area has."""
-    return area.nodes

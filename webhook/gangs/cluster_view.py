@@ -20,6 +20,9 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
+from webhook.gangs.fit_judgement import StoredFits
+from webhook.gangs.fits import GangFits
+from webhook.gangs.followed_node_pods import FollowedNodePods
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
@@ -34,15 +37,16 @@ from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
+from webhook.model.devices import RESOURCE_SLICES
 from webhook.model.facts import ClusterFacts
-from webhook.model.general import KUEUE_TO_RECONCILER
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
-from webhook.model.kueue.projections import LOCAL_QUEUES
+from webhook.model.kueue.projections import ADMISSION_CHECKS, LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
 from webhook.model.node_growth import GROWTH
 from webhook.model.nodes import NODES
+from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
@@ -57,8 +61,19 @@ from webhook.telemetry.logs import log
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
-# The parts about nodes. A gang is never held by these, and in a large cluster one of them changes all the time.
-_OF_NODES = frozenset({NODES.part, *(projection.part for projection in GROWTH)})
+# The parts that change often and that no answer about room depends on.
+_NOT_OF_FITS = frozenset(
+    {
+        POD_CLIQUE_SETS.part,
+        POD_GANGS.part,
+        POD_GANG_MAPS.part,
+        TRAIN_JOB_FACTS.part,
+        KUEUE_WORKLOADS.part,
+        ADMISSION_CHECKS.part,
+    }
+)
+# The parts about nodes. In a large cluster one of them changes all the time, so gangs are not judged again at once.
+_OF_NODES = frozenset({NODES.part, RESOURCE_SLICES.part, *(projection.part for projection in GROWTH)})
 # The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
 
@@ -105,6 +120,8 @@ class ClusterView:
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
         self._queued = FollowedWorkloads()
+        self.node_pods = FollowedNodePods(self.client)
+        self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods)
         # The owners of changed Workloads, whose gangs are still to be reported, and the indexes of those Workloads.
         self._owners: dict[WorkloadKey, set[str | None]] = {}
         # PodGangs by their PodCliqueSet.
@@ -225,6 +242,7 @@ class ClusterView:
             anchors,
             self._queued.places,
             datetime.now(UTC),
+            self.fits,
         )
 
     def unready(self) -> Iterator[str]:
@@ -249,9 +267,12 @@ class ClusterView:
         if not self._gated:
             yield from _unread(self._pods.watches())
         yield from _unread((("PodCliqueSet", self._workloads.watch),))
-        queued = (self.live.watches.get(projection) for projection in KUEUE_TO_RECONCILER)
-        # Without the right to read them, gangs are judged without Kueue.
-        yield from _unread(("Kueue", watch) for watch in queued if watch is not None and watch.trouble is None)
+        # Without the right to read these, gangs are judged without Kueue, or without nodes and quotas.
+        yield from _unread(
+            (projection.resource.api.kind, watch)
+            for projection, watch in self.live.watches.items()
+            if not projection.awaited and watch.trouble is None
+        )
 
     def kinds(self) -> Iterator[Api]:
         """The kinds that are followed in addition to those of the facts, served or not."""
@@ -270,6 +291,7 @@ class ClusterView:
         yield from self.live.watches.values()
         yield from self.stores.watches()
         yield from (watch for _, watch in self._pods.watches())
+        yield from (watch for _, watch in self.node_pods.watches())
         if self._workloads.watch is not None:
             yield self._workloads.watch
         yield from (watch for _, watch in self.opted_in.watches())
@@ -280,6 +302,7 @@ class ClusterView:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.live.run())
                 group.create_task(self._pods.run())
+                group.create_task(self.node_pods.run())
                 group.create_task(self.opted_in.run())
         finally:
             await self._workloads.close()
@@ -299,6 +322,7 @@ class ClusterView:
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
         self._queued.known(served=facts.kueue_workloads is not None)
+        self.fits.changed()
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
@@ -308,6 +332,10 @@ class ClusterView:
 
     def _touched(self, projection: Projection, key: Any) -> None:
         self._fact_changed(projection, key)
+        if projection.part in _OF_NODES:
+            self.fits.nodes_changed()
+        elif projection.part not in _NOT_OF_FITS:
+            self.fits.changed()
         if projection is POD_CLIQUE_SETS:
             for concerned in self._of_workload.members(key):
                 self._gang_changed(concerned)

@@ -23,6 +23,8 @@ from webhook.model.reading import Malformed
 PATIENCE_SECONDS = 20.0
 # Interval at which changes are shown.
 LOOK_SECONDS = 1.0
+# A command may judge as many shapes of gangs as a reconciler in so many seconds.
+LOOKS_OF_A_COMMAND = 25
 
 
 class GangView:
@@ -45,14 +47,26 @@ class GangView:
         """The health of all gangs, of one namespace or all; gangs that cannot be read are left out."""
         self._changed.clear()
         self._judging.forget()
+        self.following.fits.look(LOOKS_OF_A_COMMAND)
         keys = sorted(key for key in self.following.gangs if namespace is None or key[0] == namespace)
         return [found for key in keys if (found := self._health(key)) is not None]
+
+    async def read_room(self) -> bool:
+        """Read the pods on nodes if a gang that was judged has no room. Return whether gangs must be judged again."""
+        if not (node_pods := self.following.node_pods).is_awaited:
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while node_pods.is_awaited:
+                    await asyncio.sleep(0.02)
+        return node_pods.pods is not None
 
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
         """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
         keys = known.gangs_of(kind, namespace, name)
         self._judging.forget()
+        known.fits.look(LOOKS_OF_A_COMMAND)
         for key in keys:
             podgang, health = known.gang(key), self._judging.health(key)
             if podgang is not None and health is not None:
@@ -62,6 +76,8 @@ class GangView:
         """Yield each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            if self.following.fits.look():
+                self._changed.update(self._held)
             changed = sorted(self._judging.with_waiting(self._changed))
             self._changed.clear()
             for key in changed:

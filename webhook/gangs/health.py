@@ -13,8 +13,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.config.settings import Profile
+from webhook.fit.verdict import Witness
 from webhook.gangs.anchors import Wait, anchors_of, wait_of
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
+from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, room_reasons, waiting_gang
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.object_reasons import object_reasons
@@ -22,6 +24,7 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_groves, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.rule_reasons import rule_reasons
+from webhook.gangs.waiting import Waiting
 from webhook.gangs.waits import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
 from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove
@@ -93,6 +96,8 @@ class GangHealth:
     queued: QueuedAs | None = None
     # When Kueue takes it back unless it runs; empty if Kueue does not.
     deadline: str = ""
+    # The proof that it can never start.
+    never: Witness | None = None
 
     @property
     def word(self) -> str:
@@ -143,6 +148,7 @@ class GangHealth:
             "members": [member._asdict() for member in self.members],
             **({"kueue": self.queued.as_json()} if self.queued is not None else {}),
             **({"deadline": self.deadline} if self.deadline else {}),
+            **({} if self.never is None else {"neverFits": _proof(self.never)}),
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
                 {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
@@ -160,7 +166,7 @@ def judge(seen: Observed) -> GangHealth:
     state = _state(podgang, counted)
     obstacles: list[HoldReason] = []
     wait: Wait | None = None
-    kueue = KueueHold()
+    kueue, room = KueueHold(), NOTHING_ABOUT_ROOM
     if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
         sight = KueueSight(seen.facts, seen.settings.kueue, seen.places, seen.now)
         kueue = kueue_hold(podgang, seen.roster.members, _scheduler_of(seen.roster.members, profile), sight)
@@ -172,9 +178,13 @@ def judge(seen: Observed) -> GangHealth:
         obstacles += [one for one in found if one.reason is not Reason.TOPOLOGY_LEFT_OUT]
         obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
         obstacles += astray(strays, podgang)
+        waiting = _waiting(seen, counted, profile, record) if state is State.HELD and _only_room(obstacles) else None
         if not obstacles:
             scheduler = _scheduler_of(seen.roster.members, profile)
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
+        if waiting is not None and seen.fits is not None:
+            room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is Reason.NO_ROOM)
+            obstacles = [*room.reasons, *obstacles]
         if state is State.HELD and _is_queued(obstacles, counted):
             state = State.QUEUED
         else:
@@ -204,6 +214,7 @@ def judge(seen: Observed) -> GangHealth:
         None if kueue.gang is None else kueue.gang.key,
         kueue.queued,
         kueue.deadline,
+        room.never,
     )
 
 
@@ -215,6 +226,20 @@ def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Pro
         if profile is not None:
             yield from rule_reasons(seen.podgang, seen.workload, profile, seen.facts, seen.settings)
         yield from too_few(seen.podgang, counted, seen.roster.unnamed)
+
+
+def _only_room(obstacles: Sequence[HoldReason]) -> bool:
+    """Whether a gang may wait for room alone. A quota may also be why pods are missing."""
+    return all(one.reason is Reason.TOO_FEW_PODS for one in obstacles)
+
+
+def _waiting(
+    seen: Observed, counted: Sequence[Tally], profile: Profile | None, record: Record | None
+) -> Waiting | None:
+    """The gang as it waits for room; None if that is not judged."""
+    if seen.fits is None or profile is None or record is None:
+        return None
+    return waiting_gang(seen.podgang, seen.workload, seen.roster, counted, profile, record, seen.own)
 
 
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:
@@ -288,6 +313,18 @@ def _in_part(counted: Sequence[Tally]) -> HoldReason:
     return HoldReason(
         Reason.IN_PART, why, "see below what the rest waits for; until then the running part wastes its nodes"
     )
+
+
+def _proof(never: Witness) -> dict[str, Any]:
+    """The proof that a gang can never start, as plain JSON values."""
+    return {
+        "family": str(never.family),
+        "scope": str(never.scope),
+        "why": never.why,
+        "remedy": never.remedy,
+        "domain": never.domain,
+        "short": [one._asdict() for one in never.shortfalls],
+    }
 
 
 def _disruption_mode(seen: Observed, profile: Profile | None) -> Disruption | None:

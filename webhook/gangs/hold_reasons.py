@@ -38,6 +38,8 @@ class Reason(StrEnum):
     OBJECT_DIFFERS = "GangObjectDiffers"
     # Its pods lack what preparation writes.
     ESCAPED = "GangPodsEscaped"
+    # Whatever else runs, its scheduler can never start it: on these nodes, or at all.
+    NEVER_FITS = "GangNeverFits"
     # A pod that the PodGang names is gone, and too few are left.
     POD_MISSING = "GangPodMissing"
     TOO_FEW_PODS = "GangTooFewPods"
@@ -98,6 +100,14 @@ class TopologyReason(StrEnum):
     INEXPRESSIBLE = "TopologyInexpressible"
     # The API server refuses it.
     REFUSED = "TopologyRefused"
+    # The scheduler has one topology, and the configuration takes it from another binding with other levels.
+    UNUSED = "TopologyUnused"
+    # The labels of nodes: a node lacks one, a value is below two parents, no node has one, or the levels have another
+    # order than the labels.
+    UNLABELLED = "TopologyNodeUnlabelled"
+    TWO_PARENTS = "TopologyTwoParents"
+    EMPTY = "TopologyLevelEmpty"
+    ORDER = "TopologyLevelOrder"
 
 
 class GroupReason(StrEnum):
@@ -124,6 +134,8 @@ class CheckReason(StrEnum):
     REJECTED = "GangRejected"
     # The configuration asks for an audit only, so it was let pass.
     WOULD_REJECT = "GangWouldBeRejected"
+    # It does not start as things are, and other objects or nodes may cure that, so it was let pass.
+    MAY_NOT_START = "GangMayNotStart"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

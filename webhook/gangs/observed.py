@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from webhook.config.settings import Settings
 from webhook.gangs.anchors import Anchors
+from webhook.gangs.fit_reasons import Fits
 from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.gangs.roster import Roster
 from webhook.model.facts import ClusterFacts
@@ -24,7 +25,8 @@ class Observed(NamedTuple):
 
     `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
     workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
-    judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time.
+    judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time. `fits` judges
+    whether the gang can ever start; None if that is not judged.
     """
 
     podgang: PodGang
@@ -38,3 +40,4 @@ class Observed(NamedTuple):
     anchors: Anchors | None = None
     places: QueuePlaces = QueuePlaces()
     now: datetime = datetime.max.replace(tzinfo=UTC)
+    fits: Fits | None = None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of
+from webhook.gangs.pod_spec import spec_text
 from webhook.model import grove
 from webhook.model.bounds import name_text
 from webhook.model.keys import ObjectKey
@@ -29,8 +30,8 @@ OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
 # Pods that were prepared for a gang of an opted-in workload.
 OF_OPTED_IN_GANGS = {"labelSelector": f"{GANG_LABEL},!{grove.LABEL_PODGANG}"}
 
-# Upper bound of one projection in memory: its parts, its first gates and the scheduler's message.
-POD_BYTES = 40 * 1024
+# Upper bound of one projection in memory: its parts, its first gates, the scheduler's message and its spec as text.
+POD_BYTES = 48 * 1024
 # A pod usually has one gate or two. Only the first are kept; of the rest it only matters that they exist.
 _GATES = 8
 # A scheduler's message groups nodes by reason.
@@ -54,7 +55,7 @@ class GangPod(NamedTuple):
     `node` is the node it was bound to. `gates` are the names of its first scheduling gates; `gate` is the index of
     Rollcall's gate among all of them. `controller` is the controller that the pod names. `labels`, `annotations` and
     `spec` are what preparation may have written, as `pod_parts` keeps them. `cut` lists those of the three that were
-    shortened.
+    shortened. `needs` is what decides which nodes have room for it, as `pod_spec` keeps it; None for a pod on a node.
     """
 
     namespace: str
@@ -79,6 +80,7 @@ class GangPod(NamedTuple):
     workload: str = ""
     group: str = ""
     size: int | None = None
+    needs: str | None = None
 
     @property
     def key(self) -> ObjectKey:
@@ -102,6 +104,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
     parts = parts_of(raw)
     gates = [text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))]
+    node = text(spec.get("nodeName"))
     return key, GangPod(
         namespace,
         name,
@@ -109,7 +112,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         text(parts.labels.get(grove.LABEL_PODGANG)) or "",
         text(parts.labels.get(grove.LABEL_PODCLIQUE)) or "",
         text(parts.labels.get(BASE_PODGANG)),
-        text(spec.get("nodeName")),
+        node,
         metadata.get("deletionTimestamp") is not None,
         status.get("phase") == "Failed",
         tuple(name_text(gate) or "" for gate in gates[:_GATES]),
@@ -118,6 +121,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         text(metadata.get("creationTimestamp")) or "",
         kept_controller(metadata),
         *parts,
+        needs=spec_text(spec) if node is None else None,
     )
 
 

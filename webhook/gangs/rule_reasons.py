@@ -44,15 +44,16 @@ def _judged(
     settings: Settings,
 ) -> Outcome:
     """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
-    well.
+    well. The workload is judged as one that does not change, so nothing is said of room: for that its pods count.
     """
     if isinstance(podgang, OptedInGang):
         opted_in = podgang.workload
         api = opted_in.resource.api
-        return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, opted_in, None, choice, facts, settings)
+        admission = WORKLOADS[api.group, api.kind]
+        return admission.judged_by(profile, Action.DENY, opted_in, opted_in, choice, facts, settings)
     if workload is None:
         return Outcome([], [])
-    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, workload, None, choice, facts, settings)
+    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, workload, workload, choice, facts, settings)
 
 
 _BY_PART = {

@@ -21,11 +21,11 @@ from webhook.model.bounds import (
     unpacked,
     weight,
 )
-from webhook.model.gang_object import is_restored
+from webhook.model.gang_object import STARTED, is_restored, says_started
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import GangObjects, LivingGang, living_gang
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
-from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.reading import Malformed, Manifest, mapping, sequence
 from webhook.model.record import OWN_LABELS
 
 # The metadata that affects decisions. Status and resourceVersion do not.
@@ -64,6 +64,8 @@ class Store:
         self._concerned: Grouping[ObjectKey, Any] = Grouping()
         # Those of them that were lost and restored. Asked for each event of a pod, so no object is unpacked then.
         self._restored: Grouping[ObjectKey, Any] = Grouping()
+        # Those that say that pods of their gang were on nodes. No gang has to change for that.
+        self._started: set[ObjectKey] = set()
         # The gangs that the objects say they are for, by their members.
         self.gangs = GangObjects()
         self._changed = changed
@@ -111,8 +113,12 @@ class Store:
         return set(self._concerned.groups())
 
     def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
-        found = (self.objects[key] for key in sorted(keys))
-        return [live for live in found if live["metadata"].get("deletionTimestamp") is None]
+        found = ((key, self.objects[key]) for key in sorted(keys))
+        return [
+            {**live, "status": STARTED} if key in self._started else live
+            for key, live in found
+            if live["metadata"].get("deletionTimestamp") is None
+        ]
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -131,9 +137,13 @@ class Store:
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
-        kept = stored(found)
+        key, kept = key_of(raw), stored(found)
+        if _has_started(raw):
+            self._started.add(key)
+        else:
+            self._started.discard(key)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key_of(raw), kept if whole else stored(_outlined(found))
+        return key, kept if whole else stored(_outlined(found))
 
     def _filled(self, _: Index) -> None:
         self._first.set()
@@ -149,6 +159,8 @@ class Store:
             self.gangs[where] = gang
         else:
             self.gangs.pop(where, None)
+        if found is None:
+            self._started.discard(key)
         self._changed(key, {one for one in (before, whose) if one is not None})
 
 
@@ -166,6 +178,14 @@ class _Unpacked(Mapping[ObjectKey, Manifest]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _has_started(raw: Manifest) -> bool:
+    try:
+        return says_started(raw)
+    except Malformed:
+        # Schedulers write the status, each its own.
+        return False
 
 
 def _outlined(found: Manifest) -> Manifest:

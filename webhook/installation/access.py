@@ -16,6 +16,7 @@ from webhook.installation.names import (
     MUTATING,
     RECONCILER_ROLE,
     SERVER,
+    SERVER_ROLE,
     TLS_SECRET,
     VALIDATING,
 )
@@ -38,7 +39,7 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
     rules = _reading(settings, "get", "list", "watch", objects=True)
     # To see whether a PodCliqueSet that is being adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
-    return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
+    return _bound("ClusterRole", SERVER_ROLE, rules, namespace, account)
 
 
 def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) -> list[Manifest]:
@@ -130,12 +131,19 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
 
 
 def _writing_topologies(settings: Settings) -> list[Manifest]:
-    """The rules for the topology objects of the enabled schedulers, and for their owners."""
-    kinds = [kind for profile in settings.profiles.values() if (kind := profile.backend.topology_kind) is not None]
+    """The rules for the topology objects of the enabled schedulers, and for the owners of those that are written."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    followed = [(kind, backend) for backend in backends if (kind := backend.topology_kind) is not None]
+    compared = [kind for kind, backend in followed if not backend.topology_written]
+    kinds = [kind for kind, backend in followed if backend.topology_written]
+    reading = [
+        {"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]} for kind in compared
+    ]
     if not kinds:
-        return []
+        return reading
     finalizing = {"apiGroups": [grove.GROUP], "resources": [f"{_BINDINGS.plural}/finalizers"], "verbs": ["update"]}
     return [
+        *reading,
         *({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": list(_WRITING)} for kind in kinds),
         finalizing,
     ]

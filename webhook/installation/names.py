@@ -13,6 +13,8 @@ NAMESPACE = "rollcall-system"
 SERVER = "rollcall"
 # The Deployment of `rollcall reconcile`, if it has its own, and its service account.
 RECONCILER = "rollcall-reconciler"
+# The server's ClusterRole and its binding.
+SERVER_ROLE = "rollcall-serve"
 # The reconciler's ClusterRole, its Role, and the bindings of both.
 RECONCILER_ROLE = "rollcall-reconcile"
 # The Lease for the leader election of the reconciler's replicas.

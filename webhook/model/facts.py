@@ -41,6 +41,7 @@ from webhook.model.kueue.objects import (
 from webhook.model.living_gang import GangObjects, map_key
 from webhook.model.namespace_limits import NamespaceQuota, ResourceRange
 from webhook.model.node_growth import NodeGrower
+from webhook.model.node_pods import NodePods, Reservation
 from webhook.model.nodes import Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
@@ -62,6 +63,9 @@ class ClusterFacts:
     # By system (`webhook.model.claims`), namespace and name of a group: how many pods name it in the files that are
     # judged together, None if they do not say. Unknown in a cluster, where pods come after their group.
     group_sizes: Mapping[tuple[str, str, str], int | None] | None = None
+    # Pods on nodes, and what Koordinator's Reservations keep, by name. Admission does not read them.
+    node_pods: NodePods | None = None
+    node_reservations: Mapping[str, Reservation] | None = None
     # The PodGangs that have a pod on a node. In a cluster this is read on demand: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.

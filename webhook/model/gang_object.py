@@ -12,7 +12,7 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
-from webhook.model.reading import EMPTY, Manifest, mapping
+from webhook.model.reading import EMPTY, Manifest, integer, mapping, text
 from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import OwnerReference, PodGang
 
@@ -27,6 +27,21 @@ GIVEN_BACK_ANNOTATION = "rollcall.dev/given-back"
 RESTORED_ANNOTATION = "rollcall.dev/restored"
 # The value of app.kubernetes.io/managed-by: apply and prune touch only objects with this label.
 MANAGED_BY_ROLLCALL = "rollcall"
+
+
+# Phases of a PodGroup, of any scheduler, whose pods were on nodes.
+_STARTED_PHASES = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
+_STARTED_COUNTS = ("scheduled", "running", "succeeded", "failed")
+# What is kept of the status of an object that says so.
+STARTED = {"started": True}
+
+
+def says_started(live: Manifest) -> bool:
+    """Whether a gang object says that pods of its gang were on nodes. Its scheduler writes that. Raises `Malformed`."""
+    status = mapping(live.get("status"))
+    if status == STARTED or text(status.get("phase")) in _STARTED_PHASES:
+        return True
+    return any((integer(status.get(count)) or 0) > 0 for count in _STARTED_COUNTS)
 
 
 def is_restored(live: Manifest | None) -> bool:

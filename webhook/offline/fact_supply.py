@@ -11,6 +11,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Unjudged
 from webhook.model.general import EVERY_GENERAL
 from webhook.model.kubernetes_kinds import PODS
+from webhook.model.node_pods import NODE_PODS, RESERVATIONS
 from webhook.model.projections import Projection, Resource
 
 FOLDER = "a folder that `rollcall facts -o DIR` wrote"
@@ -21,7 +22,7 @@ def projections_by_part() -> dict[str, tuple[Projection, ...]]:
     """Return the kinds that each part of the facts is read from."""
     found: dict[str, tuple[Projection, ...]] = {}
     backends = installed_backends().values()
-    for one in (*EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
+    for one in (NODE_PODS, RESERVATIONS, *EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
         found[one.part] = (*found.get(one.part, ()), one)
     return found
 

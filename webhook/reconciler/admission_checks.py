@@ -49,7 +49,11 @@ PATIENCE_SECONDS = 10.0
 LOOK_AGAIN_SECONDS = 0.5
 _MANAGER = "rollcall-admission-check"
 # The event that each outcome is worth.
-_REASONS = {Outcome.REJECTED: CheckReason.REJECTED, Outcome.WOULD_REJECT: CheckReason.WOULD_REJECT}
+_REASONS = {
+    Outcome.REJECTED: CheckReason.REJECTED,
+    Outcome.WOULD_REJECT: CheckReason.WOULD_REJECT,
+    Outcome.READY_WITH_FINDING: CheckReason.MAY_NOT_START,
+}
 
 
 class _Waiting(NamedTuple):

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchored_health import AnchoredHealth, Health
@@ -29,8 +30,20 @@ SETTLE_SECONDS = 10.0
 EVENTS_A_LOOK = 20
 # Number of gangs judged before other tasks may run; one takes some tenths of a millisecond.
 GANGS_A_TURN = 50
+# The reasons of gangs that wait for room, or may do so.
+_FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
 _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
+
+
+class Looking(Protocol):
+    """Judges a limited number of gangs at each look."""
+
+    def look(self) -> bool:
+        """Begin a look. Return whether gangs without room must be judged again."""
+
+    def take_behind(self) -> bool:
+        """Whether a gang was not judged since the last call, because this look had judged enough."""
 
 
 @dataclass(slots=True)
@@ -50,21 +63,25 @@ class HealthWatch:
     have.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whom it asks and whom it tells
         self,
         health: Health,
         podgang: Callable[[GangKey], PodGang | None],
         events: Events,
         metrics: Metrics,
         leads: Callable[[], bool],
+        *,
         deletion: EscapeDeletion | None = None,
+        fits: Looking | None = None,
     ) -> None:
+        """`fits` judges whether gangs have room, as far as `health` asks it."""
         self._judging = AnchoredHealth(health)
         self._podgang = podgang
         self._events = events
         self._metrics = metrics
         self._leads = leads
         self._deletion = deletion
+        self._fits = fits
         # Gangs with escaped pods.
         self._astray: set[GangKey] = set()
         self._marked: set[GangKey] = set()
@@ -94,6 +111,8 @@ class HealthWatch:
 
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
+        if self._fits is not None and self._fits.look():
+            self._marked.update(key for key, known in self._known.items() if known.health.word in _FOR_ROOM)
         marked, self._marked = self._judging.with_waiting(self._marked), set()
         for count, key in enumerate(marked, 1):
             self._judge(key)
@@ -114,6 +133,8 @@ class HealthWatch:
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no gang from its objects
             log.exception("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name)
             health = None
+        if self._fits is not None and self._fits.take_behind():
+            self._marked.add(key)
         before = self._known.get(key)
         if before is not None:
             self._count(before.health, -1)
@@ -144,6 +165,8 @@ class HealthWatch:
         scheduler = self._metrics.scheduler(health.scheduler)
         self._metrics.gangs.labels(scheduler, health.word).inc(by)
         self._metrics.unmoved.inc(by if health.unmoved else 0)
+        if health.never is not None:
+            self._metrics.never.labels(scheduler, health.never.scope.label, health.never.family).inc(by)
         for one in health.escaped:
             self._metrics.escaped.labels(scheduler, one.escape.value).inc(by)
 

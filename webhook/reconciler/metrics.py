@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from types import MappingProxyType
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -13,6 +14,7 @@ from webhook.cluster.metrics import CacheCollector
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, RequestFailed
+from webhook.fit.verdict import Family, Scope
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
@@ -77,7 +79,7 @@ class Metrics(Exposition):
         self.events = Counter("rollcall_events", "Events written, by reason.", ["reason"], registry=self.registry)
         self.topologies = Gauge(
             "rollcall_topology_problems",
-            "ClusterTopologyBindings whose topology object is missing or wrong, by scheduler and event reason.",
+            "ClusterTopologyBindings whose topology objects or node labels are wrong, by scheduler and event reason.",
             ["scheduler", "reason"],
             registry=self.registry,
         )
@@ -90,6 +92,13 @@ class Metrics(Exposition):
             "rollcall_gangs",
             "Gangs by scheduler and by health: started, or the reason why not.",
             ["scheduler", "health"],
+            registry=self.registry,
+        )
+        self.never = Gauge(
+            "rollcall_gangs_never_fit",
+            "Gangs that wait and can never start: whatever nodes come (ever), or on the nodes there are (theseNodes); "
+            "by what they do not fit.",
+            ["scheduler", "scope", "family"],
             registry=self.registry,
         )
         self.escaped = Gauge(
@@ -111,21 +120,27 @@ class Metrics(Exposition):
         )
         self.checks = CheckMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
+        self._begin(profiles)
+
+    def _begin(self, profiles: Mapping[str, Profile]) -> None:
+        """Expose every label from the start, so that a first increase is seen."""
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)
+            for scope, family in product(Scope, Family):
+                self.never.labels(scheduler, scope.label, family.value)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        for escape in DELETABLE:
-            self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason):
-            self.events.labels(reason.value)
-        for outcome in OUTCOMES:
-            self.outcomes.labels(outcome)
-        for why in RETRIES:
-            self.retries.labels(why)
-        for aside in SkipReason:
-            self.asides.labels(aside.value)
+        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason)
+        for counter, values in (
+            (self.deleted, DELETABLE),
+            (self.events, reasons),
+            (self.outcomes, OUTCOMES),
+            (self.retries, RETRIES),
+            (self.asides, SkipReason),
+        ):
+            for value in values:
+                counter.labels(str(value))
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)
         for name, profile in profiles.items():
@@ -155,7 +170,7 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     answers to Kueue.
     """
     for profile in profiles:
-        topology = profile.backend.topology_kind
+        topology = profile.backend.topology_kind if profile.backend.topology_written else None
         for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
             yield api.kind, "apply"
             yield api.kind, "delete"

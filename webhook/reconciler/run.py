@@ -26,7 +26,9 @@ from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.nodes import NODES
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Projection
+from webhook.model.topology_tree import NodeLabels
 from webhook.reconciler.admission_checks import WORKERS as CHECK_WORKERS
 from webhook.reconciler.admission_checks import AdmissionChecks
 from webhook.reconciler.certificates import CertificateController
@@ -115,10 +117,18 @@ class Reconciler:
         deleted = () if give_back else settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
         self.health = HealthWatch(
-            self.following.health, self.following.gang, events, self.metrics, self.leads, deletion
+            self.following.health,
+            self.following.gang,
+            events,
+            self.metrics,
+            self.leads,
+            deletion=deletion,
+            fits=self.following.fits,
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
-        self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
+        self._topologies = Topologies(
+            settings, client, writer, events, self.metrics, self.leads, self.queue.add, self._node_labels
+        )
         self.certificates: CertificateController | None = None
         if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
             # Needs the lease: two writers without one would each create an authority.
@@ -267,7 +277,14 @@ class Reconciler:
         if self._only is None or key[0] == self._only:
             self.circles.mark(api, key)
 
+    def _node_labels(self) -> NodeLabels | None:
+        nodes = self.following.live.facts.nodes
+        return None if nodes is None else {name: node.labels for name, node in nodes.items()}
+
     def _fact_changed(self, projection: Projection, key: Any) -> None:
+        if projection is NODES:
+            node = (self.following.live.facts.nodes or {}).get(key)
+            self._topologies.node_changed(key, {} if node is None else node.labels)
         if self.admission_checks is not None:
             self.admission_checks.changed(projection, key)
 

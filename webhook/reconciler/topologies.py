@@ -9,11 +9,11 @@ reported by events and a gauge; the binding's status belongs to its operator
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from webhook.backends.base import Backend, DriftReason
+from webhook.backends.base import Backend
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
@@ -22,38 +22,26 @@ from webhook.gangs.differences import in_step, is_ours, stranger, to_apply
 from webhook.gangs.hold_reasons import TopologyReason
 from webhook.gangs.stores import Store, Stores
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
+from webhook.model.projections import TOPOLOGY_BINDINGS, Resource, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_tree import NodeLabels
 from webhook.model.workloads.podgang import controller_in
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.node_topologies import LOOK_AGAIN_SECONDS, NodeTopologies
+from webhook.reconciler.topology_problems import Done, Problem, of_drift, of_labels, of_second_binding
 from webhook.reconciler.writer import REFUSALS, Writer
 
 # The namespace part of the key of an object without a namespace; a PodGang's is never empty.
 CLUSTER = ""
-# Pause while an object is being deleted. A watch reports the end; this covers a late watch.
-LOOK_AGAIN_SECONDS = 5.0
 # Time to wait for a deletion. The watch reports it after some milliseconds, unless the object has a finalizer that
 # another controller must remove.
 GONE_SECONDS = 1.0
 _GLANCE_SECONDS = 0.005
 
-_REASONS = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: TopologyReason.NOT_FOUND}
-
-
-class Problem(NamedTuple):
-    """What is wrong with a scheduler's topology object for one binding."""
-
-    reason: TopologyReason
-    note: str
-
-
-class Done(NamedTuple):
-    """The result for a scheduler's topology object, and the seconds after which to check again."""
-
-    problem: Problem | None = None
-    again: float | None = None
+# Labels of many nodes change together, so a change is answered after this time.
+NODES_SECONDS = 1.0
 
 
 class _Topology(NamedTuple):
@@ -78,19 +66,28 @@ class Topologies:
         metrics: Metrics,
         leads: Callable[[], bool],
         add: Callable[[ObjectKey], None],
+        nodes: Callable[[], NodeLabels | None] = lambda: None,
     ) -> None:
+        """`nodes` returns the labels of all nodes, None while they are unknown."""
         backends = [profile.backend for profile in settings.profiles.values()]
         self._kinds = {backend.name: kind for backend in backends if (kind := backend.topology_kind) is not None}
+        # By kind: the only binding that its objects are made from.
+        self._feeding = {kind.api: name for kind, name in _fed(backends)}
         self._backends = [backend for backend in backends if backend.name in self._kinds]
         self._writer = writer
         self._events = events
         self._metrics = metrics
         self._leads = leads
         self._add = add
+        self._nodes = nodes
+        self._of_nodes = NodeTopologies(writer, lambda name: add((CLUSTER, name)))
+        # The values of the levels' labels of each node that has any, as they were last used. None before that.
+        self._seen: dict[str, tuple[str, ...]] | None = None
+        self._woken: asyncio.TimerHandle | None = None
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
         self._stores = Stores(client, self._stored, _controller_name)
         # Problems by binding and scheduler.
-        self._problems: dict[str, dict[str, Problem]] = {}
+        self._problems: dict[str, dict[str, tuple[Problem, ...]]] = {}
         self._count()
 
     def follow(self, served: Set[Api]) -> None:
@@ -105,6 +102,8 @@ class Topologies:
 
     async def close(self) -> None:
         """Stop all watches."""
+        if self._woken is not None:
+            self._woken.cancel()
         await self._stores.close()
 
     def kinds(self) -> Iterator[Api]:
@@ -126,6 +125,38 @@ class Topologies:
         for _, name in bindings:
             self._add((CLUSTER, name))
 
+    def node_changed(self, name: str, labels: Mapping[str, str]) -> None:
+        """Queue the bindings that the labels of nodes matter for, if the labels of their levels changed on this node.
+        `labels` are those that it has now; empty if it is gone.
+        """
+        if self._woken is None and self._seen is not None and self._seen.get(name, ()) != self._values(labels):
+            self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
+
+    def _look_at_nodes(self) -> NodeLabels | None:
+        """The labels of all nodes; those of the levels are remembered, so that other changes of nodes wake nothing."""
+        nodes = self._nodes()
+        if nodes is not None:
+            keys = self._keys()
+            every = ((name, _values_of(labels, keys)) for name, labels in nodes.items())
+            self._seen = {name: values for name, values in every if values}
+        return nodes
+
+    def _values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        return _values_of(labels, self._keys())
+
+    def _keys(self) -> list[str]:
+        return [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
+
+    def _fed_bindings(self) -> Iterator[ClusterTopologyBinding]:
+        for name in sorted(set(self._feeding.values())):
+            if (raw := self._bindings.get(_key(name))) is not None:
+                yield _read(raw)
+
+    def _wake(self) -> None:
+        self._woken = None
+        for name in sorted(set(self._feeding.values())):
+            self._add((CLUSTER, name))
+
     async def reconcile(self, name: str) -> float | None:
         """Reconcile the topology objects of one binding.
 
@@ -141,19 +172,24 @@ class Topologies:
             self._problems.pop(name, None)
             self._count()
             return None
-        binding, failure, waits = _read(raw), None, []
+        binding, waits = _read(raw), []
+        failure: RequestFailed | FactsUnavailable | None = None
         known = self._problems.setdefault(name, {})
         for backend in self._backends:
             try:
                 done = await self._done(backend, binding)
+            except FactsUnavailable as error:
+                failure = failure or error
+                continue
             except RequestFailed as error:
                 failure = error
                 if error.code not in REFUSALS:
                     continue
-                done = Done(Problem(TopologyReason.REFUSED, f"the API server refuses its topology object: {error}"))
+                note = f"the API server refuses its topology object: {error}"
+                done = Done((Problem(TopologyReason.REFUSED, note),))
             known.pop(backend.name, None)
-            if done.problem is not None:
-                known[backend.name] = done.problem
+            if done.problems:
+                known[backend.name] = done.problems
             if done.again is not None:
                 waits.append(done.again)
         self._count()
@@ -169,11 +205,16 @@ class Topologies:
 
     def _stored(self, api: Api, key: ObjectKey, owners: set[str]) -> None:
         if api == TOPOLOGY_BINDINGS.resource.api:
-            self._add((CLUSTER, key[1]))
+            # The other bindings are compared with one that feeds a scheduler.
+            changed = self._bindings if key[1] in self._feeding.values() else ()
+            for name in {key[1], *(name for _, name in changed)}:
+                self._add((CLUSTER, name))
         else:
-            # The object may belong to the binding of its name, to its controllers, or to a binding that references it.
+            # The object may belong to the binding of its name, to its controllers, to a binding that references it, or
+            # to the one that feeds its kind.
+            feeding = self._feeding.get(api)
             for (_, name), raw in self._bindings.items():
-                if name == key[1] or name in owners or key[1] in _read(raw).references.values():
+                if name in {key[1], feeding} or name in owners or key[1] in _read(raw).references.values():
                     self._add((CLUSTER, name))
 
     async def _done(self, backend: Backend[Any], binding: ClusterTopologyBinding) -> Done:
@@ -183,27 +224,57 @@ class Topologies:
             return Done()
         if not store.filled:
             raise FactsUnavailable(f"the {store.resource.api.kind} objects are not read yet")
+        if not backend.topology_binding and backend.topology_binding is not None:
+            # The settings name no binding.
+            return Done()
         try:
-            reference = binding.references.get(backend.name)
-            if reference is not None:
-                return Done(_drift(backend, binding, store.objects.get(_key(reference))))
-            objects = backend.topology_objects(binding)
-            if not objects:
-                return Done()
-            live = store.objects.get(key_of(objects[0]))
-            return await self._keep(_Topology(backend, binding, store, objects[0], live))
+            if backend.topology_binding in {None, binding.name}:
+                done = await self._objects(backend, binding, store)
+            elif backend.name in binding.references and not backend.topology_from_nodes:
+                done = self._compared(backend, binding, store)
+            else:
+                feeding = self._bindings.get(_key(backend.topology_binding or ""))
+                return Done(of_second_binding(backend, binding, feeding))
         except Inexpressible as refusal:
-            return Done(Problem(TopologyReason.INEXPRESSIBLE, str(refusal)))
+            return Done((Problem(TopologyReason.INEXPRESSIBLE, str(refusal)),))
         except Malformed as error:
-            return Done(Problem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"))
+            return Done((Problem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"),))
+        if backend.topology_binding is None:
+            return done
+        return done._replace(problems=(*done.problems, *of_labels(binding, self._look_at_nodes())))
+
+    async def _objects(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
+        """Compare or write the objects of the binding that they are made from."""
+        if backend.topology_from_nodes:
+            nodes = self._look_at_nodes()
+            if nodes is None:
+                raise FactsUnavailable("the nodes are not read yet")
+            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _leaving(raw)}
+            return await self._of_nodes.reconcile(backend, binding, store, nodes, uids)
+        if backend.name in binding.references:
+            return self._compared(backend, binding, store)
+        objects = backend.topology_objects(binding)
+        if not objects:
+            return Done()
+        live = store.objects.get(key_of(objects[0]))
+        if not backend.topology_written:
+            return Done(of_drift(backend.topology_drift(binding, live)))
+        return await self._keep(_Topology(backend, binding, store, objects[0], live))
+
+    def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
+        """Compare the object that the binding references."""
+        return Done(
+            of_drift(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
+        )
 
     async def _keep(self, one: _Topology) -> Done:
-        uid, live = one.binding.uid or "", one.live
+        live, owners = one.live, self._owners(one)
         if live is not None:
             if _leaving(live) or _outlived(live, one.binding):
                 return Done(again=LOOK_AGAIN_SECONDS)
-            if (owner := _owner(live, uid)) is not None:
-                return Done(_drift(one.backend, one.binding, live, f"it belongs to {owner}, so it is not changed"))
+            if (owner := _owner(live, one.binding, owners)) is not None:
+                drift = one.backend.topology_drift(one.binding, live)
+                return Done(of_drift(drift, f"it belongs to {owner}, so it is not changed"))
             if one.backend.topology_must_be_remade(one.desired, live):
                 return await self._clear(one, live)
         wanted = to_apply(one.backend.adopt(one.desired, live))
@@ -211,14 +282,21 @@ class Topologies:
             one.store.put(await self._writer.apply(one.store.resource, wanted))
         return Done()
 
+    def _owners(self, one: _Topology) -> set[str]:
+        """The uids of the bindings whose object may be written: of all, if the configuration says which one feeds it,
+        because the object stays when the configuration changes.
+        """
+        if one.backend.topology_binding is None:
+            return {one.binding.uid or ""}
+        return {raw["metadata"].get("uid") or "" for raw in self._bindings.values()}
+
     async def _clear(self, one: _Topology, live: Manifest) -> Done:
         """Delete an object whose immutable fields must change, then create it. After a crash in between, the next
         leader finds it missing and creates it.
         """
         if not is_ours(live, {one.binding.uid or ""}):
-            return Done(
-                _drift(one.backend, one.binding, live, "no ClusterTopologyBinding controls it, so it is not changed")
-            )
+            drift = one.backend.topology_drift(one.binding, live)
+            return Done(of_drift(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
         await self._writer.delete(one.store.resource, live)
         if self._writer.dry_run:
             return Done()
@@ -226,9 +304,10 @@ class Topologies:
             return await self._keep(one._replace(live=one.store.objects.get(key_of(live))))
         return Done(again=LOOK_AGAIN_SECONDS)
 
-    async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, Problem]) -> None:
+    async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, tuple[Problem, ...]]) -> None:
         for reason in TopologyReason:
-            notes = [problem.note for problem in known.values() if problem.reason is reason]
+            # Several schedulers may have the same problem with the labels of nodes.
+            notes = dict.fromkeys(one.note for problems in known.values() for one in problems if one.reason is reason)
             if notes:
                 await self._events.warn(binding, reason, "; ".join(notes))
             else:
@@ -236,9 +315,10 @@ class Topologies:
 
     def _count(self) -> None:
         for scheduler in self._kinds:
-            found = [known[scheduler].reason for known in self._problems.values() if scheduler in known]
+            found = [{one.reason for one in known.get(scheduler, ())} for known in self._problems.values()]
             for reason in TopologyReason:
-                self._metrics.topologies.labels(scheduler, reason.value).set(found.count(reason))
+                count = sum(reason in reasons for reasons in found)
+                self._metrics.topologies.labels(scheduler, reason.value).set(count)
 
 
 async def _gone(store: Store, live: Manifest) -> bool:
@@ -255,25 +335,27 @@ async def _gone(store: Store, live: Manifest) -> bool:
     return not there()
 
 
-def _drift(
-    backend: Backend[Any], binding: ClusterTopologyBinding, live: Manifest | None, why: str | None = None
-) -> Problem | None:
-    """How an object differs that Rollcall may not write, and in `why` the reason."""
-    drift = backend.topology_drift(binding, live)
-    if drift is None:
-        return None
-    return Problem(_REASONS[drift.reason], drift.message if why is None else f"{drift.message}; {why}")
+def _values_of(labels: Mapping[str, str], keys: Sequence[str]) -> tuple[str, ...]:
+    """The values of these labels; empty if there are none."""
+    values = tuple([labels.get(key, "") for key in keys])
+    return values if any(values) else ()
 
 
-def _owner(live: Manifest, uid: str) -> str | None:
+def _fed(backends: Iterable[Backend[Any]]) -> Iterator[tuple[Resource, str]]:
+    for backend in backends:
+        if backend.topology_kind is not None and backend.topology_binding:
+            yield backend.topology_kind, backend.topology_binding
+
+
+def _owner(live: Manifest, binding: ClusterTopologyBinding, owners: Container[str]) -> str | None:
     """The owner of the object if Rollcall may not write it; None if the object is ours or was."""
-    if is_ours(live, {uid}):
+    if is_ours(live, owners):
         return None
     controller = controller_in(live["metadata"])
-    if controller is not None and controller.uid == uid:
+    if controller is not None and controller.uid == binding.uid:
         # The binding controls it, but it does not have our label.
         return "Grove's operator"
-    return stranger(live, {uid})
+    return stranger(live, {binding.uid or ""})
 
 
 def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:

@@ -20,12 +20,14 @@ from webhook.config.file import choosing_settings, force_scheduler
 from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
 from webhook.explain.found_trees import trees_in
-from webhook.explain.workload import capability_tables, explain_document
+from webhook.explain.workload import Explanation, capability_tables, explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove_generation import generation_of
 from webhook.model.plain_text import escaped, plain
+from webhook.offline.fit_report import fit_sentence, remedy_of
 from webhook.offline.judgement import judge
 from webhook.offline.report import FailOn, Report
+from webhook.pictures.fit import fit_picture
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.formats import pictures_as_json
 from webhook.reports.json_report import report_as_json
@@ -37,7 +39,7 @@ from webhook.server.lane import Turn
 from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.server.web_page import check_page
-from webhook.sources.facts import one_world, with_field_names
+from webhook.sources.facts import one_world, with_field_names, with_nodes
 from webhook.sources.fixes import add_fixes
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import NO_MANIFEST, Document, read_text
@@ -77,7 +79,7 @@ class ManifestEndpoint:
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
-            known = one_world(with_field_names(facts), documents)
+            known = one_world(with_nodes(with_field_names(facts), documents), documents)
             for document in documents:
                 report.add(document, judge(document.manifest, known, settings))
             if fixes:
@@ -192,7 +194,7 @@ class ManifestEndpoint:
 
 def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings, *, drawn: bool) -> dict[str, Any]:
     workloads: list[dict[str, Any]] = []
-    facts = one_world(with_field_names(facts), documents)
+    facts = one_world(with_nodes(with_field_names(facts), documents), documents)
     for document in documents:
         for found in explain_document(document.manifest, facts, settings):
             if len(workloads) == MAX_EXPLAINED:
@@ -201,8 +203,20 @@ def _explained(documents: list[Document], facts: ClusterFacts, settings: Setting
             place = {"file": document.source, "line": line, "column": column}
             tree = found.explanation.tree
             pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
-            workloads.append(found.explanation.as_json() | place | pictures)
+            workloads.append(found.explanation.as_json() | place | pictures | _fits(found.explanation, drawn=drawn))
     return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": []}
+
+
+def _fits(found: Explanation, *, drawn: bool) -> dict[str, Any]:
+    """Return whether the gangs fit under the chosen scheduler, with a picture of each, where nodes are known."""
+    chosen = next((view for view in found.views if view.scheduler == found.choice.scheduler), None)
+    if chosen is None or not chosen.fits:
+        return {}
+    pictures = [{"pictures": pictures_as_json(fit_picture(entry))} if drawn else {} for entry in chosen.fits]
+    told = ({"says": fit_sentence(entry), "remedy": remedy_of(entry)} for entry in chosen.fits)
+    return {
+        "fits": [one.as_json() | said | drawing for one, said, drawing in zip(chosen.fits, told, pictures, strict=True)]
+    }
 
 
 def _trees(documents: list[Document], *, drawn: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from types import MappingProxyType
@@ -30,6 +31,7 @@ from webhook.model.general import EVERY_GENERAL
 from webhook.model.kept_fields import kept
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import PODS
+from webhook.model.node_pods import NODE_PODS, RESERVATIONS, NodePods, Reservation
 from webhook.model.projections import Projection, Resource, labels_of
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.offline.fact_supply import may_not_read, not_read, not_served, plural_of
@@ -94,6 +96,39 @@ async def read_cluster(
         return await _Reader(client, tuple(projections)).read()
     finally:
         await client.close()
+
+
+class Occupied(NamedTuple):
+    """What holds room on nodes: pods, and Koordinator's Reservations where the cluster serves them."""
+
+    pods: NodePods
+    reservations: Mapping[str, Reservation]
+
+
+async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> Occupied:
+    """Return what holds room on the nodes of a cluster. Raises `RequestFailed`, as where the caller may not list the
+    pods of all namespaces.
+    """
+    client = Client(access, transport, connect_seconds=CONNECT_SECONDS)
+    try:
+        pods, reservations = NodePods(), {}
+        async for raw in client.items(NODE_PODS.resource, limit=_PAGE, selector=NODE_PODS.selector):
+            if (pod := _entry(NODE_PODS, raw)) is not None:
+                pods[pod[0]] = pod[1]
+        with suppress(NotFound):
+            async for raw in client.items(RESERVATIONS.resource, limit=_PAGE):
+                if (found := _entry(RESERVATIONS, raw)) is not None:
+                    reservations[found[0]] = found[1]
+        return Occupied(pods, reservations)
+    finally:
+        await client.close()
+
+
+def _entry(projection: Projection, raw: Manifest) -> tuple[Any, Any] | None:
+    try:
+        return projection.read(raw)
+    except Malformed:
+        return None
 
 
 class _Reader:

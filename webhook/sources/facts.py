@@ -24,6 +24,8 @@ from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS
+from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
+from webhook.model.nodes import NODES
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
@@ -57,8 +59,12 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
     """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
     understood.
     """
+    return _facts_of(_objects(documents), known)
+
+
+def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
     found: dict[str, Any] = {}
-    for item in _objects(documents):
+    for item in items:
         group, _, kind = kind_of(item.manifest)
         is_list = kind.endswith("List")
         try:
@@ -72,6 +78,9 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
             raise item.error(FieldPath(), f"{kind}: {error}") from None
     for part in _SETS & found.keys():
         found[part] = frozenset(found[part])
+    if not found.get(NODE_PODS.part, True):
+        # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
+        del found[NODE_PODS.part]
     return replace(known, **found)
 
 
@@ -108,6 +117,19 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
     return with_stock_runtimes(replace(known, **found, partial=partial or known.partial))
 
 
+def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFacts:
+    """Return `known` with the nodes, and the pods on them, that stand among manifests: whoever puts nodes there means
+    all of them. Nodes that are known already count alone. Raises `InputError`.
+    """
+    if known.nodes is not None:
+        return known
+    items = [item for item in _objects(documents) if kind_of(item.manifest)[::2] in _ON_NODES]
+    if not any(kind_of(item.manifest).kind == NODES.resource.api.kind for item in items):
+        return known
+    told = _facts_of(items)
+    return replace(known, nodes=told.nodes, node_pods=known.node_pods or told.node_pods)
+
+
 def _opened(queues: Mapping[str, VolcanoQueue], known: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
     """Return the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
     return {
@@ -123,6 +145,7 @@ def with_field_names(known: ClusterFacts, schemas: Sequence[Path] = ()) -> Clust
     return replace(known, field_names={**known_fields(), **(known.field_names or {}), **load_schemas(schemas)})
 
 
+_ON_NODES = frozenset({("", NODES.resource.api.kind), ("", "Pod")})
 _OF_KUEUE = frozenset(projection.part for projection in KUEUE_PROJECTIONS)
 # Objects that belong to a cluster rather than to its users: a folder may have some, and seldom has all.
 _IN_PART = frozenset(
@@ -183,7 +206,7 @@ def _start(known: ClusterFacts, part: str) -> Any:
 @cache
 def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
     """Return the mapping type for the entries of each part."""
-    return {projection.part: projection.entries for projection in _projections().values()}
+    return {projection.part: projection.entries for projection in (NODE_PODS, *_projections().values())}
 
 
 def _objects(documents: Iterable[Document]) -> Iterator[_Object]:
@@ -212,7 +235,11 @@ _SETS = frozenset({"apis", "bound_gangs"})
 @cache
 def _projections() -> dict[tuple[str, str], Projection]:
     """Return the projections by group and kind: those of admission itself, and those of each backend."""
-    every = (*EVERY_GENERAL, *(found for backend in installed_backends().values() for found in backend.projections))
+    every = (
+        RESERVATIONS,
+        *EVERY_GENERAL,
+        *(found for backend in installed_backends().values() for found in backend.projections),
+    )
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 
 
@@ -223,6 +250,7 @@ def _parts(group: str, kind: str) -> Iterator[str]:
         yield projection.part
     if (group, kind) == ("", "Pod"):
         yield "bound_gangs"
+        yield NODE_PODS.part
     elif (group, kind) == (served_kinds.GROUP, served_kinds.KIND):
         yield "apis"
     elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
@@ -241,6 +269,9 @@ def _add(part: str, item: _Object, known: Any) -> None:
         known.update((api, fields) for api, fields in _served(raw) if fields is not None)
     elif part == "field_names":
         known.update((api, KindFields(names, item.document.source)) for api, names in versions_of(raw))
+    elif part == NODE_PODS.part:
+        if (pod := read_node_pod(raw)) is not None:
+            known[pod[0]] = pod[1]
     elif part == "bound_gangs":
         podgang = text(labels_of(raw).get(grove.LABEL_PODGANG))
         if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):

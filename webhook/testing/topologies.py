@@ -37,8 +37,22 @@ def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = No
     return ClusterTopologyBinding({"metadata": {"name": name, "uid": _UID}, "spec": spec})
 
 
+_SECOND_TIME = (
+    "the same binding gives another object the second time",
+    "translate from the binding, and the nodes, alone: no counter, clock, random number or state",
+)
+# Three racks in two zones. The last two have the same value in different zones.
+_PLACES = (("z1", "r1"), ("z1", "r1"), ("z1", "r2"), ("z2", "r2"))
+_LABELS = {
+    f"node-{number}": {"example.com/zone": zone, "example.com/rack": rack}
+    for number, (zone, rack) in enumerate(_PLACES)
+}
+
+
 class TopologyChecks(Suite):
-    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`."""
+    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`, and of the methods
+    for a topology that is made from nodes.
+    """
 
     def test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding(
         self, configuration: Configuration
@@ -51,7 +65,9 @@ class TopologyChecks(Suite):
             "set it to the Resource of a cluster-scoped kind, because the owning binding is cluster-scoped; or to None",
         )
         require(
-            backend.topology_kind is None or _made(backend, binding(*_RACKS)) is not None,
+            backend.topology_kind is None
+            or backend.topology_from_nodes
+            or _made(backend, binding(*_RACKS)) is not None,
             f"topology_kind is {kind}, but no object is made for a binding with the levels {', '.join(_RACKS)}",
             "make an object for it in topology_objects, or set topology_kind to None",
         )
@@ -61,10 +77,11 @@ class TopologyChecks(Suite):
                 found = _made(backend, given_binding)
                 if found is not None:
                     _is_owned(backend, given_binding, found)
+                    require(backend.topology_objects(given_binding) == [found], *_SECOND_TIME)
 
     def test_a_topology_object_of_another_system_is_compared_and_not_made(self, configuration: Configuration) -> None:
         backend = self.configured(configuration)
-        if backend.topology_kind is None:
+        if backend.topology_kind is None or backend.topology_from_nodes:
             return
         kept = binding(*_RACKS, references={backend.name: "kept-elsewhere"})
         require(
@@ -115,6 +132,44 @@ class TopologyChecks(Suite):
                     f"{told} adopt returns an object that still differs",
                     "let adopt set everything that the binding states, or let topology_must_be_remade return True",
                 )
+
+    def test_a_topology_from_nodes_belongs_to_its_binding_and_agrees_with_it(
+        self, configuration: Configuration
+    ) -> None:
+        backend = self.configured(configuration)
+        if not backend.topology_from_nodes or backend.topology_kind is None:
+            return
+        wanted = binding("example.com/zone", "example.com/rack")
+        made = backend.node_topology_objects(wanted, _LABELS, {})
+        for found in made.objects:
+            _is_owned(backend, wanted, found)
+        live = {found["metadata"]["name"]: found for found in made.objects}
+        require(
+            len(live) == len(made.objects) > 0,
+            f"{len(made.objects)} objects have {len(live)} names",
+            "make at least one object for labelled nodes, each with a name of its own",
+        )
+        require(backend.node_topology_objects(wanted, _LABELS, {}) == made, *_SECOND_TIME)
+        drift = backend.node_topology_drift(wanted, _LABELS, live)
+        require(
+            drift is None,
+            f"for the objects that were just made, node_topology_drift returns {drift!r}",
+            "return None for them; else a problem is reported for ever",
+        )
+        fewer = {name: labels for name, labels in _LABELS.items() if name != "node-0"}
+        drift = backend.node_topology_drift(wanted, fewer, live)
+        require(
+            isinstance(drift, TopologyDrift) and bool(drift.message) and "\n" not in drift.message,
+            f"for a node that is gone, node_topology_drift returns {drift!r}",
+            "return a TopologyDrift with one line that says what differs",
+        )
+        first = made.objects[0]["metadata"]["name"]
+        others = backend.node_topology_objects(wanted, _LABELS, {first: {"metadata": {"name": first}}})
+        require(
+            first in others.left_out and first not in {found["metadata"]["name"] for found in others.objects},
+            f"an object of another author has the name {first}, and it is made",
+            "leave out the names of `live`, and return them as left_out",
+        )
 
     @GENERATED
     @given(data=st.data())
@@ -202,9 +257,4 @@ def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, foun
         [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners] == [wanted],
         f"{title} is not controlled by its ClusterTopologyBinding, so nothing would remove it",
         "give it one ownerReference with controller: true",
-    )
-    require(
-        backend.topology_objects(given_binding) == [found],
-        "the same binding gives another object the second time",
-        "translate from the binding alone: no counter, clock, random number or state",
     )

@@ -10,11 +10,16 @@ import pytest
 from tests.unit.admission.decisions import GPU, KOORD, NVLINK, in_namespace
 from tests.unit.worlds import gang_pod, koordinator, settings_of
 from webhook.admission.admission_check import Answer, Outcome, answer, workload_of
-from webhook.config.settings import Settings
+from webhook.config.settings import Enforcement, Profile, Settings
+from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action
 from webhook.model.keys import Needed
 from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.namespace_limits import NamespaceQuota
 from webhook.validators.examples import pod_clique_set
+from webhook.validators.fit.examples import GPU as GPU_NAME
+from webhook.validators.fit.examples import nodes
 from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
 
 ON = replace(koordinator(standalone=False), admission_check=CheckMode.ON)
@@ -86,13 +91,13 @@ def test_a_fault_that_another_object_may_cure_is_ready_and_told() -> None:
     labelled = {"quota.scheduling.koordinator.sh/name": "gone"}
     settings = replace(settings_of("koord-scheduler", standalone=False, gate=False), admission_check=CheckMode.ON)
     found = asked(job(labels=labelled), settings, replace(KNOWN, elastic_quotas={}))
-    assert (found.outcome, found.state) == (Outcome.READY, "Ready")
+    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
     assert found.message.startswith("not rejected, because other objects may cure it: koordinator/owner-quota at ")
 
 
 def test_a_fault_of_the_profile_is_ready() -> None:
     settings = replace(koordinator({"matchPolicy": "only-waiting"}, standalone=False), admission_check=CheckMode.ON)
-    assert asked(job(), settings).outcome is Outcome.READY
+    assert asked(job(), settings).outcome is Outcome.READY_WITH_FINDING
 
 
 def test_a_fault_that_a_newer_scheduler_cures_is_ready() -> None:
@@ -179,3 +184,63 @@ def test_pods_of_grove_and_of_workloads_are_judged_by_their_workload() -> None:
 def test_a_pod_of_no_workload_is_judged_by_itself() -> None:
     alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": {"containers": []}}
     assert asked(alone).state == "Ready"
+
+
+# Gangs that can never start: the rules fit/... warn by default.
+
+_REQUESTS = (DeviceRequest("gpu", (Alternative("gpu.example.com", 33),)),)
+_CLAIM = {"name": "gpus", "resourceClaimTemplateName": "many"}
+TOO_MANY_DEVICES = job(template=pod_template({"resourceClaims": [_CLAIM]}))
+DEVICES = replace(
+    KNOWN,
+    resource_claim_templates={("default", "many"): _REQUESTS},
+    resource_claims={},
+    resource_quotas={},
+    limit_ranges={},
+)
+ABOVE_NODES = job(template=pod_template({"containers": [{"name": "main", "resources": {"limits": {GPU_NAME: "16"}}}]}))
+NODES = replace(KNOWN, nodes=nodes(2, gpus=8).nodes)
+QUOTA = replace(DEVICES, resource_quotas={("default", "small"): NamespaceQuota(hard={"pods": 1})}, limit_ranges={})
+
+
+def test_a_proof_that_only_the_object_can_cure_is_rejected_although_its_rule_warns() -> None:
+    found = asked(TOO_MANY_DEVICES, facts=DEVICES)
+    assert (found.outcome, found.state) == (Outcome.REJECTED, "Rejected")
+    assert found.message.startswith("fit/devices at spec.template.spec.resourceClaims[0]: 33: ")
+    audited = asked(TOO_MANY_DEVICES, AUDIT, DEVICES)
+    assert (audited.outcome, audited.state) == (Outcome.WOULD_REJECT, "Ready")
+
+
+@pytest.mark.parametrize("mode", ["warn", "audit", "off"])
+def test_no_proof_rejects_where_rules_do_not_deny(mode: str) -> None:
+    facts = replace(DEVICES, namespaces=in_namespace(**{"rollcall.dev/enforcement": mode}).namespaces)
+    assert asked(TOO_MANY_DEVICES, facts=facts).state == "Ready"
+
+
+@pytest.mark.parametrize("action", [Action.AUDIT, Action.OFF])
+def test_a_rule_that_does_not_warn_does_not_reject(action: Action) -> None:
+    profile = ON.profiles["koord-scheduler"]
+    own = Enforcement(rules={"fit/devices": action})
+    weaker = Profile(profile.backend, Enforcement(), own)
+    found = asked(TOO_MANY_DEVICES, replace(ON, profiles={"koord-scheduler": weaker}), DEVICES)
+    assert found == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "facts", "rule"),
+    [
+        pytest.param(ABOVE_NODES, NODES, "fit/node at ", id="other nodes would cure it"),
+        pytest.param(job(), QUOTA, "fit/quota at ", id="a larger quota would cure it"),
+    ],
+)
+def test_a_proof_that_others_can_cure_is_ready_and_told(manifest: Any, facts: ClusterFacts, rule: str) -> None:
+    found = asked(manifest, facts=facts)
+    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
+    assert found.message.startswith(f"not rejected, because other objects may cure it: {rule}")
+
+
+def test_a_proof_that_others_can_cure_does_not_reject_if_its_rule_denies() -> None:
+    profile = ON.profiles["koord-scheduler"]
+    stricter = Profile(profile.backend, Enforcement(), Enforcement(rules={"fit/node": Action.DENY}))
+    found = asked(ABOVE_NODES, replace(ON, profiles={"koord-scheduler": stricter}), NODES)
+    assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")

@@ -17,22 +17,18 @@ from webhook.config.settings import Settings
 from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.verdict import Answer, Scope
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.findings import Action
-from webhook.model.keys import Api
-from webhook.model.known_objects import Namespace, Quota
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import Quota, TopologyBinding
 from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
 from webhook.model.node import node_of
 from webhook.model.nodes import Nodes
 from webhook.model.reading import Manifest
-from webhook.model.workloads.job import Job
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 from webhook.validators.fit.examples import GPU, node, nodes, racks
-from webhook.validators.opted_in_examples import job, pod_template, replicated, runtimes, train_job
-from webhook.validators.registry import Context
+from webhook.validators.opted_in_examples import job, replicated, runtimes, train_job
 
 FOUR = nodes(4, gpus=8)
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
@@ -225,6 +221,25 @@ def test_a_topology_of_a_scheduler_is_judged_with_its_domains() -> None:
     assert found(verdict) == [
         ("fit/topology", "3 pods of 8 nvidia.com/gpu need one rack; the largest rack r1 has room for 2")
     ]
+
+
+def test_kai_joins_the_values_of_a_path_with_dots_so_two_paths_may_be_one_domain() -> None:
+    zone, rack = "example.com/zone", "example.com/rack"
+
+    def warned(first: tuple[str, str], second: tuple[str, str]) -> list[str]:
+        known = Nodes()
+        for name, (in_zone, in_rack) in (("node-1", first), ("node-2", second)):
+            known[name] = node_of(node(name, 8, {zone: in_zone, rack: in_rack}))
+        facts = ClusterFacts(
+            nodes=known,
+            topology_bindings={"dc": TopologyBinding({"zone": zone, "rack": rack})},
+            kai_topologies={"dc": (zone, rack)},
+        )
+        asked = of_gpus(2, labels={"kai.scheduler/queue": "team"}, topologyConstraint=required("rack"))
+        return [rule for rule, _ in found(validate(asked, facts=facts, settings=settings_of("kai-scheduler")))]
+
+    assert warned(("a", "b"), ("a", "c")) == ["fit/topology"]
+    assert warned(("a.b", "c"), ("a", "b.c")) == []
 
 
 def test_a_scheduler_of_which_nothing_is_known_gives_no_verdict() -> None:

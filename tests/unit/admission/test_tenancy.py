@@ -195,6 +195,10 @@ NAMESPACED = (
     "leader_worker_sets",
     "train_jobs",
     "training_runtimes",
+    "resource_quotas",
+    "limit_ranges",
+    "resource_claim_templates",
+    "resource_claims",
     "local_queues",
 )
 

@@ -28,13 +28,13 @@ FILES = {
 }
 MORE = {
     "kai": {"subgroups"},
-    # Both read topology from annotations of opted-in workloads and write it into their gang objects. HyperNodes name
-    # their nodes.
-    "volcano": {"subgroups", "carried_topology", "hyper_node_members"},
+    # Both read topology from annotations of opted-in workloads and write it into their gang objects, and both have
+    # topology objects of other fields than a ClusterTopologyBinding. HyperNodes name their nodes.
+    "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
     "kube": {"generation", "groups", "frozen", "disruption"},
     # Koordinator reads gangs from annotations, as Go does.
-    "koordinator": {"gang_settings", "gang_groups", "go_values", "carried_topology"},
+    "koordinator": {"gang_settings", "gang_groups", "go_values", "carried_topology", "network_topology"},
 }
 SUBJECTS = {
     "workload",

@@ -308,7 +308,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an unknown key": (
         {"config": {"queue": "team-a"}},
-        f'{PROFILE}.config.queue: "team-a": is an unknown key (allowed: defaultQueue, topology)',
+        f'{PROFILE}.config.queue: "team-a": is an unknown key (allowed: defaultQueue, topology, '
+        "topologyBinding, topologyObjects, enableHierarchy)",
     ),
     "a version without subgroups": (
         {"schedulerVersion": "1.13.2"},

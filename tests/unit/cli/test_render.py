@@ -314,6 +314,59 @@ def test_a_topology_binding_becomes_the_topology_objects_of_the_schedulers(rollc
     assert none.err.startswith("rollcall: nothing to render")
 
 
+FED = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler:
+  profiles:
+  - {name: koord-scheduler, config: {topologyBinding: dc}}
+  - {name: volcano, config: {topologyBinding: dc}}
+  defaultProfileName: volcano
+"""
+NODES = """\
+apiVersion: v1
+kind: NodeList
+items:
+- {metadata: {name: n1, labels: {example.com/rack: r1, kubernetes.io/hostname: n1}}}
+- {metadata: {name: n2, labels: {kubernetes.io/hostname: n2}}}
+"""
+
+
+def test_a_named_binding_becomes_the_topology_of_koordinator_and_volcano(rollcall: Run, tmp_path: Path) -> None:
+    config, nodes = tmp_path / "rollcall.yaml", tmp_path / "nodes.yaml"
+    config.write_text(FED)
+    nodes.write_text(NODES)
+    ran = rollcall("render", "--config", config, "--facts", nodes, "-", stdin=BINDING)
+    assert ran.code == 0
+    koordinator, host, rack = yaml.safe_load_all(ran.out)
+    assert koordinator["spec"]["networkTopologySpec"] == [
+        {"topologyLayer": "rack", "labelKey": ["example.com/rack"]},
+        {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "rack"},
+    ]
+    assert (host["metadata"]["name"], rack["metadata"]["name"]) == ("dc-host.r1.n1", "dc-rack.r1")
+    assert rack["spec"] == {
+        "tier": 2,
+        "tierName": "rack",
+        "members": [{"type": "HyperNode", "selector": {"exactMatch": {"name": "dc-host.r1.n1"}}}],
+    }
+    lacks = "1 node lacks the label example.com/rack of the level rack: n2"
+    assert ran.err == "".join(
+        f"rollcall: <stdin>:1:1: ClusterTopologyBinding dc, {name}: {lacks}\n"
+        for name in ("koord-scheduler", "volcano")
+    )
+
+
+def test_hyper_nodes_are_left_out_without_nodes_and_for_another_binding(rollcall: Run, tmp_path: Path) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(FED)
+    ran = rollcall("render", "--config", config, "--scheduler", "volcano", "-", stdin=BINDING)
+    assert (ran.code, ran.out) == (0, "")
+    assert "volcano: left out: it is made from the labels of nodes; supply them with --facts" in ran.err
+    other = rollcall("render", "--config", config, "-", stdin=BINDING.replace("name: dc", "name: other"))
+    assert (other.code, other.out) == (0, "")
+    assert other.err.count("left out: the configuration takes the topology from dc") == 2
+
+
 def test_invalid_topology_levels_are_refused_with_their_place(rollcall: Run) -> None:
     reversed_levels = BINDING.replace("example.com/rack", "x").replace("kubernetes.io/hostname", "example.com/rack")
     ran = rollcall("render", "-", stdin=reversed_levels.replace("key: x", "key: kubernetes.io/hostname"))

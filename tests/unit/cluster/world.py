@@ -90,7 +90,7 @@ class World(httpx.AsyncBaseTransport):
 
 # One part of a labelSelector: as far as those are that Rollcall asks with.
 # The collections that every API server has, of those that are read.
-_CORE = {f"/api/v1/{kind}" for kind in ("limitranges", "namespaces", "nodes", "pods", "resourcequotas")}
+_CORE = {f"/api/v1/{kind}" for kind in ("configmaps", "limitranges", "namespaces", "nodes", "pods", "resourcequotas")}
 _PART = re.compile(r"(!)?([^,= ]+)(?:=([^,]*)| notin \(([^)]*)\))?(?:,|$)")
 
 

@@ -59,6 +59,8 @@ def test_koordinator_s_defaults_are_the_safe_ones() -> None:
         "enableRuntimeQuota": None,
         "enableCheckParentQuota": None,
         "disableDefaultQuota": None,
+        "topologyBinding": None,
+        "topologyObjects": "compare",
     }
 
 

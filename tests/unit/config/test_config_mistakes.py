@@ -67,8 +67,8 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler({**KOORD, "config": {"timeout": 3}}),
         [
             "scheduler.profiles[0].config.timeout: 3: is an unknown key (allowed: gangMode, matchPolicy, "
-            "scheduleTimeoutSeconds, defaultQoSClass, topologyKeyMappings, awareNetworkTopology, "
-            "enableRuntimeQuota, enableCheckParentQuota, disableDefaultQuota)"
+            "scheduleTimeoutSeconds, defaultQoSClass, topologyKeyMappings, awareNetworkTopology, topologyBinding, "
+            "topologyObjects, enableRuntimeQuota, enableCheckParentQuota, disableDefaultQuota)"
         ],
     ),
     "a timeout below one": (

@@ -25,6 +25,8 @@ _REFUSED = {"broken.yaml": 2, "refused.yaml": 1}
 _OF_THE_API_SERVER = {"AdmissionConfiguration", "Config"}
 # Of Kueue: no rule is about them.
 _OF_KUEUE = {"AdmissionCheck", "ClusterQueue"}
+# Facts: the commands of the page read them.
+_FACTS = {"NodeList"}
 # Of the example's own backend, which is installed only where its tests run.
 _OF_OTHER_PACKAGES = {"batch-scheduler"}
 
@@ -54,7 +56,7 @@ def test_a_yaml_block_is_valid_for_its_purpose(
     expected = _REFUSED.get(named[1], 0) if named else 0
     for document in documents:
         commands = list(_judging(document, block.page, tmp_path))
-        assert commands or document.get("kind") in _OF_THE_API_SERVER | _OF_KUEUE, "no test knows what this is"
+        assert commands or document.get("kind") in _OF_THE_API_SERVER | _OF_KUEUE | _FACTS, "no test knows what this is"
         for command in commands:
             assert run(command) == expected, capsys.readouterr()
 
@@ -76,6 +78,9 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
         config = folder / "rollcall.yaml"
         config.write_text("".join(configurations[:1]))
         yield ["check", *(["--config", str(config)] if configurations else []), str(file)]
+    elif document.get("kind") == "ClusterTopologyBinding":
+        file.write_text(yaml.safe_dump(document))
+        yield ["render", str(file)]
     elif document.get("kind") in {"LeaderWorkerSet", "Job", "Queue"}:
         file.write_text(yaml.safe_dump(document))
         yield ["check", str(file)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -302,3 +303,4 @@ def test_an_extended_resource_may_stand_for_a_class() -> None:
     known = facts(classes=(of_class(extendedResourceName="example.com/gpu"), of_class("other")))
     assert mapped_resources(known) == frozenset({"example.com/gpu"})
     assert mapped_resources(ClusterFacts()) is None
+    assert mapped_resources(replace(known, partial=frozenset({"device_classes"}))) is None

@@ -65,6 +65,11 @@ def test_the_containers_of_a_pod_are_summed_for_the_pod_and_not_for_a_container(
     assert refused(both, "Container", max={"cpu": "3"}) is False
 
 
+def test_the_sum_of_a_pod_may_still_grow_to_the_min() -> None:
+    both = gang(member(containers=[container(cpu="1"), container()]))
+    assert refused(both, "Pod", min={"cpu": "2"}) is False
+
+
 def test_init_containers_are_held_against_the_range_as_well() -> None:
     shape = gang(member(initContainers=[container({"cpu": "3"})]))
     assert refused(shape, "Container", max={"cpu": "2"}) is True

@@ -10,6 +10,7 @@ from tests.unit.worlds import koordinator
 from webhook.config.settings import Settings
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.differences import to_apply
+from webhook.gangs.fit_reasons import Fits
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.observed import Observed
@@ -95,6 +96,7 @@ def judged(
     settings: Settings | None = None,
     anchors: Anchors | None = None,
     now: datetime = datetime.max.replace(tzinfo=UTC),  # noqa: B008 - it never changes
+    fits: Fits | None = None,
 ) -> GangHealth:
     known = in_step() if objects is None else objects
     found = None if workload is None else PodCliqueSet(workload)
@@ -111,6 +113,7 @@ def judged(
             chosen,
             anchors,
             now=now,
+            fits=fits,
         )
     )
 

@@ -249,6 +249,7 @@ def test_a_gang_that_does_not_start_has_the_expected_reason(known: dict[str, Any
 def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
     said = {Reason(expected.partition(":")[0]) for _, expected in CASES.values()}
     elsewhere = {
+        Reason.NEVER_FITS,
         Reason.UNOWNED,
         Reason.FROZEN,
         Reason.IN_PART,

@@ -235,6 +235,30 @@ def test_a_reconciler_can_answer_kueue_only_if_configured(mode: str) -> None:
     }
 
 
+WRITTEN_TOPOLOGIES = {
+    "koord-scheduler": "scheduling.koordinator.sh/clusternetworktopologies",
+    "volcano": "topology.volcano.sh/hypernodes",
+}
+
+
+@pytest.mark.parametrize(("scheduler", "kind"), WRITTEN_TOPOLOGIES.items(), ids=WRITTEN_TOPOLOGIES)
+def test_a_reconciler_can_write_topology_objects_only_if_configured(scheduler: str, kind: str) -> None:
+    def granted(**config: str) -> dict[str, list[str]]:
+        profile = {"name": scheduler, "config": config}
+        settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+        rules = reconciler_access_rules(settings, "system", "writer")[0]["rules"]
+        return {f"{rule['apiGroups'][0]}/{rule['resources'][0]}": rule["verbs"] for rule in rules}
+
+    without = granted()
+    assert (without[kind], without["/nodes"]) == (FOLLOWING, FOLLOWING)
+    assert granted(topologyBinding="dc") == without
+    written = granted(topologyBinding="dc", topologyObjects="write")
+    assert {kind: verbs for kind, verbs in written.items() if verbs != without.get(kind)} == {
+        kind: WRITING,
+        "grove.io/clustertopologybindings/finalizers": ["update"],
+    }
+
+
 @pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
 def test_a_reconciler_can_write_for_the_enabled_schedulers_and_hold_its_lease(
     profile: dict[str, Any], besides: dict[str, list[str]]

@@ -12,10 +12,9 @@ from typing import Any
 from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible
 from webhook.backends.kai import keys
+from webhook.backends.topology_metadata import topology_metadata
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
-from webhook.model.grove import GROUP, LABEL_MANAGED_BY
 from webhook.model.keys import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, mapping, sequence, text
@@ -67,19 +66,7 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
     if problem := _problem(levels):
         remedy = "change the levels of the ClusterTopologyBinding"
         raise inexpressible("kai/topology", SPEC / "levels", levels, problem, remedy=remedy)
-    metadata: Manifest = {"name": binding.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL}}
-    if binding.uid is not None:
-        metadata["ownerReferences"] = [
-            {
-                "apiVersion": f"{GROUP}/v1alpha1",
-                "kind": "ClusterTopologyBinding",
-                "name": binding.name,
-                "uid": binding.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ]
-    api = keys.TOPOLOGY
+    api, metadata = keys.TOPOLOGY, topology_metadata(binding.name, binding)
     spec = {"levels": [{"nodeLabel": key} for key in levels]}
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 

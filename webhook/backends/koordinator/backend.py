@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
-from webhook.backends.koordinator import gangs, pods
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
+from webhook.backends.koordinator import gangs, network_topology, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.ceilings import ceilings_of
-from webhook.backends.koordinator.facts import PROJECTIONS, SHAPES
+from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES, PROJECTIONS, SHAPES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
@@ -25,6 +25,7 @@ from webhook.backends.koordinator.packing import packing_of
 from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
+from webhook.backends.topology_metadata import unfed_topology
 from webhook.fit.packing import Ceilings, Packing, Role
 from webhook.fit.reading import KOORDINATOR, PodReading
 from webhook.fit.settings import FitSettings
@@ -35,6 +36,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
@@ -81,6 +83,13 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     shapes = SHAPES
     allocates_devices = True
 
+    def __init__(self, settings: KoordinatorSettings, scheduler_version: Version | None = None) -> None:
+        super().__init__(settings, scheduler_version)
+        self.topology_binding = settings.topologyBinding or ""
+        self.topology_written = settings.topologyObjects == "write"
+        if self.topology_binding or self.topology_written:
+            self.topology_kind = NETWORK_TOPOLOGIES.resource
+
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
         if version < FIRST_VERSION:
@@ -98,7 +107,8 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         reason = unavailable(self.settings, self.scheduler_version, facts)
         degraded = () if reason is None else (f"{self.name}: topology is refused: {reason}",)
-        return (*super().init(facts), *degraded)
+        unfed = unfed_topology(self.name, self.settings, "ClusterNetworkTopology")
+        return (*super().init(facts), *degraded, *unfed)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
@@ -143,7 +153,13 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        return gangs.adopt(desired, live)
+        return desired if desired["kind"] == NETWORK_TOPOLOGIES.resource.api.kind else gangs.adopt(desired, live)
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
         return gangs.frozen(desired, live)
+
+    def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
+        return [] if self.topology_kind is None else network_topology.network_topology(binding, self.settings)
+
+    def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
+        return network_topology.topology_drift(binding, live, self.settings)

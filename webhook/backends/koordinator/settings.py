@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from webhook.backends.base import BackendSettings
+from webhook.backends.base import BackendSettings, TopologyObjects, binding_name
 from webhook.validators.registry import Context
 
 GangMode = Literal["Strict", "NonStrict"]
@@ -22,8 +22,10 @@ class KoordinatorSettings(BackendSettings):
     counts from the first pod that waits in Permit; kube-scheduler's framework caps it at 900. topologyKeyMappings maps
     a node label key to a layer of the ClusterNetworkTopology and wins over that object's labelKey. awareNetworkTopology
     states the CoschedulingArgs field with that name, which Rollcall cannot read from the cluster; Koordinator's chart
-    sets it. enableRuntimeQuota and enableCheckParentQuota state the ElasticQuotaArgs fields with these names, and
-    disableDefaultQuota the feature gate DisableDefaultQuota. Without them nothing is claimed that depends on them.
+    sets it. topologyBinding names the ClusterTopologyBinding that the ClusterNetworkTopology `default` is compared
+    with; with topologyObjects `write`, Rollcall writes that object. enableRuntimeQuota and enableCheckParentQuota state
+    the ElasticQuotaArgs fields with these names, and disableDefaultQuota the feature gate DisableDefaultQuota. Without
+    them nothing is claimed that depends on them.
     """
 
     gangMode: GangMode = "Strict"
@@ -32,6 +34,8 @@ class KoordinatorSettings(BackendSettings):
     defaultQoSClass: QoSClass | None = None
     topologyKeyMappings: dict[str, str] = Field(default_factory=dict)
     awareNetworkTopology: bool = True
+    topologyBinding: Annotated[str, AfterValidator(binding_name)] | None = None
+    topologyObjects: TopologyObjects = "compare"
     enableRuntimeQuota: bool | None = None
     enableCheckParentQuota: bool | None = None
     disableDefaultQuota: bool | None = None

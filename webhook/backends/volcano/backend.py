@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.base import Backend, DriftReason, GangMember, NodeTopology, PodChanges, TopologyDrift
 from webhook.backends.queue_tree import limits_of
-from webhook.backends.volcano import gangs, pods
+from webhook.backends.topology_metadata import unfed_topology
+from webhook.backends.volcano import gangs, hyper_nodes, pods
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.ceilings import ceilings_of
-from webhook.backends.volcano.facts import PROJECTIONS, SHAPES
+from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, SHAPES
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
     ANNOTATION_GROUP,
@@ -33,6 +34,8 @@ from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_tree import NodeLabels
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
@@ -55,11 +58,16 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     reads_claims_of = frozenset({"Volcano"})
     controllers = CONTROLLERS
     shapes = SHAPES
+    topology_from_nodes = True
 
     def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:
         super().__init__(settings, scheduler_version)
         if settings.topology == "hypernode":
             self.required_apis = (POD_GROUP, HYPER_NODE)
+        self.topology_binding = settings.topologyBinding or ""
+        self.topology_written = settings.topologyObjects == "write"
+        if self.topology_binding or self.topology_written:
+            self.topology_kind = HYPER_NODES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -73,7 +81,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         without = self.settings.topology == "hypernode" and facts.hyper_nodes is not None and not facts.hyper_nodes
         degraded = (f"{self.name}: topology is refused: the cluster has no HyperNode",) if without else ()
-        return (*super().init(facts), *degraded)
+        return (*super().init(facts), *degraded, *unfed_topology(self.name, self.settings, "HyperNode"))
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
@@ -111,3 +119,21 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
+
+    def node_topology_objects(
+        self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
+    ) -> NodeTopology:
+        if self.topology_kind is None:
+            return NodeTopology((), ())
+        # A HyperNode of another author may have a name of ours, or one of ours as its member.
+        taken = {*live, *(member for found in live.values() for member in hyper_nodes.members_of(found))}
+        every = hyper_nodes.hyper_nodes(binding, nodes)
+        names = [made["metadata"]["name"] for made in every]
+        left_out = tuple(name for name in names if name in taken)
+        return NodeTopology(tuple(hyper_nodes.hyper_nodes(binding, nodes, left_out) if left_out else every), left_out)
+
+    def node_topology_drift(
+        self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
+    ) -> TopologyDrift | None:
+        message = hyper_nodes.differences(binding, nodes, live)
+        return None if message is None else TopologyDrift(binding.name, DriftReason.DRIFT, message)

@@ -127,6 +127,7 @@ function workloadSection(workload, acts) {
   }
   for (const note of workload.notes) section.append(element("p", { class: "quiet" }, note));
   if (workload.pictures) section.append(...pictureOf(workload, name));
+  for (const one of workload.fits ?? []) section.append(...fitOf(one));
   if (workload.schedulers.length) section.append(...matrixOf(workload, acts));
   section.append(...otherEdits(workload, acts));
   return section;
@@ -204,6 +205,16 @@ function editOf(title, { changes, patch }, then, button) {
   });
   const answer = then ? ["; then: ", element("strong", { class: ANSWERS[then][1] }, ANSWERS[then][0])] : [];
   return element("div", { class: "edit" }, element("p", {}, title, ...answer), element("ul", { class: "changes" }, items), button);
+}
+
+const FITS = { never: "bad", fits: "good", unknown: "unsure" };
+
+/** Returns whether a gang fits the nodes among the manifests, and its picture. */
+function fitOf(gang) {
+  const [title, ...drawn] = gang.pictures ? pictureOf(gang, `gang ${gang.gang}`) : [element("h4", {})];
+  title.replaceChildren(`Nodes for ${visible(gang.gang)}`);
+  const remedy = gang.remedy ? [element("p", {}, `Do: ${gang.remedy}`)] : [];
+  return [title, element("p", { class: FITS[gang.verdict] }, gang.says), ...remedy, ...drawn];
 }
 
 function actButton(label, click) {

@@ -1,0 +1,304 @@
+"""`rollcall fit`: verdicts with their proof, the estimate of now, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cluster.world import World
+from webhook.model.workloads.kinds import JOBS
+from webhook.reports.fit_schema import fit_schema
+
+EXAMPLES = Path(__file__).parents[3] / "manifests" / "fit"
+CLUSTER, LARGE, SMALL = (str(EXAMPLES / f"{name}.yaml") for name in ("cluster", "large", "small"))
+ALL = str(EXAMPLES)
+LARGE_SAID = f"""\
+{LARGE}:2:1: Job research/large
+    gang large: never fits on these nodes
+        at   spec.template: 12
+        why  12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9
+        do   lower the minimum of large to 9 pods, or do not require one rack
+        if   no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use
+
+        rack  nodes  nvidia.com/gpu  cpu
+        r7    9      72              1620
+        r6    4      32              720
+
+        gang large: never fits on these nodes, starts with 12 pods
+        ├── rack r7: 9 nodes, 72 nvidia.com/gpu, 1620 cpu, short of 3 pods
+        └── rack r6: 4 nodes, 32 nvidia.com/gpu, 720 cpu
+
+"""
+FACTS = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: 8, pods: 10}, conditions: [{type: Ready, status: "True"}]}
+"""
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec:
+  completionMode: Indexed
+  parallelism: 2
+  completions: 2
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: x, resources: {limits: {cpu: 6}}}]}}
+"""
+
+
+class Cluster(World):
+    """A cluster with some nodes and without an autoscaler, besides what a `World` has."""
+
+    nodes = "/api/v1/nodes"
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path in {self.nodes, "/api/v1/configmaps"}:
+            items = self.objects.get(request.url.path, [])
+            return httpx.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": items})
+        return await super().handle_async_request(request)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    found = Cluster(JOBS)
+    found.put(found.nodes, yaml.safe_load(FACTS))
+    answer_for_the_cluster(found, monkeypatch)
+    return found
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    file = folder / name
+    file.write_text(text)
+    return str(file)
+
+
+def gangs(printed: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(printed)["gangs"]
+    return found
+
+
+def test_a_gang_that_never_fits_has_its_proof_and_fails(rollcall: Run) -> None:
+    assert rollcall("fit", "--facts", CLUSTER, LARGE) == (1, LARGE_SAID, "")
+
+
+def test_a_gang_that_fits_has_an_estimate_of_now(rollcall: Run) -> None:
+    ran = rollcall("fit", "--facts", ALL, SMALL)
+    assert ran.code == 0
+    assert ran.out.splitlines()[1:4] == [
+        "    gang small: fits an empty cluster",
+        "        now  short by 2 pods on rack r7 (an estimate)",
+        "        go   eval would have to go",
+    ]
+
+
+def test_the_json_is_valid_by_its_schema_and_names_no_gang_of_another_namespace(rollcall: Run) -> None:
+    ran = rollcall("fit", "--facts", ALL, "-o", "json", SMALL, LARGE)
+    assert ran.code == 1
+    jsonschema.Draft202012Validator(fit_schema()).validate(json.loads(ran.out))
+    assert [(one["gang"], one["verdict"], one["line"]) for one in gangs(ran.out)] == [
+        ("small", "fits", 2),
+        ("large", "never", 2),
+    ]
+    assert "serve" not in ran.out
+
+
+@pytest.mark.parametrize(("output", "start"), [("svg", "<svg "), ("mermaid", "flowchart TD\n")])
+def test_the_picture_is_drawn(rollcall: Run, output: str, start: str) -> None:
+    ran = rollcall("fit", "--facts", ALL, "-o", output, SMALL)
+    assert ran.code == 0
+    assert ran.out.startswith(start)
+    assert "rack r7" in ran.out
+
+
+def test_another_scheduler_may_be_asked(rollcall: Run) -> None:
+    ran = rollcall("fit", "--facts", CLUSTER, "--scheduler", "volcano", "-o", "json", LARGE)
+    assert [(one["scheduler"], one["verdict"]) for one in gangs(ran.out)] == [("volcano", "fits")]
+    assert ran.code == 0
+
+
+def test_effort_spends_more_and_turns_no_verdict_into_unknown(rollcall: Run) -> None:
+    [once] = gangs(rollcall("fit", "--facts", CLUSTER, "-o", "json", LARGE).out)
+    [often] = gangs(rollcall("fit", "--facts", CLUSTER, "--effort", "50", "-o", "json", LARGE).out)
+    assert once == often
+    assert rollcall("fit", "--effort", "0", LARGE).code == 2
+
+
+def test_nodes_among_the_manifests_count(rollcall: Run) -> None:
+    ran = rollcall("fit", "-o", "json", "-", stdin=f"{JOB}---\n{FACTS}")
+    assert (ran.code, gangs(ran.out)[0]["verdict"]) == (1, "never")
+
+
+def test_without_nodes_only_quotas_are_judged(rollcall: Run) -> None:
+    ran = rollcall("fit", "-", stdin=JOB)
+    assert ran.code == 0
+    assert "gang train: not known" in ran.out
+    assert "no node is known, so only quotas and queues were judged: give --facts a list of nodes" in ran.out
+
+
+def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_are(
+    rollcall: Run, tmp_path: Path
+) -> None:
+    config = (
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nfit: {nodes: mayGrow}\n"
+        "scheduler: {defaultProfileName: volcano, profiles: [{name: volcano}]}\n"
+    )
+    facts, option = written(tmp_path, "facts.yaml", FACTS), written(tmp_path, "rollcall.yaml", config)
+    ran = rollcall("fit", "--config", option, "--facts", facts, "-", stdin=JOB)
+    assert ran.code == 0
+    assert (
+        "now  does not fit the nodes that there are: 2 pods of 6 cpu; 1 node of 8 takes one; the cluster may grow"
+    ) in ran.out
+
+
+def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
+    plain = JOB.replace(", labels: {rollcall.dev/scheduler: volcano}", "")
+    ran = rollcall("fit", "-", stdin=plain)
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "<stdin>:1:1: Job team-a/train")
+    assert "not opted in: neither it nor its namespace has the label" in ran.out
+    assert rollcall("fit", "--scheduler", "volcano", "-o", "json", "-", stdin=f"{plain}---\n{FACTS}").code == 1
+
+
+def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Path) -> None:
+    broken = written(tmp_path, "job.yaml", JOB.replace("parallelism: 2", "parallelism: many"))
+    ran = rollcall("fit", broken)
+    assert (ran.code, ran.err) == (2, f"rollcall: {broken}:6:3: spec.parallelism: the value has the wrong type\n")
+    ran = rollcall("fit", "-", stdin="kind: [")
+    assert ran.code == 2
+    assert ran.err.startswith("rollcall: <stdin>:")
+
+
+def test_a_file_without_a_workload_is_an_error(rollcall: Run) -> None:
+    ran = rollcall("fit", CLUSTER)
+    assert (ran.code, ran.err) == (2, "rollcall: nothing to judge: no workload\n")
+
+
+def test_live_reads_nodes_and_the_pods_on_them(rollcall: Run, cluster: Cluster) -> None:
+    fits = JOB.replace("cpu: 6", "cpu: 3")
+    pod = {
+        "metadata": {"name": "old-0", "namespace": "team-a", "labels": {"rollcall.dev/gang": "old"}},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]},
+        "status": {"phase": "Running"},
+    }
+    cluster.put("/api/v1/pods", pod)
+    ran = rollcall("fit", "--live", "-o", "json", "-", stdin=fits)
+    [found] = gangs(ran.out)
+    assert (ran.code, found["verdict"], found["now"]["answer"]) == (0, "fits", "short")
+    assert found["now"]["wouldHaveToGo"] == {"gangs": ["old"], "ofOtherNamespaces": 0}
+    assert found["domains"][0]["free"]["cpu"] == 4000
+    holding = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+    assert holding in cluster.selectors["/api/v1/pods"]
+
+
+def test_without_the_right_to_list_pods_there_is_no_estimate(rollcall: Run, cluster: Cluster) -> None:
+    cluster.refused["/api/v1/pods"] = httpx.Response(403, json={"message": "no"})
+    ran = rollcall("fit", "--live", "-o", "json", "-", stdin=JOB.replace("cpu: 6", "cpu: 3"))
+    [found] = gangs(ran.out)
+    assert (ran.code, found["verdict"], found["now"]) == (0, "fits", None)
+    assert "so it is not known what is free now" in ran.err
+
+
+def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster, tmp_path: Path) -> None:
+    stored = yaml.safe_load(JOB)
+    del stored["kind"], stored["apiVersion"]
+    cluster.put("/apis/batch/v1/namespaces/team-a/jobs", stored)
+    config = "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+    config += "scheduler: {defaultProfileName: volcano, profiles: [{name: volcano}]}\n"
+    option = written(tmp_path, "rollcall.yaml", config)
+    ran = rollcall("fit", "job/train", "-n", "team-a", "--config", option)
+    assert ran.code == 1
+    assert ran.out.splitlines()[:2] == [
+        "job/train:1:1: Job team-a/train",
+        "    gang train: never fits on these nodes",
+    ]
+    ran = rollcall("fit", "job/other", "-n", "team-a", "--config", option)
+    assert (ran.code, ran.err) == (2, "rollcall: job/other: there is no Job team-a/other\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("deploy/x", "-n", "a"), "the KIND of KIND/NAME must be one of podgang, pcs, job, jobset, lws, trainjob"),
+        (("job/x", SMALL), "KIND/NAME is in a cluster, and a file is not"),
+        (("job/x", "--live"), "--facts and --live are for manifests"),
+        ((SMALL, "-n", "a"), "--namespace is for KIND/NAME"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(rollcall: Run, arguments: tuple[str, ...], said: str) -> None:
+    ran = rollcall("fit", *arguments)
+    assert ran.code == 2
+    # Typer draws a frame around it.
+    assert said in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_the_schema_is_printed(rollcall: Run) -> None:
+    assert json.loads(rollcall("schema", "fit").out) == fit_schema()
+
+
+def test_explain_has_a_column_for_each_scheduler_where_nodes_are_known(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    without = rollcall("explain", "--config", "none", "-", stdin=JOB).out
+    assert "fits" not in without
+    lines = rollcall("explain", "--config", "none", "--facts", facts, "-", stdin=JOB).out.splitlines()
+    [head] = [line for line in lines if line.startswith("    scheduler  ")]
+    rows = [line.split() for line in lines[lines.index(head) :] if line.startswith("    volcano  ")]
+    assert head.split()[:4] == ["scheduler", "as", "written", "fits"]
+    assert "never" in rows[0]
+    assert ("        fits: gang train: never fits on these nodes: 2 pods of 6 cpu; 1 node of 8 takes one") in lines
+    printed = rollcall("explain", "--config", "none", "--facts", facts, "-o", "json", "-", stdin=JOB).out
+    views = {one["scheduler"]: one for one in json.loads(printed)["workloads"][0]["schedulers"]}
+    assert [one["verdict"] for one in views["volcano"]["fits"]] == ["never"]
+
+
+GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec:
+  podgroups:
+  - name: demo-0-worker
+    minReplicas: 2
+    podReferences: [{namespace: team-a, name: demo-0-worker-0}, {namespace: team-a, name: demo-0-worker-1}]
+"""
+
+
+def gang_pod(index: int, **more: Any) -> str:
+    labels = {
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "grove.io/podgang": "demo-0",
+        "grove.io/podclique": "demo-0-worker",
+    }
+    named = {"name": f"demo-0-worker-{index}", "namespace": "team-a", "labels": labels}
+    container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "6"}, "requests": {"cpu": "6"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": {"containers": [container], **more}}
+    return f"---\n{json.dumps(pod)}\n"
+
+
+def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    ran = rollcall("fit", "--config", "none", "--facts", facts, "-", stdin=GANG + gang_pod(0) + gang_pod(1))
+    assert ran.code == 1
+    assert ran.out.splitlines()[:2] == [
+        "<stdin>:1:1: PodGang team-a/demo-0",
+        "    gang demo-0: never fits on these nodes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        ("", "none of its pods is given"),
+        (gang_pod(0, nodeName="n1") + gang_pod(1), "it has begun: a pod of it is on a node"),
+    ],
+)
+def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(rollcall: Run, pods: str, said: str) -> None:
+    ran = rollcall("fit", "--config", "none", "-", stdin=GANG + pods)
+    assert ran.code == 0
+    assert said in ran.out

@@ -1,0 +1,141 @@
+"""A gang that waits for room alone: whether it can ever start, and what it lacks now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.gangs.judged_gangs import in_step, judged, pod, podgang, reasons, whole
+from webhook.fit.now import Now, NowAnswer
+from webhook.fit.verdict import Family, Scope, Shortfall, Witness
+from webhook.gangs.health import State
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.pod import Unscheduled
+from webhook.gangs.roster import Roster
+from webhook.gangs.waiting import Waiting
+from webhook.model.fields import SPEC
+
+NO_NODE = Unscheduled("Unschedulable", "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
+WITNESS = Witness(
+    Family.TOPOLOGY,
+    Scope.ON_THESE_NODES,
+    SPEC,
+    "rack",
+    "12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9",
+    "set the minimum to 9, or require a zone",
+    "D",
+    domain="rack r7",
+    shortfalls=(Shortfall("pods", 12, 9),),
+)
+SHORT = Now(
+    NowAnswer.SHORT,
+    why="2 pods of 8 nvidia.com/gpu need one rack",
+    nearest="rack r1",
+    short=(Shortfall("nvidia.com/gpu", 16, 10),),
+)
+
+
+class Told:
+    """Tells a fixed proof and a fixed estimate, and keeps which gangs were asked for."""
+
+    def __init__(self, never: Witness | None = None, now: Now | None = None) -> None:
+        self._never, self._now = never, now
+        self.asked: list[Waiting] = []
+
+    def never(self, gang: Waiting) -> Witness | None:
+        self.asked.append(gang)
+        return self._never
+
+    def now(self, _: Waiting) -> Now | None:
+        return self._now
+
+
+def test_a_gang_that_never_fits_has_the_proof_before_the_schedulers_message() -> None:
+    found = judged(whole(unscheduled=NO_NODE), fits=Told(WITNESS, SHORT))
+    assert (found.state, found.word) == (State.HELD, "GangNeverFits")
+    assert reasons(found) == [Reason.NEVER_FITS, Reason.NO_ROOM]
+    assert str(found.obstacles[0]) == (
+        "it can never start on these nodes, even if nothing else runs there: 12 pods of 8 nvidia.com/gpu need one "
+        "rack; the largest rack r7 has room for 9; set the minimum to 9, or require a zone"
+    )
+    assert found.obstacles[1].why.startswith("koord-scheduler reports for pod demo-0-leader-0: 0/2 nodes are available")
+    assert found.as_json()["neverFits"] == {
+        "family": "topology",
+        "scope": "on these nodes",
+        "why": "12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9",
+        "remedy": "set the minimum to 9, or require a zone",
+        "domain": "rack r7",
+        "short": [{"resource": "pods", "needed": 12, "there": 9}],
+    }
+
+
+def test_a_proof_that_no_node_cures_says_so() -> None:
+    found = judged(whole(), fits=Told(replace(WITNESS, scope=Scope.EVER, why="a claim asks for 33 devices")))
+    assert reasons(found) == [Reason.NEVER_FITS, Reason.SILENT]
+    assert found.why == "it can never start: a claim asks for 33 devices"
+
+
+def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> None:
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "s", "controller": True}
+    gang = podgang(ownerReferences=[owner])
+    found = judged(whole(unscheduled=NO_NODE), in_step(gang), gang=gang, fits=Told(now=SHORT))
+    assert reasons(found) == [Reason.NO_ROOM, Reason.NO_ROOM]
+    assert found.obstacles[0].why == (
+        "by an estimate it has no room now: 2 pods of 8 nvidia.com/gpu need one rack; rack r1 comes nearest, and "
+        "lacks 6 nvidia.com/gpu"
+    )
+    assert found.obstacles[0].remedy == (
+        "wait until gangs in rack r1 have ended, or request less: rollcall fit pcs/demo -n default shows which "
+        "ones hold the room"
+    )
+    assert "neverFits" not in found.as_json()
+
+
+@pytest.mark.parametrize("now", [Now(NowAnswer.ROOM), Now(NowAnswer.UNKNOWN, why="the nodes"), None])
+def test_without_a_shortage_only_the_schedulers_message_is_told(now: Now | None) -> None:
+    found = judged(whole(unscheduled=NO_NODE), fits=Told(now=now))
+    assert reasons(found) == [Reason.NO_ROOM]
+
+
+def test_an_estimate_does_not_hide_that_a_scheduler_is_silent() -> None:
+    assert reasons(judged(whole(), fits=Told(now=SHORT))) == [Reason.SILENT]
+
+
+RUNS = {**in_step()["demo-0-worker"], "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "objects"),
+    [
+        (whole(gates=("example.com/gate",)), None),
+        (whole(), {}),
+        ([pod("leader", 0, node="n1"), pod("worker", 0), pod("worker", 1)], None),
+        (Roster(whole(), unowned=[pod("worker", 7, node="n1")]), None),
+        ([*whole(), pod("worker", 2, failed=True)], None),
+        (whole(), {**in_step(), "demo-0-worker": RUNS}),
+    ],
+    ids=["a gate", "an object missing", "a pod on a node", "a foreign pod on a node", "a failed pod", "once started"],
+)
+def test_a_gang_with_another_reason_or_a_past_is_not_judged(pods: Any, objects: Any) -> None:
+    told = Told(WITNESS)
+    found = judged(pods, objects, fits=told)
+    assert told.asked == []
+    assert Reason.NEVER_FITS not in reasons(found)
+
+
+def unnamed_gang() -> Any:
+    gang = podgang()
+    for group in gang["spec"]["podgroups"]:
+        group["podReferences"] = []
+    return gang
+
+
+def test_a_quota_that_keeps_pods_from_being_made_is_why_pods_are_missing() -> None:
+    gang = unnamed_gang()
+    quota = replace(WITNESS, family=Family.QUOTA, scope=Scope.EVER, why="3 pods; ResourceQuota small allows 2")
+    found = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(quota))
+    assert reasons(found) == [Reason.NEVER_FITS, Reason.TOO_FEW_PODS]
+    other = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(WITNESS))
+    assert reasons(other) == [Reason.TOO_FEW_PODS]

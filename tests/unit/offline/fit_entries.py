@@ -1,0 +1,83 @@
+"""Entries of a report about gangs in racks, as the judgement would make them."""
+
+from __future__ import annotations
+
+from webhook.fit.domain_rooms import DomainRoom
+from webhook.fit.now import Leaving, Now, NowAnswer
+from webhook.fit.verdict import Answer, Family, Placed, Scope, Shortfall, Verdict, Witness
+from webhook.model.fields import SPEC
+from webhook.offline.fit_report import FitEntry
+
+GPU = "nvidia.com/gpu"
+TRAIN = ("JobSet", "team-a", "train")
+ASSUMED = "no other webhook lowers the requests of the pods, or adds tolerations to them"
+
+
+def rack(name: str, nodes: int, free: int | None = None) -> DomainRoom:
+    total = {GPU: 8 * nodes, "cpu": 64000 * nodes, "pods": 110 * nodes}
+    left = None if free is None else {GPU: free, "cpu": 8000 * free, "pods": 110 * nodes - 1}
+    return DomainRoom("rack", name, nodes, total, left)
+
+
+NEVER = FitEntry(
+    TRAIN,
+    "train",
+    "koord-scheduler",
+    Verdict(
+        Answer.NEVER,
+        Witness(
+            Family.TOPOLOGY,
+            Scope.ON_THESE_NODES,
+            SPEC / "replicatedJobs" / "worker",
+            12,
+            "12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9",
+            "set parallelism to at most 9, or require one zone",
+            "C2",
+            ("worker",),
+            "r7",
+            (Shortfall(GPU, 96, 72),),
+        ),
+        assumptions=(ASSUMED,),
+        steps=40,
+    ),
+    pods={"worker": 12},
+    domains=(rack("r6", 4, 32), rack("r7", 9, 16)),
+)
+ROOM = FitEntry(
+    TRAIN,
+    "train",
+    "koord-scheduler",
+    Verdict(Answer.FITS, placement=(Placed("worker", "r6", "n1", 1), Placed("worker", "r6", "n2", 1))),
+    more=2,
+    pods={"worker": 2},
+    domains=(rack("r6", 4, 16), rack("r7", 9, 72)),
+    now=Now(
+        NowAnswer.ROOM,
+        ("rack r7",),
+        placement=(Placed("worker", "r7", "n5", 1), Placed("worker", "r7", "n6", 1)),
+    ),
+)
+SHORT = FitEntry(
+    TRAIN,
+    "train",
+    "koord-scheduler",
+    Verdict(Answer.FITS, placement=tuple(Placed("worker", "r7", f"n{index}", 1) for index in range(9))),
+    pods={"worker": 9},
+    domains=(rack("r6", 4, 32), rack("r7", 9, 48)),
+    now=Now(
+        NowAnswer.SHORT,
+        why="9 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 6",
+        nearest="rack r7",
+        short=(Shortfall(GPU, 72, 48),),
+        leaving=Leaving(("eval", "pretrain"), 1),
+    ),
+)
+GROWS = FitEntry(
+    TRAIN,
+    "train",
+    "koord-scheduler",
+    Verdict(Answer.UNKNOWN, causes=("the cluster may grow, and the shape of its new nodes is not known",)),
+    pods={"worker": 12},
+    domains=(rack("r6", 4),),
+    without_growth=NEVER.verdict.witness,
+)

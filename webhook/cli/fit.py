@@ -1,0 +1,178 @@
+"""`rollcall fit`: whether a gang can ever start, with the proof if it cannot, and whether there is room now."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.text import Text
+
+from webhook.cli.connection import connected, settings_there
+from webhook.cli.explain import Picture
+from webhook.cli.explain_text import say
+from webhook.cli.fit_objects import documents_there, objects_named, with_occupied
+from webhook.cli.fit_text import print_entry
+from webhook.cli.inputs import documents_of
+from webhook.cli.judging_configuration import ConfigurationOrInstalled, judging_configuration
+from webhook.cli.live import Live, facts_there, known_facts
+from webhook.cli.options import (
+    Facts,
+    Kubeconfig,
+    KubeContext,
+    NamespaceOfNamed,
+    Scheduler,
+    console,
+    judging_files,
+    settings_of,
+)
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
+from webhook.config.settings import Settings
+from webhook.errors import InputError, ReviewError, TooLarge
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.kubernetes_kinds import POD
+from webhook.model.plain_text import printable
+from webhook.offline.fit import Found, fits_in
+from webhook.offline.judgement import kind_of, objects_in
+from webhook.pictures.fit import fit_picture
+from webhook.pictures.mermaid import flowchart
+from webhook.pictures.svg import drawing
+from webhook.reports.fit_schema import FIT_VERSION
+from webhook.sources.facts import one_world, with_nodes
+from webhook.sources.manifests import Document
+
+
+class Judged(NamedTuple):
+    """What was found in one document."""
+
+    document: Document
+    found: Found
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """File, line and column of the workload."""
+        line, column = self.document.position(self.found.at)
+        return {"file": self.document.source, "line": line, "column": column}
+
+
+def fit(  # noqa: PLR0913 - one parameter for each option
+    command: typer.Context,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|DIR|-|KIND/NAME",
+            help="Manifests, `-` is standard input; or a podgang, pcs, job, jobset, lws or trainjob of a cluster.",
+            show_default=False,
+        ),
+    ],
+    *,
+    scheduler: Scheduler = None,
+    facts: Facts = None,
+    live: Live = False,
+    config: ConfigurationOrInstalled = None,
+    effort: Annotated[
+        int,
+        typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
+    ] = 1,
+    output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
+    namespace: NamespaceOfNamed = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+) -> None:
+    """Say whether the gangs of a workload can ever start, and whether there is room for them now.
+
+    *Never* is a proof: with these nodes, quotas and queues the scheduler cannot start the gang, whatever other pods
+    come or go. The proof and a remedy are printed. It reaches as far as these nodes, or further: no node cures a quota.
+    *Fits an empty cluster* has a placement. In all other cases the answer is *not known*, with the reason. A verdict on
+    a template names what it assumes about other webhooks.
+
+    Whether there is room *now* is an estimate: it needs the pods on nodes, which `--live` reads, or
+    `kubectl get pods -A -o yaml` in `--facts`. If it is short, the running gangs are named that would have to go. Of
+    gangs in other namespaces only the number is shown.
+
+    `--effort` may only turn *not known* into one of the others. In a cluster that may grow, nothing is said about its
+    nodes unless the configuration has its node groups (`fit.templates`).
+
+    Exit code 0: no gang is known to never fit. 1: a gang never fits. 2: something cannot be read, or there is no
+    workload. 3: the cluster cannot be read.
+
+    **Examples**
+
+    - `rollcall fit --facts cluster/ train.yaml`
+    - `kubectl get nodes -o yaml > facts/nodes.yaml; rollcall fit --facts facts/ deploy/`
+    - `rollcall fit --live --context prod --scheduler volcano train.yaml`
+    - `rollcall fit jobset/train -n team-a --effort 100`
+    - `rollcall fit --facts cluster/ -o svg train.yaml > train.svg`
+    """
+    if (named := objects_named(paths)) is not None:
+        if facts or live:
+            raise typer.BadParameter("--facts and --live are for manifests: KIND/NAME reads the cluster")
+        access = connected(kubeconfig, context)
+        settings = judging_files(settings_there(config, access), scheduler)
+        documents = documents_there(named, namespace, access)
+        known = with_occupied(facts_there(settings, access), access)
+    else:
+        if namespace is not None:
+            raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
+        settings = settings_of(judging_configuration(command, config), scheduler)
+        known = known_facts(facts, settings, kubeconfig, context, live=live)
+        documents = documents_of(paths)
+        if live:
+            known = with_occupied(known, connected(kubeconfig, context))
+    found = judged(documents, known, settings, effort)
+    _print(found, output)
+    if not found:
+        tell("nothing to judge: no workload")
+        raise typer.Exit(UNREADABLE)
+    never = any(one.found.entry is not None and one.found.entry.never for one in found)
+    raise typer.Exit(REFUSED if never else CLEAN)
+
+
+def judged(documents: list[Document], known: ClusterFacts, settings: Settings, effort: int) -> list[Judged]:
+    """Return what is found in each document. Raises `InputError`."""
+    known = one_world(with_nodes(known, documents), documents)
+    found: list[Judged] = []
+    every = (raw for document in documents for raw, _ in objects_in(document.manifest))
+    pods = [raw for raw in every if kind_of(raw)[::2] == POD]
+    for document in documents:
+        try:
+            for one in fits_in(document.manifest, known, settings, effort, pods):
+                if one.broken is not None:
+                    path, why = one.broken
+                    place = document.position(FieldPath((*one.at.parts, *path.parts)))
+                    raise InputError(document.source, f"{path}: {why}", *place)
+                found.append(Judged(document, one))
+        except (ReviewError, TooLarge) as error:
+            raise InputError(document.source, str(error), document.line, 1) from None
+    return found
+
+
+def _print(found: list[Judged], output: Picture) -> None:
+    entries = [one.found.entry for one in found if one.found.entry is not None]
+    match output:
+        case Picture.JSON:
+            gangs = [one.found.entry.as_json() | one.place for one in found if one.found.entry is not None]
+            notes = [one.place | {"message": one.found.note} for one in found if one.found.note]
+            typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notes": notes}))
+        case Picture.MERMAID:
+            typer.echo(flowchart([fit_picture(one) for one in entries]), nl=False)
+        case Picture.SVG:
+            typer.echo(drawing([fit_picture(one) for one in entries]), nl=False)
+        case Picture.TEXT:
+            _print_text(found)
+
+
+def _print_text(found: list[Judged]) -> None:
+    out = console()
+    before: object = None
+    for one in found:
+        if (head := (one.document, one.found.at)) != before:
+            before = head
+            file, line, column = one.place.values()
+            kind, namespace, name = one.found.workload
+            out.print(Text(printable(f"{file}:{line}:{column}: {kind} {namespace}/{name}"), "bold"))
+        if one.found.note:
+            say(out, 1, one.found.note)
+            out.print()
+        if one.found.entry is not None:
+            print_entry(one.found.entry, out)

@@ -1,0 +1,111 @@
+"""Why a gang never fits, or what it lacks now, for a gang that waits although nothing else is wrong (no I/O).
+
+Only a gang none of whose pods has a node is judged: schedulers count the pods that are on nodes in different ways. A
+gang that was started before is left alone, too, because some schedulers then start its pods one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from webhook.config.settings import Profile
+from webhook.fit.amounts import amount_of, counted, sentence_list
+from webhook.fit.domain_rooms import ALL_NODES
+from webhook.fit.now import Now, NowAnswer
+from webhook.fit.verdict import Family, Scope, Shortfall, Witness
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.pod import GangPod
+from webhook.gangs.roster import Roster
+from webhook.gangs.waiting import Waiting
+from webhook.gangs.waiting_pods import pod_shapes
+from webhook.gangs.waits import Tally
+from webhook.model.gang_object import says_started
+from webhook.model.keys import Record
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+
+
+class Fits(Protocol):
+    """Judges gangs that wait."""
+
+    def never(self, gang: Waiting) -> Witness | None:
+        """The proof that the gang can never start; None without one."""
+
+    def now(self, gang: Waiting) -> Now | None:
+        """An estimate of whether the gang has room now; None without one."""
+
+
+class RoomReasons(NamedTuple):
+    """The hold reasons of a gang that are about room. `never` is the proof that it can never start."""
+
+    reasons: tuple[HoldReason, ...] = ()
+    never: Witness | None = None
+
+
+NOTHING_ABOUT_ROOM = RoomReasons()
+
+
+def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    roster: Roster,
+    tallies: Sequence[Tally],
+    profile: Profile,
+    record: Record,
+    own: Sequence[Manifest],
+) -> Waiting | None:
+    """The gang as it waits; None if it was started before."""
+    try:
+        if any(map(says_started, own)) or any(map(_has_run, roster.pods)):
+            return None
+    except Malformed:
+        return None
+    counts = {one.member.name: len(one.pods) for one in tallies}
+    return Waiting(podgang, workload, profile, record, pod_shapes(tallies), counts)
+
+
+def room_reasons(gang: Waiting, fits: Fits, *, has_no_room: bool) -> RoomReasons:
+    """Why a gang can never start, or if `has_no_room`, what it lacks now. If pods are missing, only a quota counts:
+    nothing else about room keeps pods from being made.
+    """
+    if (witness := fits.never(gang)) is not None:
+        if not gang.is_whole and witness.family is not Family.QUOTA:
+            return NOTHING_ABOUT_ROOM
+        return RoomReasons((HoldReason(Reason.NEVER_FITS, _never(witness), witness.remedy),), witness)
+    now = fits.now(gang) if has_no_room else None
+    if now is None or now.answer is not NowAnswer.SHORT:
+        return NOTHING_ABOUT_ROOM
+    return RoomReasons((HoldReason(Reason.NO_ROOM, _short(now), _advice(gang, now)),))
+
+
+def _never(witness: Witness) -> str:
+    if witness.scope is Scope.EVER:
+        return f"it can never start: {witness.why}"
+    return f"it can never start on these nodes, even if nothing else runs there: {witness.why}"
+
+
+def _short(now: Now) -> str:
+    lacks = sentence_list([_lacking(one) for one in now.short])
+    said = f"by an estimate it has no room now: {now.why}"
+    if now.nearest in {None, ALL_NODES}:
+        return f"{said}; it lacks {lacks}" if lacks else said
+    return f"{said}; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
+
+
+def _lacking(short: Shortfall) -> str:
+    missing = short.needed - short.there
+    return f"room for {counted(missing, 'pod')}" if short.resource == "pods" else amount_of(short.resource, missing)
+
+
+def _advice(gang: Waiting, now: Now) -> str:
+    where = "" if now.nearest in {None, ALL_NODES} else f" in {now.nearest}"
+    advice = f"wait until gangs{where} have ended, or request less"
+    if (name := gang.workload_name) is None:
+        return advice
+    return f"{advice}: rollcall fit {name} -n {gang.podgang.namespace} shows which ones hold the room"
+
+
+def _has_run(pod: GangPod) -> bool:
+    return pod.node is not None or pod.failed

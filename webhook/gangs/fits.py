@@ -1,0 +1,99 @@
+"""Whether gangs that wait can ever start, and whether they have room now: judged by shape, from the facts of today."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from webhook.fit.now import Now
+from webhook.fit.verdict import Answer, Witness
+from webhook.gangs.answers import Answers
+from webhook.gangs.fit_judgement import FitJudgement
+from webhook.gangs.waiting import Waiting, named, shape_key, with_names
+from webhook.model.facts import ClusterFacts
+from webhook.model.node_pods import NodePods
+
+# Shapes that are judged at one look: other tasks of the process wait for some milliseconds for each. An estimate
+# counts what is used on each node first.
+SHAPES_A_LOOK, ESTIMATES_A_LOOK = 20, 5
+# Nodes change all the time, and pods come and go. Gangs are judged again for that at most this often.
+NODES_SECONDS, ESTIMATE_SECONDS = 5.0, 15.0
+
+
+class PodsOnNodes(Protocol):
+    """The pods on nodes, read once they are wanted."""
+
+    @property
+    def pods(self) -> NodePods | None:
+        """The pods; None if they are not read yet."""
+
+    def take_changed(self) -> bool:
+        """Whether any pod came or went since the last call."""
+
+
+class GangFits:
+    """Judges gangs that wait. `facts` are those of today, and `node_pods` the pods on nodes."""
+
+    def __init__(self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: PodsOnNodes) -> None:
+        self._judgement = judgement
+        self._facts = facts
+        self._node_pods = node_pods
+        self._never: Answers[Witness | None] = Answers(SHAPES_A_LOOK)
+        self._now: Answers[Now | None] = Answers(ESTIMATES_A_LOOK)
+        self._nodes_changed = False
+        # When gangs were last judged again for changes of nodes, and of the pods on them.
+        self._judged = self._estimated = -ESTIMATE_SECONDS
+
+    def changed(self) -> None:
+        """Judge all gangs again when they are asked for: a quota, queue or topology has changed."""
+        self._nodes_changed = False
+        self._never.changed()
+        self._now.changed()
+
+    def nodes_changed(self) -> None:
+        """Judge all gangs again at one of the next looks."""
+        self._nodes_changed = True
+
+    def look(self, times: int = 1) -> bool:
+        """Begin a look, which may judge `times` as many shapes as one a second may. Return whether gangs that wait for
+        room must be judged again, because nodes or the pods on them have changed.
+        """
+        self._never.look(times)
+        self._now.look(times)
+        now = time.monotonic()
+        if self._nodes_changed and now - self._judged >= NODES_SECONDS:
+            self._judged = now
+            self.changed()
+            return True
+        if now - self._estimated >= ESTIMATE_SECONDS and self._node_pods.take_changed():
+            self._estimated = now
+            self._now.changed()
+            return True
+        return False
+
+    def take_behind(self) -> bool:
+        """Whether a gang was not judged since the last call, because this look had judged enough shapes."""
+        never, now = self._never.take_behind(), self._now.take_behind()
+        return never or now
+
+    def never(self, gang: Waiting) -> Witness | None:
+        """The proof that a gang can never start; None without one."""
+        found = self._never.of(shape_key(gang), lambda: self._proof(gang))
+        return None if found is None else named(found, _names(gang))
+
+    def now(self, gang: Waiting) -> Now | None:
+        """An estimate of whether a gang has room now; None without one."""
+        if (pods := self._node_pods.pods) is None:
+            return None
+        found = self._now.of(shape_key(gang), lambda: self._judgement.now(gang, self._facts(), pods))
+        return None if found is None else replace(found, why=with_names(found.why, _names(gang)))
+
+    def _proof(self, gang: Waiting) -> Witness | None:
+        verdict = self._judgement.verdict(gang, self._facts())
+        return None if verdict is None or verdict.answer is not Answer.NEVER else verdict.witness
+
+
+def _names(gang: Waiting) -> list[str]:
+    return [member.name for member in gang.podgang.members]

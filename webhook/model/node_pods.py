@@ -1,0 +1,208 @@
+"""Pods on nodes: what each node's pods use, and the gang of each pod, for the estimate of whether a gang fits *now*.
+
+Only a command and the reconciler read these. Admission never does: pods come and go too often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Set
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import NamedTuple
+
+from webhook.model import grove
+from webhook.model.bounds import name_text
+from webhook.model.claims import claims_on
+from webhook.model.indexed import Indexed
+from webhook.model.kept_fields import pod_fields
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.projections import Projection, Resource, key_of, name_of
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import Manifest, mapping, text
+from webhook.model.workloads.gang import GANG_LABEL
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podtemplate import PodTemplate
+
+# Pods that hold room. A terminating pod holds it until it is gone.
+HOLDING = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+_ENDED = frozenset({"Succeeded", "Failed"})
+# Labels that name the gang of a pod. Other marks of a gang are the claims of `webhook.model.claims`.
+_GANG_LABELS = (GANG_LABEL, grove.LABEL_PODGANG)
+
+Amounts = tuple[tuple[str, int], ...]
+
+
+class NodePod(NamedTuple):
+    """A pod on a node: what it uses, in milli for cpu and in units for all else, with "pods" for its slot, and the name
+    of its gang in its namespace.
+    """
+
+    node: str
+    amounts: Amounts
+    gang: str | None = None
+
+    @property
+    def used(self) -> Mapping[str, int]:
+        """What it uses by resource."""
+        return dict(self.amounts)
+
+
+class _OnNode(NamedTuple):
+    """The index term of the pods on a node."""
+
+    node: str
+
+
+class _OfGang(NamedTuple):
+    """The index term of the pods of a gang."""
+
+    namespace: str
+    gang: str
+
+
+class NodePods(Indexed[ObjectKey, NodePod]):
+    """Pods by namespace and name, indexed by node and by gang. What each node's pods use together is updated with each
+    pod that is added or removed.
+    """
+
+    def __init__(self, known: Mapping[ObjectKey, NodePod] | None = None) -> None:
+        self._used: dict[str, dict[str, int]] = {}
+        super().__init__(known)
+
+    @staticmethod
+    def terms(key: ObjectKey, value: NodePod) -> Iterable[Hashable]:
+        """Its node, and its gang."""
+        yield _OnNode(value.node)
+        if value.gang is not None:
+            yield _OfGang(key[0], value.gang)
+
+    @property
+    def nodes(self) -> Set[str]:
+        """The nodes that have pods."""
+        return self._used.keys()
+
+    def used_on(self, node: str) -> Mapping[str, int]:
+        """What the pods on a node use together."""
+        return self._used.get(node, {})
+
+    def on(self, node: str) -> Set[ObjectKey]:
+        """The pods on a node."""
+        return self.having(_OnNode(node))
+
+    def of_gang(self, namespace: str, gang: str) -> Set[ObjectKey]:
+        """The pods on nodes of a gang."""
+        return self.having(_OfGang(namespace, gang))
+
+    def __setitem__(self, key: ObjectKey, value: NodePod) -> None:
+        super().__setitem__(key, value)
+        used = self._used.setdefault(value.node, {})
+        for resource, amount in value.amounts:
+            used[resource] = used.get(resource, 0) + amount
+
+    def _forget(self, key: ObjectKey) -> None:
+        before = self.get(key)
+        super()._forget(key)
+        if before is None:
+            return
+        used = self._used[before.node]
+        for resource, amount in before.amounts:
+            used[resource] -= amount
+        if not used["pods"]:
+            del self._used[before.node]
+
+
+def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
+    """The projection of a pod that holds room on a node; None for another pod, and for one that is not whole. Raises
+    `Malformed`.
+    """
+    spec = mapping(raw.get("spec"))
+    node = text(spec.get("nodeName"))
+    if node is None or not spec.get("containers") or mapping(raw.get("status")).get("phase") in _ENDED:
+        return None
+    pod = Pod(raw)
+    namespace, name = key_of(raw)
+    return (_one(namespace), name), NodePod(_one(node), _shared(_amounts(pod.template)), gang_named_by(pod.template))
+
+
+def gang_named_by(pod: PodTemplate) -> str | None:
+    """The gang that a pod names, in its namespace; None if it names none. Raises `Malformed`."""
+    for label in _GANG_LABELS:
+        if (named := name_text(pod.labels.get(label))) is not None:
+            return _one(named)
+    for claim in claims_on(pod):
+        if (named := _claimed(claim.value)) is not None:
+            return _one(named)
+    return None
+
+
+def _claimed(value: object) -> str | None:
+    """The group in a claim's value, which names it or is an object with its name."""
+    if isinstance(value, dict):
+        value = value.get("podGroupName") or value.get("name")
+    return name_text(value) if isinstance(value, str) and value != "true" else None
+
+
+def _amounts(pod: PodTemplate) -> Amounts:
+    """What a pod uses. An amount that cannot be read counts as nothing."""
+    own = mapping(pod.spec.get("resources"))
+    named = pod.resources.union(*map(mapping, (own.get("requests"), own.get("limits"), pod.spec.get("overhead"))))
+    units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in named}
+    return ("pods", 1), *sorted((resource, amount) for resource, amount in units.items() if amount > 0)
+
+
+# Many pods are equal in what they use, and name one of few nodes and gangs: one object stands for equal ones.
+@lru_cache(maxsize=4096)
+def _shared(amounts: Amounts) -> Amounts:
+    return amounts
+
+
+@lru_cache(maxsize=16384)
+def _one(name: str) -> str:
+    return name
+
+
+class Reservation(NamedTuple):
+    """What a Koordinator Reservation still keeps free on its node for pods to come."""
+
+    node: str
+    amounts: Amounts
+
+
+def _reservation(raw: Manifest) -> tuple[str, Reservation] | None:
+    status = mapping(raw.get("status"))
+    node = text(status.get("nodeName"))
+    if node is None or status.get("phase") != "Available":
+        return None
+    whole, taken = _resources(status.get("allocatable")), _resources(status.get("allocated"))
+    rest = {resource: amount - taken.get(resource, 0) for resource, amount in whole.items()}
+    return name_of(raw), Reservation(node, tuple(sorted((key, left) for key, left in rest.items() if left > 0)))
+
+
+def _resources(written: object) -> dict[str, int]:
+    return {key: in_units(key, parse_quantity(value) or 0) for key, value in mapping(written).items()}
+
+
+def in_units(resource: str, amount: Fraction | int) -> int:
+    """An amount in milli for cpu and in units for all else, rounded up."""
+    return ceil(amount * 1000 if resource == "cpu" else amount)
+
+
+# Read by commands, and followed by the reconciler; not by the webhook.
+NODE_PODS = Projection(
+    "node_pods",
+    PODS,
+    read_node_pod,
+    NodePods,
+    field_selector=HOLDING,
+    awaited=False,
+    fields=(*pod_fields("spec", "metadata"), "status.phase"),
+)
+RESERVATIONS = Projection(
+    "node_reservations",
+    Resource(Api("scheduling.koordinator.sh", "v1alpha1", "Reservation"), "reservations", namespaced=False),
+    _reservation,
+    awaited=False,
+    fields=("status.nodeName", "status.phase", "status.allocatable", "status.allocated"),
+)

@@ -1,0 +1,137 @@
+"""The domains of a topology: the nodes that share the label values of a ClusterTopologyBinding's levels, as a tree.
+
+A domain is identified by the values from the broadest level down to its own, so that equal values below two parents are
+two domains. A level that no node is labelled for is left out. So is a node that lacks the label of another level.
+Each of these is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from webhook.model.topology_binding import ClusterTopologyBinding, Level
+
+# The labels of each node, by its name.
+NodeLabels = Mapping[str, Mapping[str, str]]
+# Nodes of the control plane have no place in a topology, so they need no labels.
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+# How many names a message lists.
+_LISTED = 3
+
+
+class LevelFault(StrEnum):
+    """What the labels of nodes may lack for the levels of a binding."""
+
+    UNLABELLED = "unlabelled"
+    TWO_PARENTS = "twoParents"
+    EMPTY = "empty"
+    ORDER = "order"
+
+
+class LevelProblem(NamedTuple):
+    """A fault of one level, as a sentence."""
+
+    fault: LevelFault
+    message: str
+
+
+class Domain(NamedTuple):
+    """The nodes with these values of a level and of the levels above it, sorted by name."""
+
+    path: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+class TopologyLevel(NamedTuple):
+    """A level that at least one node has a label for, and its domains in the order of their values. `tier` is 1 for
+    the narrowest level of the binding.
+    """
+
+    level: Level
+    tier: int
+    domains: tuple[Domain, ...]
+
+
+class TopologyTree(NamedTuple):
+    """The levels of a binding with their domains, broadest first, and what is wrong with the labels."""
+
+    levels: tuple[TopologyLevel, ...]
+    problems: tuple[LevelProblem, ...]
+
+
+def tree_of(binding: ClusterTopologyBinding, nodes: NodeLabels) -> TopologyTree:
+    """The domains that these nodes form, and what is wrong with their labels."""
+    used = [level for level in binding.levels if any(labels.get(level.key or "") for labels in nodes.values())]
+    empty = [level for level in binding.levels if level not in used]
+    complete: dict[str, tuple[str, ...]] = {}
+    lacking: dict[str, list[str]] = {}
+    for name in sorted(nodes):
+        labels = nodes[name]
+        missing = next((level.key or "" for level in used if not labels.get(level.key or "")), None)
+        if missing is None:
+            complete[name] = tuple(labels[level.key or ""] for level in used)
+        elif _CONTROL_PLANE not in labels:
+            lacking.setdefault(missing, []).append(name)
+    problems = [*_empty(empty), *_unlabelled(lacking, used), *_misplaced(used, list(complete.values()))]
+    levels = [] if not complete else [_level(binding, used, depth, complete) for depth in range(len(used))]
+    return TopologyTree(tuple(levels), tuple(problems))
+
+
+def _level(
+    binding: ClusterTopologyBinding, used: Sequence[Level], depth: int, complete: Mapping[str, tuple[str, ...]]
+) -> TopologyLevel:
+    members: dict[tuple[str, ...], list[str]] = {}
+    for name, values in complete.items():
+        members.setdefault(values[: depth + 1], []).append(name)
+    domains = tuple(Domain(path, tuple(members[path])) for path in sorted(members))
+    return TopologyLevel(used[depth], len(binding.levels) - binding.levels.index(used[depth]), domains)
+
+
+def _empty(levels: Sequence[Level]) -> Iterator[LevelProblem]:
+    for level in levels:
+        yield LevelProblem(LevelFault.EMPTY, f"no node has the label {level.key}, so the level {level.domain} is empty")
+
+
+def _unlabelled(lacking: Mapping[str, Sequence[str]], levels: Sequence[Level]) -> Iterator[LevelProblem]:
+    for level in levels:
+        if names := lacking.get(level.key or ""):
+            each = "node lacks" if len(names) == 1 else "nodes lack"
+            yield LevelProblem(
+                LevelFault.UNLABELLED,
+                f"{len(names)} {each} the label {level.key} of the level {level.domain}: {_some(names)}",
+            )
+
+
+def _misplaced(levels: Sequence[Level], paths: Sequence[tuple[str, ...]]) -> Iterator[LevelProblem]:
+    """The values that are below two parents, level by level; or that the levels have another order."""
+    for depth in range(1, len(levels)):
+        above, level = levels[depth - 1], levels[depth]
+        parents: dict[str, set[tuple[str, ...]]] = {}
+        children: dict[str, set[str]] = {}
+        for path in paths:
+            parents.setdefault(path[depth], set()).add(path[:depth])
+            children.setdefault(path[depth - 1], set()).add(path[depth])
+        torn = sorted(value for value, found in parents.items() if len(found) > 1)
+        if not torn:
+            continue
+        if all(len(found) == 1 for found in children.values()) and len(parents) < len(children):
+            yield LevelProblem(
+                LevelFault.ORDER,
+                f"each {above.domain} is in one {level.domain}, and {level.domain} {torn[0]} has several: the binding "
+                f"lists {above.domain} above {level.domain}, and the labels of the nodes say the opposite",
+            )
+            continue
+        first = _some(sorted("/".join(path) for path in parents[torn[0]]))
+        more = f", and {len(torn) - 1} more" if len(torn) > 1 else ""
+        yield LevelProblem(
+            LevelFault.TWO_PARENTS,
+            f"{level.domain} {torn[0]} is in several {above.domain} domains ({first}){more}: each part is a domain of "
+            "its own",
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

@@ -1,0 +1,230 @@
+"""Whether the gangs in a document fit, without I/O: for the scheduler that each workload would get, or a given one.
+
+`rollcall fit`, `explain` and the web page share this code. The judgement is that of admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from webhook.admission import decision
+from webhook.admission.fit import fit_of, fits_of, packing_of
+from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
+from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
+from webhook.config.settings import Profile, Settings
+from webhook.fit.budget import STEPS
+from webhook.fit.devices import devices_by_node
+from webhook.fit.domain_rooms import domain_rooms_of
+from webhook.fit.gang_fit import GangFit
+from webhook.fit.judgement import judge
+from webhook.fit.node_classes import room_of
+from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
+from webhook.fit.packing import Packing
+from webhook.fit.room import Room
+from webhook.fit.stored_shapes import shape_of_gang
+from webhook.fit.verdict import Answer, Verdict, Witness
+from webhook.model import grove
+from webhook.model.admission_request import Request
+from webhook.model.claims import claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.record import OPTED_OUT
+from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.offline.fit_report import FitEntry
+from webhook.offline.judgement import profile_of, requests_in
+from webhook.offline.translation import shown_record
+from webhook.validators.selection import Choice
+
+_WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
+AS_WRITTEN = "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use"
+_NO_PROFILE = "its scheduler has no profile here"
+_NO_PODS = "none of its pods is given, so nothing is known of what they request"
+_BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
+_NO_GANG = (
+    "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
+    "and ClusterQueues of Kueue"
+)
+
+
+class Found(NamedTuple):
+    """What is known of one gang, or said of a workload, and the place of the workload in its document."""
+
+    at: FieldPath
+    # Kind, namespace and name.
+    workload: tuple[str, str, str]
+    entry: FitEntry | None = None
+    note: str = ""
+    # A field that cannot be read, and why.
+    broken: tuple[FieldPath, str] | None = None
+
+
+def fits_in(
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: Sequence[Manifest] = ()
+) -> Iterator[Found]:
+    """Yield the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises `ReviewError`.
+    `effort` multiplies the steps that each gang may take.
+    """
+    for request, at in requests_in(manifest):
+        if request.kind[::2] == (grove.SCHEDULER_GROUP, "PodGang"):
+            yield _stored(request, at, facts, settings, STEPS * effort, pods)
+        if request.kind[::2] == (grove.GROUP, "PodCliqueSet") or request.kind[::2] in VIEWS:
+            yield from _fits(request, at, facts, settings, effort)
+
+
+def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, effort: int) -> Iterator[Found]:
+    named = (request.kind.kind, request.namespace, request.name)
+    try:
+        workload, choice = _chosen(request, facts, settings)
+        if isinstance(workload, OptedInWorkload) and (is_part(workload) or (choice is None and _is_claimed(workload))):
+            return
+        note = _why_not(choice, settings)
+        if note is not None or choice is None:
+            yield Found(at, named, note=note or "")
+            return
+        entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
+        yield from (Found(at, named, one) for one in entries)
+        if not entries:
+            yield Found(at, named, note=_NO_GANG)
+        elif facts.nodes is None:
+            yield Found(at, named, note=_WITHOUT_NODES)
+    except Malformed:
+        finding = decision.malformed(request, settings).findings[0]
+        yield Found(at, named, broken=(finding.at, finding.why))
+
+
+def _stored(
+    request: Request,
+    at: FieldPath,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int,
+    pods: Sequence[Manifest],
+) -> Found:
+    """Return what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
+    named = (request.kind.kind, request.namespace, request.name)
+    try:
+        podgang = PodGang(request.object or {}, request.namespace)
+        profile = profile_of(podgang, settings)
+        own = [pod for pod in map(Pod, pods) if (pod.namespace, pod.podgang) == (podgang.namespace, podgang.name)]
+        if profile is None or not own:
+            return Found(at, named, note=_NO_PROFILE if profile is None else _NO_PODS)
+        members: dict[str, list[Pod]] = {}
+        for pod in own:
+            members.setdefault(pod.podclique or "", []).append(pod)
+        shape = shape_of_gang(podgang, members, shown_record(podgang, profile, facts))
+        if shape is None:
+            return Found(at, named, note=_BEGUN)
+        found = GangFit(shape, fit_of(shape, profile.backend, facts, settings.fit, steps))
+        return Found(at, named, _entry(named, found, profile, facts, settings, steps))
+    except Malformed:
+        finding = decision.malformed(request, settings).findings[0]
+        return Found(at, named, broken=(finding.at, finding.why))
+
+
+def _chosen(
+    request: Request, facts: ClusterFacts, settings: Settings
+) -> tuple[PodCliqueSet | OptedInWorkload, Choice | None]:
+    if request.kind.kind == "PodCliqueSet":
+        found = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
+        return found, POD_CLIQUE_SETS.choice_of(found, None, facts, settings)
+    admission = decision.WORKLOADS[request.kind[::2]]
+    workload = admission.view(request.object or {}, request.namespace)
+    return workload, admission.choice_of(workload, None, facts, settings)
+
+
+def _is_claimed(workload: OptedInWorkload) -> bool:
+    return any(any(claims_on(template)) for template in workload.templates)
+
+
+def _why_not(choice: Choice | None, settings: Settings) -> str | None:
+    """Return why a workload is not judged, if so."""
+    if choice is None:
+        return NOT_OPTED_IN
+    if choice.scheduler == OPTED_OUT:
+        return IS_NO_GANG
+    return None if choice.scheduler in settings.profiles else _NO_PROFILE
+
+
+def entries_of(
+    workload: PodCliqueSet | OptedInWorkload,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    effort: int = 1,
+) -> Iterator[FitEntry]:
+    """Yield what is reported of each different gang of a workload under one scheduler. Raises `Malformed`."""
+    named = (workload.kind, workload.namespace, workload.name)
+    for found in fits_of(workload, profile, facts, settings, STEPS * effort):
+        settings.proceed()
+        yield _entry(named, found, profile, facts, settings, STEPS * effort)
+
+
+def _entry(
+    named: tuple[str, str, str],
+    found: GangFit,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int,
+) -> FitEntry:
+    entry = FitEntry(
+        named,
+        found.shape.name,
+        profile.name,
+        _as_written(found),
+        found.shape.more,
+        {member.called: member.minimum for member in found.shape.needed},
+    )
+    packing = packing_of(found.shape, profile.backend, facts, settings.fit)
+    reading = profile.backend.pod_reading(settings.fit, facts)
+    room = room_of(packing, facts, settings.fit, reading, devices_by_node(facts))
+    return entry if room is None else _with_nodes(entry, found, packing, room, profile, facts, settings, steps)
+
+
+def _as_written(found: GangFit) -> Verdict:
+    """Return the verdict with what one on a template relies on: a stored pod is as the scheduler sees it."""
+    if found.shape.stored:
+        return found.verdict
+    return replace(found.verdict, assumptions=(*found.verdict.assumptions, AS_WRITTEN))
+
+
+def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
+    entry: FitEntry,
+    found: GangFit,
+    packing: Packing,
+    room: Room,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    steps: int,
+) -> FitEntry:
+    """Return the entry with its domains, the estimate of now, and why it does not fit without growth."""
+    witness = _without_growth(packing, room, steps) if found.verdict.answer is not Answer.NEVER else None
+    if facts.node_pods is None:
+        return replace(entry, domains=domain_rooms_of(packing, room), without_growth=witness)
+    usage = usage_of(facts, profile, settings)
+    domains = domain_rooms_of(packing, room, free_room(room, usage))
+    now: Now | None = None
+    if found.verdict.answer is not Answer.NEVER and witness is None:
+        now = now_of(packing, room, usage, (found.shape.namespace, found.shape.name), steps)
+    return replace(entry, domains=domains, now=now, without_growth=witness)
+
+
+def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
+    """Return what is used on the nodes, as the scheduler of a profile counts it."""
+    reading = profile.backend.pod_reading(settings.fit, facts)
+    return Usage.of(facts, counted_by(reading))
+
+
+def _without_growth(packing: Packing, room: Room, steps: int) -> Witness | None:
+    """Return why a gang does not fit the nodes that there are, in a cluster that may grow."""
+    if not room.grows:
+        return None
+    return judge(replace(packing, ceilings=(), witnesses=()), replace(room, grows=False, memo={}), steps).witness
