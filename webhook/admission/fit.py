@@ -46,8 +46,7 @@ _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
 _TOLERATES_ALL = {"operator": "Exists"}
 # What a verdict on a template relies on. One on stored pods does not.
 _OF_TEMPLATES = (
-    "no webhook lowers the requests of the pods, or adds tolerations to them",
-    "no controller replaces the node selector, the affinity or the resources of the template",
+    "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
 
 
