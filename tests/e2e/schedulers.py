@@ -70,7 +70,8 @@ def _start_kube(plane: ControlPlane, *options: str) -> Program:
     if found is None:
         raise FileNotFoundError(f"there is no kube-scheduler among the programs of Kubernetes {plane.version}")
     command: list[str | Path] = [found, *options, "--secure-port=0", f"--feature-gates={plane.gates}"]
-    return plane.workplace.start("kube-scheduler", command)
+    # v1.35.4 panics now and then (nil pointer in podGroupInfo.UnscheduledPods): seen when pods of a gang were deleted.
+    return plane.workplace.start("kube-scheduler", command, revived=plane.version == "1.35")
 
 
 def _koordinator(plane: ControlPlane, quotas: Manifest | None = None) -> Program:

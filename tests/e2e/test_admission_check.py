@@ -147,6 +147,17 @@ def test_a_gang_that_can_never_start_is_deactivated_with_the_text_of_the_finding
         assert rollcall.metric(ANSWERED, outcome="rejected") == 1
 
 
+def test_a_gang_that_only_other_nodes_would_start_is_ready_and_told(
+    plane: ControlPlane, namespace: str, reconciler: Reconcilers
+) -> None:
+    reconciler(config()).until_leading()
+    with checked_queue(plane, namespace):
+        created(plane, job("train", namespace, 2, labels=LABELS, nodeSelector={"example.com/rack": "r7"}))
+        message = entry(until_state(plane, namespace, "Ready"))["message"]
+        assert message.startswith("not rejected, because other objects may cure it: fit/node at spec.template: ")
+        eventually(lambda: events(plane, namespace).get("GangMayNotStart") == message, "an event tells")
+
+
 @pytest.mark.soak
 def test_an_audit_lets_it_run_and_tells(
     plane: ControlPlane, namespace: str, reconciler: Reconcilers, kubelet: Kubelet

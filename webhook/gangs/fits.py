@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from webhook.fit.now import Now
 from webhook.fit.verdict import Answer, Witness
 from webhook.gangs.answers import Answers
 from webhook.gangs.fit_judgement import FitJudgement
-from webhook.gangs.followed_node_pods import FollowedNodePods
 from webhook.gangs.waiting import Waiting, named, shape_key, with_names
 from webhook.model.facts import ClusterFacts
+from webhook.model.node_pods import NodePods
 
 # Shapes that are judged at one look: other tasks of the process wait for some milliseconds for each. An estimate
 # counts what is used on each node first.
@@ -21,10 +22,21 @@ SHAPES_A_LOOK, ESTIMATES_A_LOOK = 20, 5
 NODES_SECONDS, ESTIMATE_SECONDS = 5.0, 15.0
 
 
+class PodsOnNodes(Protocol):
+    """The pods on nodes, read once they are wanted."""
+
+    @property
+    def pods(self) -> NodePods | None:
+        """The pods; None if they are not read yet."""
+
+    def take_changed(self) -> bool:
+        """Whether any pod came or went since the last call."""
+
+
 class GangFits:
     """Judges gangs that wait. `facts` are those of today, and `node_pods` the pods on nodes."""
 
-    def __init__(self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: FollowedNodePods) -> None:
+    def __init__(self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: PodsOnNodes) -> None:
         self._judgement = judgement
         self._facts = facts
         self._node_pods = node_pods

@@ -64,6 +64,8 @@ class Store:
         self._concerned: Grouping[ObjectKey, Any] = Grouping()
         # Those of them that were lost and restored. Asked for each event of a pod, so no object is unpacked then.
         self._restored: Grouping[ObjectKey, Any] = Grouping()
+        # Those that say that pods of their gang were on nodes. No gang has to change for that.
+        self._started: set[ObjectKey] = set()
         # The gangs that the objects say they are for, by their members.
         self.gangs = GangObjects()
         self._changed = changed
@@ -111,8 +113,12 @@ class Store:
         return set(self._concerned.groups())
 
     def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
-        found = (self.objects[key] for key in sorted(keys))
-        return [live for live in found if live["metadata"].get("deletionTimestamp") is None]
+        found = ((key, self.objects[key]) for key in sorted(keys))
+        return [
+            {**live, "status": STARTED} if key in self._started else live
+            for key, live in found
+            if live["metadata"].get("deletionTimestamp") is None
+        ]
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -131,12 +137,13 @@ class Store:
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
-        if self.resource != POD_GANGS.resource and _has_started(raw):
-            # This changes once in the life of a gang; the rest of the status changes with each pod.
-            found["status"] = STARTED
-        kept = stored(found)
+        key, kept = key_of(raw), stored(found)
+        if _has_started(raw):
+            self._started.add(key)
+        else:
+            self._started.discard(key)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key_of(raw), kept if whole else stored(_outlined(found))
+        return key, kept if whole else stored(_outlined(found))
 
     def _filled(self, _: Index) -> None:
         self._first.set()
@@ -152,6 +159,8 @@ class Store:
             self.gangs[where] = gang
         else:
             self.gangs.pop(where, None)
+        if found is None:
+            self._started.discard(key)
         self._changed(key, {one for one in (before, whose) if one is not None})
 
 

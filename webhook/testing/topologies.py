@@ -50,8 +50,8 @@ _LABELS = {
 
 
 class TopologyChecks(Suite):
-    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`, and of the methods for
-    a topology that is made from nodes.
+    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`, and of the methods
+    for a topology that is made from nodes.
     """
 
     def test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding(

@@ -200,9 +200,7 @@ DEVICES = replace(
 )
 ABOVE_NODES = job(template=pod_template({"containers": [{"name": "main", "resources": {"limits": {GPU_NAME: "16"}}}]}))
 NODES = replace(KNOWN, nodes=nodes(2, gpus=8).nodes)
-QUOTA = replace(
-    DEVICES, resource_quotas={("default", "small"): NamespaceQuota(hard={"pods": 1})}, limit_ranges={}
-)
+QUOTA = replace(DEVICES, resource_quotas={("default", "small"): NamespaceQuota(hard={"pods": 1})}, limit_ranges={})
 
 
 def test_a_proof_that_only_the_object_can_cure_is_rejected_although_its_rule_warns() -> None:

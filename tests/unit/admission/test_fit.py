@@ -18,7 +18,7 @@ from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.verdict import Answer, Scope
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.known_objects import Quota
+from webhook.model.known_objects import Quota, TopologyBinding
 from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
 from webhook.model.node import node_of
 from webhook.model.nodes import Nodes
@@ -223,6 +223,25 @@ def test_a_topology_of_a_scheduler_is_judged_with_its_domains() -> None:
     ]
 
 
+def test_kai_joins_the_values_of_a_path_with_dots_so_two_paths_may_be_one_domain() -> None:
+    zone, rack = "example.com/zone", "example.com/rack"
+
+    def warned(first: tuple[str, str], second: tuple[str, str]) -> list[str]:
+        known = Nodes()
+        for name, (in_zone, in_rack) in (("node-1", first), ("node-2", second)):
+            known[name] = node_of(node(name, 8, {zone: in_zone, rack: in_rack}))
+        facts = ClusterFacts(
+            nodes=known,
+            topology_bindings={"dc": TopologyBinding({"zone": zone, "rack": rack})},
+            kai_topologies={"dc": (zone, rack)},
+        )
+        asked = of_gpus(2, labels={"kai.scheduler/queue": "team"}, topologyConstraint=required("rack"))
+        return [rule for rule, _ in found(validate(asked, facts=facts, settings=settings_of("kai-scheduler")))]
+
+    assert warned(("a", "b"), ("a", "c")) == ["fit/topology"]
+    assert warned(("a.b", "c"), ("a", "b.c")) == []
+
+
 def test_a_scheduler_of_which_nothing_is_known_gives_no_verdict() -> None:
     settings = settings_of("lpx-scheduler")
     (judged,) = fits_of(PodCliqueSet(of_gpus(5)), settings.profiles["lpx-scheduler"], FOUR, settings)
@@ -260,3 +279,15 @@ def test_scopes_are_those_of_the_proof() -> None:
     assert judged.verdict.scope is Scope.ON_THESE_NODES
     (fitting,) = fits_of(PodCliqueSet(of_gpus(4)), profile, FOUR, settings)
     assert fitting.verdict.answer is Answer.FITS
+
+
+def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -> None:
+    cliques = [clique(f"c{index}", replicas=1, requests={GPU: "1"}) for index in range(200)]
+    settings = koordinator()
+    profile = settings.profiles["koord-scheduler"]
+    (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
+    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.causes[0] == "all but 24 of its 200 roles"
+    cliques[0] = clique("c0", replicas=1, requests={GPU: "16"})
+    (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
+    assert judged.verdict.answer is Answer.NEVER

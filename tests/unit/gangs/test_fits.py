@@ -41,8 +41,12 @@ class KnownPods:
     """The pods on nodes, as if a watch had read them."""
 
     def __init__(self, pods: NodePods | None = None) -> None:
-        self.pods = pods
+        self.read = pods
         self.changed = False
+
+    @property
+    def pods(self) -> NodePods | None:
+        return self.read
 
     def take_changed(self) -> bool:
         changed, self.changed = self.changed, False
@@ -155,7 +159,7 @@ def test_an_estimate_is_kept_until_pods_come_or_go_and_some_time_has_passed() ->
 def test_without_the_pods_on_nodes_nothing_is_estimated_and_nothing_kept() -> None:
     world = World(nodes(3))
     assert world.fits.now(gang()) is None
-    world.node_pods.pods = NodePods(dict([used("node-1", "other", 8)]))
+    world.node_pods.read = NodePods(dict([used("node-1", "other", 8)]))
     assert world.fits.now(gang()) is not None
 
 

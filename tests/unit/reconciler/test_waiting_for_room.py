@@ -11,7 +11,7 @@ import pytest
 from tests.unit.gangs.judged_gangs import FACTS
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.running_reconciler import running, sample, until, world
+from tests.unit.reconciler.running_reconciler import GROUPS, names, running, sample, until, world
 from tests.unit.worlds import koordinator
 from webhook.gangs import fits
 from webhook.model.keys import Record
@@ -95,3 +95,15 @@ async def test_the_pods_on_nodes_are_read_only_once_a_gang_has_no_room() -> None
             "by an estimate it has no room now: 2 pods of 8 nvidia.com/gpu; 1 node of 8 takes one; it lacks room for "
             "1 pod"
         )
+
+
+async def test_a_gang_that_its_scheduler_started_before_is_not_called_never() -> None:
+    cluster = cluster_with_nodes("node-1")
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"] and found.idle)
+        group = cluster.objects[GROUPS][0]
+        group |= {"status": {"phase": "Scheduled"}}
+        cluster.tell(GROUPS, "MODIFIED", group)
+        put_pods(cluster, waiting("one"), waiting("two"))
+        await until(lambda: health(found) == "GangNoRoom")
+        assert sample(found, "rollcall_gangs_never_fit", **NEVER) == 0

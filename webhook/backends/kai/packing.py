@@ -65,7 +65,9 @@ class _Domains:
             levels = () if binding is None else levels_of(binding, self._facts)
         except (NoTopology, UnknownTopology):
             levels = ()
-        return self._of(levels, key, at)
+        known = (self._facts.topology_bindings or {}).get(binding or "")
+        names = {} if known is None else {level: domain for domain, level in known.keys.items()}
+        return self._of(levels, key, at, names)
 
     def of_annotations(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
         """Return the domains that annotations require; None if they require none. Without the name of a Topology KAI
@@ -76,16 +78,22 @@ class _Domains:
             return None
         levels = (self._facts.kai_topologies or {}).get(topology, ())
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
-        return self._of(levels, aliases.get(level, level), at)
+        names = {label: alias for alias, label in aliases.items()}
+        return self._of(levels, aliases.get(level, level), at, names)
 
-    def _of(self, levels: tuple[str, ...], key: str, at: FieldPath | None) -> Partition | None:
-        """Return the domains of a level: nodes with the same values up to it, and with the label of every level."""
+    def _of(
+        self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]
+    ) -> Partition | None:
+        """Return the domains of a level: nodes with the same values up to it, and with the label of every level.
+        `names` are what people call the levels.
+        """
         if key not in levels:
             self.unknown = True
             return None
         partition = None
         for place, level in enumerate(levels[: levels.index(key) + 1], start=1):
-            partition = Partition(level, levels[:place], at, wanted=tuple(levels), broader=partition)
+            named = names.get(level, level)
+            partition = Partition(named, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
         return partition
 
 

@@ -109,8 +109,10 @@ def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partitio
     if name == NODE_LAYER:
         return Partition("node", (HOSTNAME,), at, own_domain=True)
     chain = _chain(facts)
-    layer = _layers(facts).get(name)
+    layers = _layers(facts)
+    layer = layers.get(name)
     if layer is None or name not in chain or len(layer.label_keys) != 1:
         # Of several keys the first that a node has counts.
         return None
-    return Partition(name, layer.label_keys, at, own_domain=chain.index(name) == 1)
+    broader = _partition(layer.parent, at, facts) if layer.parent in layers else None
+    return Partition(name, layer.label_keys, at, own_domain=chain.index(name) == 1, broader=broader)

@@ -40,7 +40,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
     if gates is None or _TREES not in gates:
         return _without(members_apart(shape, roles), "the gates of kube-scheduler (schedulerGates)")
     if _TOPOLOGY in gates:
-        return all_together(shape, roles, _domain)
+        return all_together(shape, roles, lambda key, at: _domain(key, at, shape.topology_name, facts))
     if shape.required or shape.subsets or any(member.required for member in shape.members):
         return _without(all_together(shape, roles, in_no_domain), "topology, as the scheduler's gate for it is off")
     return all_together(shape, roles)
@@ -56,7 +56,14 @@ def _flat(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Genera
     return members_apart(shape, roles)
 
 
-def _domain(key: str, at: FieldPath | None) -> Partition:
+def _domain(key: str, at: FieldPath | None, binding: str | None, facts: ClusterFacts) -> Partition:
+    """Return the domains of a label, and the next broader ones of the same ClusterTopologyBinding."""
+    found = None if binding is None else (facts.topology_bindings or {}).get(binding)
+    partition = None
+    for domain, label in () if found is None else found.keys.items():
+        partition = Partition(domain, (label,), at, broader=partition)
+        if label == key:
+            return partition
     return Partition(key, (key,), at)
 
 

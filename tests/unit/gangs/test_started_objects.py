@@ -1,0 +1,28 @@
+"""Whether a gang object says that pods of its gang were on nodes: its scheduler writes that into the status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook.model.gang_object import STARTED, says_started
+
+
+@pytest.mark.parametrize(
+    ("status", "started"),
+    [
+        ({}, False),
+        ({"phase": "Pending"}, False),
+        # koord-scheduler writes this once all pods exist.
+        ({"phase": "Scheduling", "scheduled": 0}, False),
+        ({"phase": "Inqueue"}, False),
+        ({"phase": "Scheduled"}, True),
+        ({"phase": "Running", "running": 3}, True),
+        ({"phase": "Pending", "failed": 1}, True),
+        ({"phase": "Finished"}, True),
+        (STARTED, True),
+    ],
+)
+def test_an_object_says_that_its_gang_was_started(status: dict[str, Any], started: bool) -> None:
+    assert says_started({"metadata": {}, "status": status}) is started
