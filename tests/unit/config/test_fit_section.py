@@ -62,11 +62,14 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "an unknown key of a group": (
         {"templates": [{"name": "a", "allocatable": _SIZE, "maximum": 3}]},
-        ["fit.templates[0].maximum: 3: is an unknown key (allowed: name, allocatable, labels, taints, max)"],
+        [
+            "fit.templates[0].maximum: 3: is an unknown key; did you mean max? "
+            "(allowed: name, allocatable, labels, taints, max)"
+        ],
     ),
     "a group without a name": (
         {"templates": [{"allocatable": _SIZE}]},
-        ["fit.templates[0].name: null: is required"],
+        ["fit.templates[0].name: is required"],
     ),
     "no quantity": (
         {"templates": [{"name": "a", "allocatable": {**_SIZE, "cpu": "many"}}]},
@@ -78,7 +81,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a group without memory": (
         {"templates": [{"name": "a", "allocatable": {"cpu": 1}}]},
-        ["fit.templates[0]: an object of 2 fields: allocatable must have memory"],
+        ['fit.templates[0]: {"name": "a", "allocatable": {"cpu": 1}}: allocatable must have memory'],
     ),
     "an effect that there is not": (
         {"templates": [{"name": "a", "allocatable": _SIZE, "taints": [{"key": "a", "effect": "Never"}]}]},
@@ -93,7 +96,10 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "two groups with one name": (
         {"templates": [{"name": "a", "allocatable": _SIZE}, {"name": "a", "allocatable": _SIZE}]},
-        ["fit: an object of 1 fields: two templates have the name a"],
+        [
+            'fit: {"templates": [{"name": "a", "allocatable": {"cpu": "1", "memory": "1Gi"}}, {"na: two templates have '
+            "the name a"
+        ],
     ),
 }
 

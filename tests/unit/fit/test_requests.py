@@ -1,4 +1,4 @@
-"""What a pod requests, by the arithmetic of each scheduler. Expected values as PodRequests of component-helpers 0.37."""
+"""What a pod requests, by the arithmetic of each scheduler. The table is that of PodRequests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def sidecar(requests: dict[str, Any]) -> dict[str, Any]:
     return asks(requests, restartPolicy="Always")
 
 
-def requested(spec: dict[str, Any], reading: PodReading = KUBE, *, stored: bool = False, **noted: Any) -> dict[str, int]:
+def requested(
+    spec: dict[str, Any], reading: PodReading = KUBE, *, stored: bool = False, **noted: Any
+) -> dict[str, int]:
     found, _ = requests_of(template(spec, **noted), reading.requests, stored=stored)
     assert found.pop("pods") == 1
     return found
@@ -58,7 +60,12 @@ GOLDEN: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "a sidecar runs beside later init containers only": (
         {
             "containers": [asks({"cpu": "1"})],
-            "initContainers": [asks({"cpu": "4"}), sidecar({"cpu": "1"}), asks({"cpu": "3500m"}), sidecar({"cpu": "1"})],
+            "initContainers": [
+                asks({"cpu": "4"}),
+                sidecar({"cpu": "1"}),
+                asks({"cpu": "3500m"}),
+                sidecar({"cpu": "1"}),
+            ],
         },
         {"cpu": 4500},
     ),
@@ -84,7 +91,10 @@ GOLDEN: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "a limit without a request": ({"containers": [asks(None, {"cpu": "2", GPU: "8"})]}, {"cpu": 2000, GPU: 8}),
     "a request below its limit": ({"containers": [asks({"cpu": "1"}, {"cpu": "2"})]}, {"cpu": 1000}),
     "a limit of the pod proves nothing": ({"containers": [{}], **asks(None, {"cpu": "4"})}, {}),
-    "rounded up once, for the sum": ({"containers": [asks({"memory": "500m"}), asks({"memory": "500m"})]}, {"memory": 1}),
+    "rounded up once, for the sum": (
+        {"containers": [asks({"memory": "500m"}), asks({"memory": "500m"})]},
+        {"memory": 1},
+    ),
     "cpu is in milli": ({"containers": [asks({"cpu": "0.0001"})]}, {"cpu": 1}),
     "quantities of every form": (
         {"containers": [asks({"cpu": "1e1", "memory": "1.5Gi", "ephemeral-storage": "2G", GPU: 2})]},
@@ -152,7 +162,11 @@ ONE_GPU = {"containers": [asks({GPU: "1"})]}
 OF_KAI: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
     "whole GPUs": ({"containers": [asks({GPU: "2"})]}, {}, {GPU: 2, GPU_PARTS: 2000}),
     "GPUs of AMD are the same pool": ({"containers": [asks({"amd.com/gpu": "2"})]}, {}, {GPU: 2, GPU_PARTS: 2000}),
-    "other names that end in gpu vanish": ({"containers": [asks({"example.com/gpu": "2", "cpu": "1"})]}, {}, {"cpu": 1000}),
+    "other names that end in gpu vanish": (
+        {"containers": [asks({"example.com/gpu": "2", "cpu": "1"})]},
+        {},
+        {"cpu": 1000},
+    ),
     "half a GPU": ({"containers": [{}]}, {"gpu_fraction": "0.5"}, {GPU_PARTS: 500}),
     "more than half takes one alone": ({"containers": [{}]}, {"gpu_fraction": "0.6"}, {GPU: 1, GPU_PARTS: 600}),
     "a little more than half may be rounded": ({"containers": [{}]}, {"gpu_fraction": "0.504"}, {GPU_PARTS: 500}),

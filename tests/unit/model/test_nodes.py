@@ -1,4 +1,4 @@
-"""Nodes as facts: what is kept, that heartbeats change nothing, the most devices of a node, and groups of equal nodes."""
+"""Nodes as facts: what is kept, that heartbeats change nothing, the most devices, and groups of equal nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,16 @@ def test_a_node_is_what_schedulers_read_of_it() -> None:
 
 @pytest.mark.parametrize(
     ("written", "amount"),
-    [("12", 12), ("1e3", 1000), ("inf", LIMITLESS), ("1_0", None), ("-5", None), ("nan", None), ("0x1p4", 16), ("", None)],
+    [
+        ("12", 12),
+        ("1e3", 1000),
+        ("inf", LIMITLESS),
+        ("1_0", None),
+        ("-5", None),
+        ("nan", None),
+        ("0x1p4", 16),
+        ("", None),
+    ],
 )
 def test_what_volcano_oversubscribes_is_a_number_of_go(written: str, amount: int | None) -> None:
     raw = manifest()
@@ -113,7 +122,7 @@ def test_a_change_of_readiness_or_allocatable_changes_only_that_node() -> None:
     assert (changed, found["n1"].ready, found["n2"] is second) == (["n1", "n2", "n1"], False, True)
     assert found.remembered("question", object) is kept, "readiness passes, so no room depends on it"
     index.put(manifest("n1", status={"allocatable": {"cpu": "1"}}))
-    assert (len(changed), found["n1"].allocatable, found["n2"] is second) == (4, {"cpu": 1000}, True)
+    assert (len(changed), dict(found["n1"].allocatable), found["n2"] is second) == (4, {"cpu": 1000}, True)
     assert found.remembered("question", object) is not kept
 
 
