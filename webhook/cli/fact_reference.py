@@ -32,8 +32,9 @@ neither passes nor refuses: it is *not judged*, and the line says which command 
 read with `--live` the line names the missing right, or says that the cluster does not serve the kind.
 
 `rollcall facts` writes only the fields that are listed here. Of annotations it writes those of Rollcall, Grove, the
-schedulers and the workload controllers, and those whose name contains "queue". It reads no Secret and no ConfigMap. Of
-pods and pod templates it writes no image, command, environment or volume, but only: {pod}.
+schedulers and the workload controllers, and those whose name contains "queue". It reads no Secret, and of ConfigMaps
+only whether the Cluster Autoscaler has written its status. Of pods and pod templates it writes no image, command,
+environment or volume, but only: {pod}.
 """
 # The parts that only a server or a reconciler fills, and those that say something about the others.
 _NOT_SUPPLIED = frozenset({"gang_objects", "unread_gang_kinds", "partial", "unread"})

@@ -82,6 +82,9 @@ class Index:
         before = self._objects.get(source)
         try:
             read = self.projection.read(raw)
+            if read is not None and read == before and (read[0] == source or not self.projection.resource.namespaced):
+                # Most events are status updates that change nothing that is kept, such as heartbeats of nodes.
+                return
             why = None if weight(read, self.projection.most) <= self.projection.most else _TOO_LARGE
         except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
             # The object was stored under an older schema, or the code has a bug. It counts as missing.

@@ -1,0 +1,65 @@
+"""Whether a cluster may get other nodes: by the configuration, else by what is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhook.fit.growth import FIXED, NodeGrowth, growth_of, startup_taints
+from webhook.fit.settings import FitSettings, Growth, NodeTemplate
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Api
+from webhook.model.node import Taint
+from webhook.model.node_growth import NodeGrower
+
+AUTO = FitSettings()
+POOL = ClusterFacts(node_pools={"a": NodeGrower((Taint("setup", "", "NoExecute"),))})
+NONE = ClusterFacts(cluster_autoscaler={}, node_pools={}, machine_sets={}, machine_deployments={}, machine_pools={})
+KARPENTER, MACHINES = Api("karpenter.sh", "v1", "NodePool"), Api("cluster.x-k8s.io", "v1beta2", "MachineSet")
+SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
+    "files that say nothing": (NOTHING_KNOWN, AUTO, FIXED),
+    "nothing is there": (NONE, AUTO, FIXED),
+    "a NodePool": (POOL, AUTO, NodeGrowth(grows=True, why="Karpenter")),
+    "the Cluster Autoscaler": (
+        ClusterFacts(cluster_autoscaler={("kube-system", "cluster-autoscaler-status"): NodeGrower()}),
+        AUTO,
+        NodeGrowth(grows=True, why="the Cluster Autoscaler"),
+    ),
+    "machines": (
+        ClusterFacts(machine_pools={("a", "b"): NodeGrower()}),
+        AUTO,
+        NodeGrowth(grows=True, why="Cluster API, which scales MachinePools"),
+    ),
+    "a ConfigMap that could not be read in a cluster": (
+        ClusterFacts(apis=frozenset()),
+        AUTO,
+        NodeGrowth(grows=True, why="the Cluster Autoscaler, which could not be read", known=False),
+    ),
+    "served NodePools that could not be read": (
+        ClusterFacts(cluster_autoscaler={}, apis=frozenset({KARPENTER})),
+        AUTO,
+        NodeGrowth(grows=True, why="Karpenter, which could not be read", known=False),
+    ),
+    "machines of the second version that could not be read": (
+        ClusterFacts(cluster_autoscaler={}, apis=frozenset({MACHINES})),
+        AUTO,
+        NodeGrowth(grows=True, why="Cluster API, which scales MachineSets, which could not be read", known=False),
+    ),
+    "a cluster without autoscalers": (ClusterFacts(cluster_autoscaler={}, apis=frozenset()), AUTO, FIXED),
+    "fixed by the configuration": (POOL, FitSettings(nodes=Growth.FIXED), FIXED),
+    "growing by the configuration": (
+        NONE,
+        FitSettings(nodes=Growth.MAY_GROW),
+        NodeGrowth(grows=True, why="the configuration"),
+    ),
+    "node groups tell all that may come": (POOL, FitSettings(templates=(NodeTemplate("a", {}, {}),)), FIXED),
+}
+
+
+@pytest.mark.parametrize(("facts", "settings", "expected"), SEEN.values(), ids=SEEN)
+def test_growth_is_stated_or_seen(facts: ClusterFacts, settings: FitSettings, expected: NodeGrowth) -> None:
+    assert growth_of(facts, settings) == expected
+
+
+def test_startup_taints_are_those_of_node_pools() -> None:
+    assert startup_taints(POOL) == {Taint("setup", "", "NoExecute")}
+    assert startup_taints(NOTHING_KNOWN) == frozenset()

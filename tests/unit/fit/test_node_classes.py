@@ -1,0 +1,309 @@
+"""The nodes of a cluster by class for one gang: what is told apart, what counts, and when nothing is claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.fit.gangs import AT, GPU, HOST, gang, packing, pods
+from tests.unit.fit.trap_world import node as node_manifest
+from webhook.fit.capacity import memory_of_gpu
+from webhook.fit.eligibility import Eligibility
+from webhook.fit.node_classes import room_of
+from webhook.fit.packing import Packing, Partition, Role
+from webhook.fit.pods import Apart, DeviceNeed, PodNeeds, Spread
+from webhook.fit.reading import KAI, KUBE, VOLCANO, PodReading
+from webhook.fit.requests import GPU_MEMORY, GPU_PARTS
+from webhook.fit.room import OWN_VALUE, NodeClass, Room
+from webhook.fit.settings import FitSettings, Growth, NodeTemplate
+from webhook.model.devices import DeviceClass
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api
+from webhook.model.node import LIMITLESS, Taint, node_of
+from webhook.model.node_growth import NodeGrower
+from webhook.model.nodes import Nodes
+from webhook.model.reading import Manifest
+
+RACK = Partition("rack", ("rack",))
+FIXED = FitSettings(nodes=Growth.FIXED)
+GI = 1024**3
+
+
+def facts(*manifests: Manifest, **parts: Any) -> ClusterFacts:
+    found = Nodes()
+    for raw in manifests:
+        found[raw["metadata"]["name"]] = node_of(raw)
+    return ClusterFacts(nodes=found, **parts)
+
+
+def role(request: Mapping[str, int] | None = None, name: str = "worker", **needs: Any) -> Role:
+    eligibility = needs.pop("eligibility", Eligibility())
+    return Role(name, AT, PodNeeds({"pods": 1, **(request or {"cpu": 1000})}, eligibility, **needs))
+
+
+def room(
+    *roles: Role,
+    known: ClusterFacts,
+    within: Partition | None = None,
+    settings: FitSettings = FIXED,
+    reading: PodReading = KUBE,
+    devices: Mapping[str, Mapping[str, int]] | None = None,
+) -> Room:
+    asked = packing(*(pods(one, 2, within) for one in roles or (role(),)))
+    found = room_of(asked, known, settings, reading, devices)
+    assert found is not None
+    return found
+
+
+def classes(found: Room) -> list[tuple[dict[str, int], dict[str, str], list[str], tuple[str, ...]]]:
+    return [(dict(one.capacity), dict(one.labels), sorted(one.roles), one.nodes) for one in found.classes]
+
+
+def test_without_nodes_there_is_no_room_to_judge() -> None:
+    assert room_of(Packing(()), ClusterFacts(), FIXED, KUBE) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown"),
+    [
+        (facts(), "no node is known"),
+        (facts(node_manifest(), partial=frozenset({"nodes"})), "only some of the nodes are known"),
+        (
+            facts(node_manifest(amounts={"cpu": "lots"})),
+            "node n0 could not be read: expected a quantity of cpu, found str",
+        ),
+    ],
+)
+def test_nodes_that_are_not_all_known_prove_nothing(known: ClusterFacts, unknown: str) -> None:
+    assert room(known=known) == Room((), unknown=unknown)
+
+
+def test_nodes_are_told_apart_by_what_the_gang_requests_only() -> None:
+    known = facts(
+        node_manifest("a", {"memory": "32Gi"}, labels={"rack": "r1"}),
+        node_manifest("b", {"memory": "16Gi"}, labels={"rack": "r2"}),
+        node_manifest("c", {"cpu": "4"}, unschedulable=True),
+    )
+    assert classes(room(known=known)) == [
+        ({"cpu": 8000, "pods": 110}, {}, ["worker"], ("a", "b")),
+        ({"cpu": 4000, "pods": 110}, {}, ["worker"], ("c",)),
+    ]
+    assert classes(room(known=known, within=RACK)) == [
+        ({"cpu": 8000, "pods": 110}, {"rack": "r1"}, ["worker"], ("a",)),
+        ({"cpu": 8000, "pods": 110}, {"rack": "r2"}, ["worker"], ("b",)),
+        ({"cpu": 4000, "pods": 110}, {}, ["worker"], ("c",)),
+    ]
+
+
+def test_a_label_that_only_a_role_reads_is_not_a_part_of_a_class() -> None:
+    known = facts(*(node_manifest(name, labels={"pool": pool}) for name, pool in (("a", "x"), ("b", "y"), ("c", "z"))))
+    one = role(eligibility=Eligibility((("pool", "x"),)))
+    other = role(name="other", eligibility=Eligibility((("none", "x"),)))
+    assert classes(room(one, other, known=known)) == [
+        ({"cpu": 8000, "pods": 110}, {}, ["worker"], ("a",)),
+        ({"cpu": 8000, "pods": 110}, {}, [], ("b", "c")),
+    ]
+
+
+def test_taints_decide_which_roles_may_use_a_node() -> None:
+    team = {"key": "team", "value": "", "effect": "NoSchedule"}
+    starting = {"key": "starting", "value": "", "effect": "NoSchedule"}
+    known = facts(node_manifest("a", taints=[team]), node_manifest("b", taints=[starting]))
+    assert [one.roles for one in room(known=known).classes] == [frozenset()]
+    pool = NodeGrower((Taint("starting", "", "NoSchedule"),))
+    found = room(known=replace(known, node_pools={"pool": pool}))
+    assert [(sorted(one.roles), one.nodes) for one in found.classes] == [([], ("a",)), (["worker"], ("b",))]
+
+
+MANY = [node_manifest(f"n{number:03}", labels={"rack": f"r{number % 2}"}) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("one", "within"),
+    [
+        (role(apart=(Apart(HOST, frozenset({"worker"}), AT),)), None),
+        (role(spread=(Spread(HOST, 200, 1, AT),)), None),
+        (role(), Partition("host", (HOST,))),
+    ],
+    ids=["apart", "spread", "partition"],
+)
+def test_many_nodes_with_a_value_each_are_one_class(one: Role, within: Partition | None) -> None:
+    unlabelled = node_manifest("x")
+    del unlabelled["metadata"]["labels"][HOST]
+    found = room(one, known=facts(*MANY, unlabelled), within=within)
+    assert [(one.number, one.labels) for one in found.classes] == [(100, {HOST: OWN_VALUE}), (1, {})]
+
+
+def test_a_role_that_names_some_of_many_nodes_tells_them_apart() -> None:
+    one = role(eligibility=Eligibility(((HOST, "n007"),)), apart=(Apart(HOST, frozenset({"worker"}), AT),))
+    found = room(one, known=facts(*MANY))
+    assert [(one.number, one.labels, sorted(one.roles)) for one in found.classes] == [
+        (99, {}, []),
+        (1, {HOST: OWN_VALUE}, ["worker"]),
+    ]
+
+
+def test_the_name_of_a_node_tells_it_apart() -> None:
+    spec = {
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n007"]}]}
+                    ]
+                }
+            }
+        }
+    }
+    found = room(role(eligibility=Eligibility.of(spec, stored=True)), known=facts(*MANY))
+    assert [(one.number, sorted(one.roles)) for one in found.classes] == [(99, ["worker"]), (1, [])]
+
+
+def test_domains_that_name_their_nodes_divide_them() -> None:
+    members = {"s0": frozenset({"n000", "n001"}), "s1": frozenset({"n002"}), "all": frozenset({"n000", "n001", "n002"})}
+    found = room(known=facts(*MANY[:4]), within=Partition("switch", members=members))
+    assert [one.nodes for one in found.classes] == [("n000", "n001"), ("n002",), ("n003",)]
+
+
+def test_devices_of_claims_divide_nodes_for_roles_that_need_some() -> None:
+    devices = {"n000": {"gpu.nvidia.com": 8, "": 9}}
+    asks = role(devices=(DeviceNeed("gpus", 1, AT),))
+    found = room(asks, known=facts(*MANY[:2]), devices=devices)
+    assert [(one.nodes, one.devices) for one in found.classes] == [
+        (("n000",), {"gpu.nvidia.com": 8, "": 9}),
+        (("n001",), {}),
+    ]
+    assert len(room(known=facts(*MANY[:2]), devices=devices).classes) == 1
+
+
+def test_volcano_adds_what_a_node_oversubscribes() -> None:
+    more = node_manifest(annotations={"volcano.sh/oversubscription-cpu": "1000"})
+    assert [one.capacity["cpu"] for one in room(known=facts(more), reading=VOLCANO).classes] == [9000]
+    assert [one.capacity["cpu"] for one in room(known=facts(more)).classes] == [8000]
+
+
+def test_kai_counts_all_gpus_of_a_node_as_one_pool() -> None:
+    one = node_manifest(amounts={GPU: "4", "example.com/gpu": "1"}, labels={"nvidia.com/gpu.memory": "40536"})
+    asks = role({GPU: 1, GPU_PARTS: 1000, GPU_MEMORY: 100})
+    (found,) = room(asks, known=facts(one), reading=KAI, devices={"n0": {"": 2}}).classes
+    assert found.capacity == {"pods": 110, GPU: 7, GPU_PARTS: 7000, GPU_MEMORY: 7 * 40536}
+
+
+@pytest.mark.parametrize(
+    ("label", "mebibytes"), [(None, 0), ("40536", 40536), ("many", 0), (str(40 * GI), 40 * 1024), (str(GI + 1), 1025)]
+)
+def test_kai_reads_the_memory_of_gpus_in_mebibytes_or_bytes(label: str | None, mebibytes: int) -> None:
+    assert memory_of_gpu(label) == mebibytes
+
+
+SLICES = Api("resource.k8s.io", "v1", "ResourceSlice")
+CLASSES = Api("resource.k8s.io", "v1", "DeviceClass")
+GPU_NODE, PLAIN = node_manifest("a", {GPU: "8"}), node_manifest("b")
+UNSURE: dict[str, tuple[ClusterFacts, PodReading, set[str]]] = {
+    "some node has it": (facts(GPU_NODE, PLAIN), KUBE, set()),
+    "no node has it": (facts(PLAIN), KUBE, {GPU}),
+    "no node has it now": (facts(node_manifest(amounts={GPU: "0"})), KUBE, {GPU}),
+    "a DeviceClass stands for it": (
+        facts(GPU_NODE, PLAIN, device_classes={"gpus": DeviceClass(resource=GPU)}),
+        KUBE,
+        {GPU},
+    ),
+    "a DeviceClass stands for it, and every node has a plugin": (
+        facts(GPU_NODE, device_classes={"gpus": DeviceClass(resource=GPU)}),
+        KUBE,
+        set(),
+    ),
+    "other DeviceClasses": (facts(GPU_NODE, PLAIN, device_classes={"x": DeviceClass()}), KUBE, set()),
+    "DeviceClasses that could not be read": (facts(GPU_NODE, PLAIN, apis=frozenset({CLASSES})), KUBE, {GPU}),
+    "Volcano does not read DeviceClasses": (facts(GPU_NODE, PLAIN, apis=frozenset({CLASSES})), VOLCANO, set()),
+    "slices that KAI counts and that could not be read": (facts(GPU_NODE, apis=frozenset({SLICES})), KAI, {GPU}),
+    "no slices": (facts(GPU_NODE, apis=frozenset()), KAI, set()),
+}
+
+
+@pytest.mark.parametrize(("known", "reading", "unsure"), UNSURE.values(), ids=UNSURE)
+def test_of_some_devices_nodes_may_have_more_than_is_known(
+    known: ClusterFacts, reading: PodReading, unsure: set[str]
+) -> None:
+    assert room(role({GPU: 1}), known=known, reading=reading).unsure == unsure
+
+
+def test_gpus_that_a_manager_divides_are_unsure() -> None:
+    mig = "nvidia.com/mig-1g.5gb"
+    managed = node_manifest(amounts={mig: "7"}, labels={"nvidia.com/mig.config.state": "success"})
+    assert room(role({mig: 1}), known=facts(managed)).unsure == {mig}
+    assert room(role({mig: 1}), known=facts(node_manifest(amounts={mig: "7"}))).unsure == set()
+
+
+H100 = NodeTemplate(
+    "h100",
+    {"cpu": "100", "memory": "100Gi", GPU: "8"},
+    {"pool": "h100"},
+    (Taint("team", "", "NoSchedule"),),
+    3,
+)
+
+
+def test_a_node_group_of_the_configuration_is_a_class_of_its_own() -> None:
+    grouped = replace(FIXED, templates=(H100, NodeTemplate("cpu", {"cpu": "1", "memory": "1Gi", "pods": "10"}, {})))
+    found = room(role({"cpu": 1, GPU: 1, "ephemeral-storage": 5}), known=facts(), settings=grouped)
+    assert found.classes == (
+        NodeClass(
+            {"cpu": 105_000, GPU: 8, "ephemeral-storage": LIMITLESS, "pods": LIMITLESS},
+            {},
+            3,
+            frozenset(),
+            ("h100",),
+            future=True,
+        ),
+        NodeClass(
+            {"cpu": 1050, GPU: 0, "ephemeral-storage": LIMITLESS, "pods": 10},
+            {},
+            None,
+            frozenset({"worker"}),
+            ("cpu",),
+            future=True,
+        ),
+    )
+
+
+def test_nodes_of_a_group_have_their_own_host_name_and_any_value_of_what_is_not_stated() -> None:
+    one = role(eligibility=Eligibility(((HOST, "n9"), ("pool", "h100")), tolerations=()))
+    untainted = replace(FIXED, templates=(replace(H100, taints=()),))
+    (found,) = room(one, known=facts(), settings=untainted, within=Partition("place", ("rack", HOST))).classes
+    assert (found.labels, found.roles, found.future) == ({HOST: OWN_VALUE}, frozenset({"worker"}), True)
+
+
+def test_the_same_question_has_the_same_room_until_a_node_changes() -> None:
+    known = facts(*MANY)
+    assert known.nodes is not None
+    first = room(known=known, within=RACK)
+    assert room(known=known, within=RACK) is first
+    known.nodes["n000"] = node_of(node_manifest("n000", labels={"rack": "r0"}, unschedulable=True))
+    assert room(known=known, within=RACK) is first, "a node that was cordoned gives the same room"
+    known.nodes["n000"] = node_of(node_manifest("n000", {"cpu": "9"}, labels={"rack": "r0"}))
+    changed = room(known=known, within=RACK)
+    assert [(one.number, one.labels["rack"]) for one in changed.classes] == [(1, "r0"), (50, "r1"), (49, "r0")]
+    growing = room(known=known, within=RACK, settings=FitSettings(nodes=Growth.MAY_GROW))
+    assert (growing.grows, changed.grows) == (True, False)
+
+
+def test_the_work_is_bounded_for_labels_and_for_roles() -> None:
+    labels = {f"k{index}": "v" for index in range(30)}
+    selected = role(eligibility=Eligibility(tuple(labels.items())))
+    known = facts(node_manifest(labels=labels))
+    assert room(selected, known=known).unknown == "the gang names too many labels of nodes"
+    many = [role(name=f"r{index}", eligibility=Eligibility((("rack", f"r{index}"),))) for index in range(3000)]
+    racks = facts(*(node_manifest(f"n{index}", labels={"rack": f"r{index // 2}"}) for index in range(200)))
+    assert room(*many, known=racks).unknown == "the pods of the gang differ too much"
+
+
+def test_needs_inside_groups_are_read() -> None:
+    inner = gang(pods(role(), 1, RACK), within=Partition("zone", ("zone",)))
+    known = facts(node_manifest(labels={"rack": "r1", "zone": "z1"}))
+    found = room_of(packing(gang(inner, inner)), known, FIXED, KUBE)
+    assert found is not None
+    assert [one.labels for one in found.classes] == [{"rack": "r1", "zone": "z1"}]
