@@ -16,7 +16,7 @@ from webhook.model.reading import mapping, sequence, text
 from webhook.model.workloads.podtemplate import PodTemplate
 
 # More terms are not judged, and in a gang of more roles a term is held against its own role only.
-_MOST_TERMS, _MOST_ROLES = 8, 64
+_MOST_TERMS, MOST_ROLES = 8, 8
 
 
 def apart_of(
@@ -29,7 +29,7 @@ def apart_of(
     terms = sequence(affinity.get(_REQUIRED))[:_MOST_TERMS]
     if not terms:
         return ()
-    if len(others) > _MOST_ROLES:
+    if len(others) > MOST_ROLES:
         others = {name: other for name, other in others.items() if other is template}
     own = sure_labels(template.labels)
     labels = {name: own if other is template else sure_labels(other.labels) for name, other in others.items()}
