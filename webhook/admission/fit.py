@@ -60,7 +60,7 @@ def fit_of(
     packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
         return Verdict(Answer.UNKNOWN, causes=packing.unknown)
-    room = room_of(packing, facts, settings, backend.pod_reading(settings, facts), devices_by_node(facts))
+    room = room_of(packing, facts, settings, backend.pod_reading(settings), devices_by_node(facts))
     return judge(packing, room, steps)
 
 
@@ -87,7 +87,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     if packing.unknown:
         return packing
     roles = {role.name: role for need in packing.sets for role in _roles(need)}
-    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts, settings)]
+    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
     return replace(
         packing,
@@ -143,7 +143,7 @@ class Fits:
             return ()
 
 
-def starts_anew(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload) -> bool:
+def makes_new_pods(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload) -> bool:
     """Return whether an update may make pods that the old version would not: the spec changed. Pods of a Job or JobSet
     that has begun are counted by each scheduler in its own way, so such a workload is not judged again.
     """

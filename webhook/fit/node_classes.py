@@ -29,7 +29,7 @@ _MOST_CHECKS = 200_000
 # A label with more values, each on one node alone, does not divide nodes into classes.
 _FEW_VALUES = 32
 _HOST = "kubernetes.io/hostname"
-# Where this label is, a manager may divide the GPUs of a node anew.
+# Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
 
 

@@ -182,7 +182,7 @@ def _entry(
         {member.called: member.minimum for member in found.shape.needed},
     )
     packing = packing_of(found.shape, profile.backend, facts, settings.fit)
-    reading = profile.backend.pod_reading(settings.fit, facts)
+    reading = profile.backend.pod_reading(settings.fit)
     room = room_of(packing, facts, settings.fit, reading, devices_by_node(facts))
     return entry if room is None else _with_nodes(entry, found, packing, room, profile, facts, settings, steps)
 
@@ -211,7 +211,7 @@ def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
 
 def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
     """Return what is used on the nodes, as the scheduler of a profile counts it."""
-    reading = profile.backend.pod_reading(settings.fit, facts)
+    reading = profile.backend.pod_reading(settings.fit)
     return Usage.of(facts, counted_by(reading))
 
 

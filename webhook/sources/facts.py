@@ -118,8 +118,8 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
 
 
 def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFacts:
-    """Return `known` with the nodes, and the pods on them, that stand among manifests: whoever puts nodes there means
-    all of them. Nodes that are known already count alone. Raises `InputError`.
+    """Return `known` with the nodes, and the pods on them, that stand among manifests. These nodes are taken to be all
+    of them. Nodes that are known already count alone. Raises `InputError`.
     """
     if known.nodes is not None:
         return known

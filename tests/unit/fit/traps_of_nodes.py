@@ -292,7 +292,7 @@ def pods_that_have_succeeded_may_count() -> None:
 
 def _of_parts(enough: int, *members: Any, nodes: Any = _RACKS) -> Answer:
     shape, facts, backend = of(*members), facts_of(*nodes), backend_of()
-    reading = backend.pod_reading(FIXED, facts)
+    reading = backend.pod_reading(FIXED)
     roles = roles_of(shape, reading)
     needs = tuple(PodsNeed(roles.of(one), one.minimum) for one in shape.members)
     packing = Packing((GroupNeed("tree", needs, enough),))

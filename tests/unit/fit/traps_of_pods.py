@@ -253,7 +253,7 @@ def a_filter_that_the_profile_disables_is_not_checked() -> None:
     is_never(of(pods(1, {"cpu": "1"})), closed)
     may_start(of(pods(1, {"cpu": "9"})), node(), settings=without("NodeResourcesFit"))
     may_start(of(pods(1, nodeSelector={"pool": "a"})), node(), settings=without("NodeAffinity"))
-    # Nobody schedules a pod with a node of its own.
+    # No scheduler places a pod that names its node.
     may_start(of(pods(1, {"cpu": "9"}, nodeName="n0")), node())
 
 
