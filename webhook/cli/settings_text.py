@@ -31,8 +31,8 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield "grove"
     yield f"  generation: {settings.grove or 'auto'}"
     yield from _kueue_lines(settings.kueue)
-    yield from _fit_lines(settings.fit)
     yield f"  admissionCheck: {settings.admission_check}"
+    yield from _fit_lines(settings.fit)
 
     registration = settings.registration
     excluded = ", ".join(registration.excluded_namespaces) or "none"
