@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from webhook.backends.base import Backend
@@ -39,11 +40,13 @@ from webhook.model.workloads.workload import OptedInWorkload
 
 # What the gangs of one workload may take together, in times of what one may take.
 _MOST_TIMES = 4
+# The most different roles of one gang.
+_MOST_ROLES = 24
+_MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
 _TOLERATES_ALL = {"operator": "Exists"}
 # What a verdict on a template relies on. One on stored pods does not.
 _OF_TEMPLATES = (
-    "no webhook lowers the requests of the pods, or adds tolerations to them",
-    "no controller replaces the node selector, the affinity or the resources of the template",
+    "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
 
 
@@ -51,11 +54,29 @@ def fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
 ) -> Verdict:
     """Return whether a gang can ever start under the scheduler of `backend`. Raises `Malformed`."""
-    packing = packing_of(shape, backend, facts, settings)
+    judged = bounded(shape)
+    if judged is None:
+        return Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,))
+    packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
         return Verdict(Answer.UNKNOWN, causes=packing.unknown)
     room = room_of(packing, facts, settings, backend.pod_reading(settings, facts), devices_by_node(facts))
     return judge(packing, room, steps)
+
+
+def bounded(shape: GangShape) -> GangShape | None:
+    """Return a gang with no more roles than can be judged in little time: without its last ones. What the others need,
+    it needs, too. Return None for a workload of which a scheduler may start some parts only.
+    """
+    roles = dict.fromkeys(member.called for member in shape.members)
+    if len(roles) <= _MOST_ROLES:
+        return shape
+    if shape.opted_in is not None:
+        return None
+    kept = frozenset(islice(roles, _MOST_ROLES))
+    members = tuple(member for member in shape.members if member.called in kept)
+    left_out = (*shape.left_out, f"all but {_MOST_ROLES} of its {len(roles)} roles")
+    return shape._replace(members=members, left_out=left_out)
 
 
 def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Packing:

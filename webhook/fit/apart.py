@@ -16,8 +16,8 @@ from webhook.model.reading import mapping, sequence, text
 from webhook.model.workloads.podtemplate import PodTemplate
 
 # More terms are not judged, and in a gang of more roles a term is held against its own role only.
-_MOST_TERMS, _MOST_ROLES = 8, 64
-# Neither is one whose selectors, held against all roles, take more than these entries.
+_MOST_TERMS, MOST_ROLES = 8, 8
+# So is a template whose selectors have more entries than these when they are held against all roles.
 _MOST_CHECKS = 256
 
 
@@ -32,7 +32,7 @@ def apart_of(
     if not terms:
         return ()
     checks = len(others) * sum(1 + entries_of(mapping(term).get("labelSelector")) for term in terms)
-    if len(others) > _MOST_ROLES or checks > _MOST_CHECKS:
+    if len(others) > MOST_ROLES or checks > _MOST_CHECKS:
         others = {name: other for name, other in others.items() if other is template}
     own = sure_labels(template.labels)
     labels = {name: own if other is template else sure_labels(other.labels) for name, other in others.items()}

@@ -99,7 +99,7 @@ def asked_by(packing: Packing) -> Asked:
         tuple(sorted(read)),
         tuple(sorted(shown)),
         tuple(map(Same, objects.values())),
-        any(role.pods.devices for role in roles.values()),
+        any(role.pods.devices or role.pods.shared_devices for role in roles.values()),
         any(role.pods.spread for role in roles.values()),
     )
 

@@ -204,14 +204,19 @@ def _driver(request: DeviceRequest, facts: ClusterFacts) -> str | None:
 
 def device_refusals(shape: GangShape, facts: ClusterFacts) -> tuple[Witness, ...]:
     """Return the proofs that claims of the gang are never allocated, one for each role at most. Raises `Malformed`."""
-    members = {member.called: member for member in shape.needed}
-    found = (_refusal(member, shape, facts) for member in members.values())
+    members: dict[str, MemberShape] = {}
+    for member in shape.needed:
+        # Pods of one member surely run at the same time, in whichever parts the gang starts.
+        known = members.get(member.called)
+        if known is None or known.minimum < member.minimum:
+            members[member.called] = member
+    claiming = (member for member in members.values() if member.template.spec.get("resourceClaims"))
+    found = (_refusal(member, shape, facts) for member in claiming)
     return tuple(one for one in found if one is not None)
 
 
 def _refusal(member: MemberShape, shape: GangShape, facts: ClusterFacts) -> Witness | None:
-    # Pods of one role surely run at the same time, in whichever parts the gang starts.
-    together = max((one.minimum for one in shape.needed if one.called == member.called), default=0)
+    together = member.minimum
     for claim in claims_of(member.template, shape, facts)[0]:
         least = _least_of_claim(claim.requests)
         if least > MOST_DEVICES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from webhook.fit.apart import MOST_ROLES
 from webhook.fit.devices import with_devices
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
 from webhook.fit.reading import PodReading, needs_of
@@ -34,7 +35,9 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
     templates = {name: member.template for name, member in needed.items()}
     found = Roles()
     for name, member in needed.items():
-        pods = needs_of(member.template, reading, templates, stored=shape.stored, namespace=shape.namespace)
+        # In a gang of many roles anti-affinity is held against the own role only.
+        others = templates if len(templates) <= MOST_ROLES else {name: member.template}
+        pods = needs_of(member.template, reading, others, stored=shape.stored, namespace=shape.namespace)
         if claimed is not None:
             pods = with_devices(pods, member, shape, claimed)
         found[name] = Role(name, member.at, pods)

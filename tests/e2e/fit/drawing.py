@@ -264,6 +264,7 @@ def _resource_quota(rng: Random, amounts: dict[str, int]) -> Manifest:
         spec["hard"] = {"pods": str(max(amounts.get(SLOTS, 1), 0))}
     elif rng.random() < 0.1:
         wanted = {"scopeName": "PriorityClass", "operator": rng.choice(["Exists", "DoesNotExist"])}
+        spec["hard"] = {"pods": str(amounts.get(SLOTS, 1))}
         spec["scopeSelector"] = {"matchExpressions": [wanted]}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limit"}, "spec": spec}
 

@@ -104,13 +104,15 @@ def _without_fields(raw: Manifest, index: int) -> Iterator[Manifest]:
 def _with_less(container: Manifest) -> Iterator[Manifest]:
     if "ports" in container:
         yield {key: value for key, value in container.items() if key != "ports"}
-    said = container.get("resources", {})
+    # Not its claims.
+    stated = container.get("resources", {})
+    said = {kind: stated[kind] for kind in ("requests", "limits") if kind in stated}
     for resource in {name for amounts in said.values() for name in amounts}:
         rest = {
             kind: {name: amount for name, amount in amounts.items() if name != resource}
             for kind, amounts in said.items()
         }
-        yield {**container, "resources": rest}
+        yield {**container, "resources": {**stated, **rest}}
 
 
 def _changed(raw: Manifest, place: tuple[str, int], **fields: Any) -> Manifest:

@@ -279,3 +279,15 @@ def test_scopes_are_those_of_the_proof() -> None:
     assert judged.verdict.scope is Scope.ON_THESE_NODES
     (fitting,) = fits_of(PodCliqueSet(of_gpus(4)), profile, FOUR, settings)
     assert fitting.verdict.answer is Answer.FITS
+
+
+def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -> None:
+    cliques = [clique(f"c{index}", replicas=1, requests={GPU: "1"}) for index in range(200)]
+    settings = koordinator()
+    profile = settings.profiles["koord-scheduler"]
+    (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
+    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.causes[0] == "all but 24 of its 200 roles"
+    cliques[0] = clique("c0", replicas=1, requests={GPU: "16"})
+    (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
+    assert judged.verdict.answer is Answer.NEVER

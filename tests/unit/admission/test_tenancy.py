@@ -243,7 +243,8 @@ def test_objects_in_another_namespace_cause_no_refusal_in_this_one(rule: Rule) -
 
 def _denied(rule: Rule, example: Example, facts: ClusterFacts) -> set[tuple[str, str, str]]:
     stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
-    settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, kueue=example.kueue, **stated)
+    name = SCHEDULERS.get(rule.id, example.scheduler or "koord-scheduler")
+    settings = settings_of(name, example.config, kueue=example.kueue, **stated)
     verdict = validate(example.object, example.old, settings=settings, facts=facts)
     return {finding.identity for finding in verdict.denials}
 

@@ -49,7 +49,8 @@ WAYS: tuple[tuple[Way, Style], ...] = (
 
 
 def settings_of(rule: Rule, example: Example) -> Settings:
-    return settings_for((SCHEDULERS.get(rule.id, "koord-scheduler"),), example.config, example.version, example.kueue)
+    name = SCHEDULERS.get(rule.id, example.scheduler or "koord-scheduler")
+    return settings_for((name,), example.config, example.version, example.kueue)
 
 
 def too_fast(example: Example, way: Way, style: Style, settings: Settings, *, memory: bool) -> list[str]:

@@ -15,9 +15,9 @@ from heapq import nsmallest
 
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, LABEL_PREEMPTIBLE, ROOT_QUOTA
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.fit.demand import MOST_TRIED, allows, exact_requests, floors, requested, templates_of
+from webhook.fit.demand import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
 from webhook.fit.packing import Ceiling, Ceilings, Role
-from webhook.fit.shape import GangShape
+from webhook.fit.shape import GangShape, MemberShape
 from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
@@ -55,6 +55,9 @@ class _Quotas:
         self._shape, self._roles, self._settings = shape, roles, settings
         self._known = facts.elastic_quotas
         self._templates = templates_of(shape)
+        self._members: dict[str, list[MemberShape]] = {}
+        for member in shape.needed:
+            self._members.setdefault(member.called, []).append(member)
         self._unknown: dict[str, None] = {}
         self._counts: dict[str, Mapping[str, int]] = {}
 
@@ -166,7 +169,7 @@ class _Quotas:
             counted=self._counted,
             roles=roles,
         )
-        if of is None or allows(found, self._shape, self._roles):
+        if of is None or allows(found, self._part(roles), self._roles):
             return found
         return found._replace(cure=self._cure(of, roles))
 
@@ -184,19 +187,25 @@ class _Quotas:
 
     def _cure(self, name: str, roles: frozenset[str]) -> str:
         """Return the advice to name another leaf that allows the gang, if one is known."""
+        demand = demand_of(self._part(roles), self._roles, self._counted, roles)
         for other in nsmallest(MOST_TRIED, self._known or {}):
             quota = (self._known or {})[other]
-            if other != name and not quota.is_parent and self._allow(quota, roles):
+            if other != name and not quota.is_parent and self._allow(quota, demand):
                 return f"name the ElasticQuota {shown(other)}, which allows it"
         return ""
 
-    def _allow(self, quota: Quota, roles: frozenset[str]) -> bool:
-        """Return whether a quota and all above it allow the pods of some roles."""
+    def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
+        """Return whether a quota and all above it allow what pods count together."""
         limits = [one.max for one in (quota, *(parent for _, parent in self._above(quota)))]
         if any(limit is None for limit in limits):
             return False
-        ceilings = [self._ceiling("", "", limit or {}, roles) for limit in limits]
-        return all(allows(one, self._shape, self._roles) for one in ceilings)
+        return all(
+            demand.get(resource, 0) <= max(amount, 0) for limit in limits for resource, amount in (limit or {}).items()
+        )
+
+    def _part(self, roles: frozenset[str]) -> GangShape:
+        """Return the gang with the members of some roles only."""
+        return self._shape._replace(members=tuple(one for role in roles for one in self._members.get(role, ())))
 
 
 def _limit(quota: Quota, below: tuple[Quota, ...] | list[Quota]) -> Amounts | None:
