@@ -6,7 +6,7 @@ The work is bounded in steps, so the answer does not depend on the machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from webhook.backends.base import Backend
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
+from webhook.fit.ceiling_conditions import least_of_each
 from webhook.fit.devices import device_refusals, devices_by_node
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.gang_shapes import shapes_of_set, shapes_of_workload
@@ -92,10 +93,19 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
-        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts)),
+        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts, _together(packing))),
         unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
         assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
     )
+
+
+def _together(packing: Packing) -> Mapping[str, int]:
+    """Return how many pods of each role surely run at the same time."""
+    found: dict[str, int] = {}
+    for need in packing.sets:
+        for name, pods in least_of_each(need, {}).items():
+            found[name] = max(pods, found.get(name, 0))
+    return found
 
 
 def fits_of(

@@ -76,14 +76,14 @@ def _least(need: Need, weight: Weight, known: dict[int, int]) -> int:
     return sum(sorted(values)[: max(need.count, 0)])
 
 
-def _least_of_each(need: Need, known: dict[int, dict[str, int]]) -> dict[str, int]:
+def least_of_each(need: Need, known: dict[int, dict[str, int]]) -> dict[str, int]:
     """The smallest number of pods of each role by its name. Equal children are counted once, as in `_least`."""
     if isinstance(need, PodsNeed):
         return {need.role.name: max(need.count, 0)}
     values: dict[str, list[int]] = {}
     for child in need.needs:
         if (found := known.get(id(child))) is None:
-            found = known[id(child)] = _least_of_each(child, known)
+            found = known[id(child)] = least_of_each(child, known)
         for name, pods in found.items():
             values.setdefault(name, []).append(pods)
     spare = len(need.needs) - max(need.count, 0)
@@ -114,7 +114,7 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
 
 def _smaller(roles: Sequence[Role], resource: str, over: int, need: Need, weight: Weight) -> str:
     """How many pods of the role that counts most would be within the ceiling, the others left as they are."""
-    counts = _least_of_each(need, {})
+    counts = least_of_each(need, {})
     role = max(roles, key=lambda one: counts[one.name] * weight(one))
     fewer = counts[role.name] - -(-over // weight(role))
     if fewer > 0:

@@ -185,21 +185,17 @@ def _driver(request: DeviceRequest, facts: ClusterFacts) -> str | None:
     return drivers.pop() if len(drivers) == 1 else None
 
 
-def device_refusals(shape: GangShape, facts: ClusterFacts) -> tuple[Witness, ...]:
-    """Return the proofs that claims of the gang are never allocated, one for each role at most. Raises `Malformed`."""
-    members: dict[str, MemberShape] = {}
-    for member in shape.needed:
-        # Pods of one member surely run at the same time, in whichever parts the gang starts.
-        known = members.get(member.called)
-        if known is None or known.minimum < member.minimum:
-            members[member.called] = member
+def device_refusals(shape: GangShape, facts: ClusterFacts, together: Mapping[str, int]) -> tuple[Witness, ...]:
+    """Return the proofs that claims of the gang are never allocated, one for each role at most. `together` are the pods
+    of each role that surely run at the same time. Raises `Malformed`.
+    """
+    members = {member.called: member for member in shape.needed if together.get(member.called)}
     claiming = (member for member in members.values() if member.template.spec.get("resourceClaims"))
-    found = (_refusal(member, shape, facts) for member in claiming)
+    found = (_refusal(member, together[member.called], shape, facts) for member in claiming)
     return tuple(one for one in found if one is not None)
 
 
-def _refusal(member: MemberShape, shape: GangShape, facts: ClusterFacts) -> Witness | None:
-    together = member.minimum
+def _refusal(member: MemberShape, together: int, shape: GangShape, facts: ClusterFacts) -> Witness | None:
     for claim in claims_of(member.template, shape, facts)[0]:
         least = _least_of_claim(claim.requests)
         if least > MOST_DEVICES:

@@ -19,7 +19,7 @@ from webhook.fit.devices import (
 )
 from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.fit.shape import GangShape
-from webhook.fit.verdict import Family, Scope
+from webhook.fit.verdict import Family, Scope, Witness
 from webhook.model.devices import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Summarized
 from webhook.model.facts import ClusterFacts
 from webhook.model.projections import Projection
@@ -279,19 +279,29 @@ def claiming(minimum: int = 4, claim: dict[str, str] | None = None) -> GangShape
     return gang(member(minimum=minimum, resourceClaims=[claim or BY_TEMPLATE]))
 
 
+def refusals(minimum: int, known: ClusterFacts, claim: dict[str, str] | None = None) -> tuple[Witness, ...]:
+    shape = claiming(minimum, claim)
+    return device_refusals(shape, known, {shape.members[0].called: minimum})
+
+
+def test_pods_that_start_alone_may_use_a_claim_in_turn() -> None:
+    shape = claiming(257, BY_NAME)
+    assert device_refusals(shape, facts(exactly()), {shape.members[0].called: 1}) == ()
+
+
 def test_a_claim_of_more_than_32_devices_is_never_allocated() -> None:
-    (found,) = device_refusals(claiming(), facts(exactly(30), exactly(3, name="b")))
+    (found,) = refusals(4, facts(exactly(30), exactly(3, name="b")))
     assert (found.family, found.scope, found.own_change) == (Family.DEVICES, Scope.EVER, True)
     assert found.why == ("the ResourceClaimTemplate gpus requests at least 33 devices, and a claim has 32 at most")
     assert str(found.at) == "spec.templates[0].spec.resourceClaims[0]"
-    assert device_refusals(claiming(), facts(exactly(30), exactly(2, name="b"))) == ()
+    assert refusals(4, facts(exactly(30), exactly(2, name="b"))) == ()
 
 
 def test_all_devices_of_a_node_may_be_few() -> None:
-    assert device_refusals(claiming(), facts(exactly(32), exactly(name="b", allocationMode="All"))) == ()
+    assert refusals(4, facts(exactly(32), exactly(name="b", allocationMode="All"))) == ()
 
 
 @pytest.mark.parametrize(("pods", "refused"), [(256, 0), (257, 1)])
 def test_a_shared_claim_has_256_consumers_at_most(pods: int, refused: int) -> None:
-    assert len(device_refusals(claiming(pods, BY_NAME), facts(exactly()))) == refused
-    assert device_refusals(claiming(pods), facts(exactly())) == ()
+    assert len(refusals(pods, facts(exactly()), BY_NAME)) == refused
+    assert refusals(pods, facts(exactly())) == ()
