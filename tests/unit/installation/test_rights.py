@@ -35,6 +35,12 @@ def test_a_server_can_read_its_cached_kinds_and_write_nothing() -> None:
         "resource.k8s.io/deviceclasses": reading,
         "resource.k8s.io/resourceclaimtemplates": reading,
         "resource.k8s.io/resourceclaims": reading,
+        "/nodes": reading,
+        "/configmaps": reading,
+        "cluster.x-k8s.io/machinedeployments": reading,
+        "cluster.x-k8s.io/machinesets": reading,
+        "cluster.x-k8s.io/machinepools": reading,
+        "karpenter.sh/nodepools": reading,
         "grove.io/podcliquesets": reading,
         "scheduler.grove.io/podgangs": reading,
         "grove.io/podgangmaps": reading,
@@ -99,6 +105,12 @@ ALWAYS = {
     "resource.k8s.io/deviceclasses": FOLLOWING,
     "resource.k8s.io/resourceclaimtemplates": FOLLOWING,
     "resource.k8s.io/resourceclaims": FOLLOWING,
+    "/nodes": FOLLOWING,
+    "/configmaps": FOLLOWING,
+    "cluster.x-k8s.io/machinedeployments": FOLLOWING,
+    "cluster.x-k8s.io/machinesets": FOLLOWING,
+    "cluster.x-k8s.io/machinepools": FOLLOWING,
+    "karpenter.sh/nodepools": FOLLOWING,
     "grove.io/podcliquesets": FOLLOWING,
     "grove.io/podcliques": FOLLOWING,
     "grove.io/podcliquescalinggroups": FOLLOWING,
@@ -314,3 +326,10 @@ def test_a_server_without_a_rule_about_kueue_reads_nothing_of_it() -> None:
     rules = {rule.id: "off" for rule in GENERAL_RULES if rule.id.startswith("kueue/")}
     settings = settings_from({**HEAD, "enforcement": {"rules": rules}}, "test")
     assert rights("kueue.x-k8s.io", settings=settings) == {}
+
+
+def test_of_config_maps_only_the_status_of_the_cluster_autoscaler_is_read() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "volcano"}]}}, "test")
+    roles = (access_rules(settings, "system", "server")[0], reconciler_access_rules(settings, "system", "writer")[0])
+    found = [rule for role in roles for rule in role["rules"] if "configmaps" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in found] == [["cluster-autoscaler-status"]] * 2
