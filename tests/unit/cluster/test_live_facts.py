@@ -161,12 +161,12 @@ async def test_a_server_without_the_right_to_list_pods_is_ready_and_knows_none()
 
 async def test_a_server_without_the_right_to_list_nodes_is_ready_and_knows_none() -> None:
     world = World(*GROVE)
-    world.refused[NODES.resource] = httpx.Response(403, json={"message": "no"})
+    world.refused["/api/v1/nodes"] = httpx.Response(403, json={"message": "no"})
     async with followed(world) as (live, _):
         await until(lambda: live.facts.apis is not None and not list(live.unready()))
         await until(lambda: live.watches[NODES].trouble == "HTTP 403: no")
         assert (list(live.unready()), live.facts.nodes) == ([], None)
-        del world.refused[NODES.resource]
+        del world.refused["/api/v1/nodes"]
         await until(lambda: live.facts.nodes == {})
 
 
