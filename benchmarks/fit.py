@@ -1,7 +1,7 @@
 """`python -m benchmarks.fit`: one decision about a gang of 1,000 pods in a cluster of 5,000 nodes of 40 shapes, against
 the same decision where no node is known.
 
-A rack has nodes of one shape, a row has nodes of all shapes. Each call parses the review anew. The 99th percentile is
+A rack has nodes of one shape, a row has nodes of all shapes. Each call parses the review. The 99th percentile is
 that of all calls; a node changes before every hundredth call, so that what is remembered of the nodes is worked out
 again.
 """

@@ -46,8 +46,7 @@ _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
 _TOLERATES_ALL = {"operator": "Exists"}
 # What a verdict on a template relies on. One on stored pods does not.
 _OF_TEMPLATES = (
-    "no webhook lowers the requests of the pods, or adds tolerations to them",
-    "no controller replaces the node selector, the affinity or the resources of the template",
+    "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
 
 
@@ -61,7 +60,7 @@ def fit_of(
     packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
         return Verdict(Answer.UNKNOWN, causes=packing.unknown)
-    room = room_of(packing, facts, settings, backend.pod_reading(settings, facts), devices_by_node(facts))
+    room = room_of(packing, facts, settings, backend.pod_reading(settings), devices_by_node(facts))
     return judge(packing, room, steps)
 
 
@@ -88,7 +87,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     if packing.unknown:
         return packing
     roles = {role.name: role for need in packing.sets for role in _roles(need)}
-    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts, settings)]
+    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
     return replace(
         packing,
@@ -144,7 +143,7 @@ class Fits:
             return ()
 
 
-def starts_anew(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload) -> bool:
+def makes_new_pods(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload) -> bool:
     """Return whether an update may make pods that the old version would not: the spec changed. Pods of a Job or JobSet
     that has begun are counted by each scheduler in its own way, so such a workload is not judged again.
     """

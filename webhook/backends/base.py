@@ -401,7 +401,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
     def node_topology_drift(
         self, binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]
     ) -> TopologyDrift | None:
-        """How the topology in all existing objects, whoever made them, differs from the binding and the labels."""
+        """How the topology in all existing objects, of any author, differs from the binding and the labels."""
         return None
 
 

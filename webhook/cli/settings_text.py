@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from webhook.cli.rule_actions import OFF, actions_in
 from webhook.config.settings import Profile, Settings
+from webhook.fit.settings import FitSettings
 from webhook.model.kueue.settings import KueueSettings
 
 
@@ -31,6 +32,7 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield f"  generation: {settings.grove or 'auto'}"
     yield from _kueue_lines(settings.kueue)
     yield f"  admissionCheck: {settings.admission_check}"
+    yield from _fit_lines(settings.fit)
 
     registration = settings.registration
     excluded = ", ".join(registration.excluded_namespaces) or "none"
@@ -58,6 +60,16 @@ def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:
     yield f"  SchedulerLibraryIntegration: {_word(kueue.scheduler_library)}"
     yield f"  TopologyAwareScheduling: {_word(kueue.topology_aware)}"
     yield f"  afterDeactivatedByKueue: {'deletes workloads' if kueue.deletes_deactivated else 'unset'}"
+
+
+def _fit_lines(fit: FitSettings) -> Iterator[str]:
+    """Yield what is stated of the nodes and of how the scheduler compares them."""
+    yield "fit"
+    yield f"  nodes: {fit.nodes}"
+    yield f"  templates: {', '.join(template.name for template in fit.templates) or 'none'}"
+    yield f"  ignoredResources: {', '.join(sorted(fit.ignored_resources)) or 'none'}"
+    yield f"  ignoredResourceGroups: {', '.join(sorted(fit.ignored_groups)) or 'none'}"
+    yield f"  disabledFilters: {', '.join(sorted(fit.disabled_filters)) or 'none'}"
 
 
 def _seconds(number: int | None) -> str:

@@ -20,7 +20,6 @@ from webhook.model.topology_tree import NodeLabels, tree_of
 
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
 _FED = {"name": "koord-scheduler", "config": {"topologyBinding": "dc"}}
-_UNNAMED = {"name": "koord-scheduler", "config": {"topologyObjects": "write"}}
 
 
 def _binding() -> Manifest:

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.fit.pods import Apart
-from webhook.fit.selectors import sure_labels, surely_matches
+from webhook.fit.selectors import entries_of, sure_labels, surely_matches
 from webhook.model.fields import Item
 from webhook.model.reading import mapping, sequence, text
 from webhook.model.workloads.podtemplate import PodTemplate
 
 # More terms are not judged, and in a gang of more roles a term is held against its own role only.
 _MOST_TERMS, MOST_ROLES = 8, 8
+# So is a template whose selectors have more entries than these when they are held against all roles.
+_MOST_CHECKS = 256
 
 
 def apart_of(
@@ -29,7 +31,8 @@ def apart_of(
     terms = sequence(affinity.get(_REQUIRED))[:_MOST_TERMS]
     if not terms:
         return ()
-    if len(others) > MOST_ROLES:
+    checks = len(others) * sum(1 + entries_of(mapping(term).get("labelSelector")) for term in terms)
+    if len(others) > MOST_ROLES or checks > _MOST_CHECKS:
         others = {name: other for name, other in others.items() if other is template}
     own = sure_labels(template.labels)
     labels = {name: own if other is template else sure_labels(other.labels) for name, other in others.items()}

@@ -85,7 +85,7 @@ def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _choice_refused(part: Part, area: Area, ground: Ground, budget: Budget) -> Refusal | None:
-    """C1 to C3 where a number of children is enough: the cheapest ones count, for each sum anew."""
+    """C1 to C3 where a number of children is enough: each sum counts its own cheapest ones."""
     floors, totals = ground.floors_in(area), ground.totals_in(area)
     budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
     for kind, floor in enumerate(floors):

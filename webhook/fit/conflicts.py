@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from webhook.fit.packing import Role
-from webhook.fit.pods import Port
 
-_ALL_ADDRESSES = ("", "0.0.0.0")  # noqa: S104 - what a pod may state; nothing is opened
+ALL_ADDRESSES = ("", "0.0.0.0")  # noqa: S104 - what a pod may state; nothing is opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,10 @@ def conflicts_of(roles: Sequence[Role], kind_of: Mapping[str, int], values: Mapp
     values each label key may have: a spread constraint counts only if it wants more of them than there can be.
     """
     kinds = len(set(kind_of.values()))
-    node = [0] * kinds
     apart: dict[str, list[int]] = {}
     most: dict[str, list[int | None]] = {}
     for one in roles:
         kind = kind_of[one.name]
-        for other in roles if one.pods.ports else ():
-            if _ports_overlap(one.pods.ports, other.pods.ports):
-                node[kind] |= 1 << kind_of[other.name]
         for rule in one.pods.apart:
             rows = apart.setdefault(rule.key, [0] * kinds)
             for name in rule.roles:
@@ -56,17 +53,28 @@ def conflicts_of(roles: Sequence[Role], kind_of: Mapping[str, int], values: Mapp
             known = limits[kind]
             limits[kind] = limit.most if known is None else min(known, limit.most)
     return Conflicts(
-        tuple(node),
+        _by_ports(roles, kind_of, kinds),
         {key: tuple(rows) for key, rows in apart.items() if any(rows)},
         {key: tuple(limits) for key, limits in most.items()},
     )
 
 
-def _ports_overlap(these: Sequence[Port], those: Sequence[Port]) -> bool:
-    return any(
-        one.number == other.number
-        and one.protocol == other.protocol
-        and (one.address == other.address or one.address in _ALL_ADDRESSES or other.address in _ALL_ADDRESSES)
-        for one in these
-        for other in those
-    )
+def _by_ports(roles: Sequence[Role], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
+    """Return, by kind, the kinds with which it has a host port in common. The work grows with the ports, not with the
+    pairs of them.
+    """
+    used: dict[tuple[int, str], dict[str, set[int]]] = {}
+    for role in roles:
+        for port in role.pods.ports:
+            addresses = used.setdefault((port.number, port.protocol), {})
+            addresses.setdefault(port.address, set()).add(kind_of[role.name])
+    found = [0] * kinds
+    for addresses in used.values():
+        masks = {address: sum(1 << kind for kind in own) for address, own in addresses.items()}
+        everywhere = reduce(or_, (mask for address, mask in masks.items() if address in ALL_ADDRESSES), 0)
+        every = reduce(or_, masks.values())
+        for address, own in addresses.items():
+            overlapping = every if address in ALL_ADDRESSES else masks[address] | everywhere
+            for kind in own:
+                found[kind] |= overlapping
+    return tuple(found)

@@ -21,7 +21,6 @@ from webhook.model.devices import (
     MOST_CONSUMERS,
     MOST_DEVICES,
     Claim,
-    DeviceClass,
     DeviceRequest,
     Slice,
     summary_of,
@@ -32,8 +31,6 @@ from webhook.model.facts import ClusterFacts
 UNBOUNDED = 2**40
 # The key of all drivers together.
 ALL_DRIVERS = ""
-# Extended resources that stand for a DeviceClass by its name.
-CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 _CONDITION = "C0"
 
 
@@ -139,20 +136,6 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
                 anywhere[one.driver] += number
     unsure.update(driver for (driver, pool), number in missing.items() if present[driver, pool] != number)
     return NodeDevices(nodes, anywhere, frozenset(unsure))
-
-
-def mapped_resources(facts: ClusterFacts) -> frozenset[str] | None:
-    """Return the extended resources that a DeviceClass stands for: a node that has none of one may still give it. None
-    if the DeviceClasses are unknown, or only some are known. Resources that start with `CLASS_RESOURCE` are such as
-    well.
-    """
-    if facts.device_classes is None or "device_classes" in (facts.partial or ()):
-        return None
-    return summary_of(facts.device_classes, _resources_in)
-
-
-def _resources_in(classes: Mapping[str, DeviceClass]) -> frozenset[str]:
-    return frozenset(one.resource for one in classes.values() if one.resource is not None)
 
 
 def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodDevices:

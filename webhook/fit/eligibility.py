@@ -24,6 +24,9 @@ _TRANSIENT_PREFIXES = (
     "node.cloudprovider.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "node.cluster.x-k8s.io/",
+    "aws-node-termination-handler/",
+    "medik8s.io/",
 )
 _TRANSIENT = frozenset(
     {
@@ -35,14 +38,14 @@ _TRANSIENT = frozenset(
         "cloud.google.com/impending-node-termination",
     }
 )
-_NOT_READY = "agent-not-ready"
+_NOT_READY = "-not-ready"
 # PreferNoSchedule never blocks.
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 # Gt and Lt of a toleration depend on a feature gate that is off, so they tolerate.
 _EQUAL = frozenset({"", "Equal"})
 _NAME = "metadata.name"
-# As strconv.ParseInt reads it.
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
+# As strconv.ParseInt reads it, with any number of leading zeros. A label value has 63 characters at most.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}\Z")
 _INT64 = 2**63
 
 

@@ -170,7 +170,7 @@ class Exact:
         deeper = [one for item in items for one in partitions_below(item.part)]
         for domain in domains_in(area, within, ground, deeper):
             reached = self._reached(domain.area, inner)
-            patterns = list(self._domain_patterns(reached, inner, outer, vectors, numbers, free))
+            patterns = list(self._domain_patterns(reached, inner, vectors, numbers, free))
             for number in range(domain.number):
                 if not steps.add(patterns, (domain, number, reached), self.budget):
                     break
@@ -181,13 +181,12 @@ class Exact:
                 if not steps.add(patterns, shape, self.budget):
                     break
         goal = (*numbers, *free)
-        return self._unfolded(steps, goal, items, vectors, rest, inner) if steps.has(goal) else None
+        return self._unfolded(steps, goal, items, vectors, rest) if steps.has(goal) else None
 
     def _domain_patterns(
         self,
         reached: Steps,
         inner: Space,
-        outer: Space,
         vectors: Sequence[Sequence[int]],
         numbers: Sequence[int],
         free: Sequence[int],
@@ -215,7 +214,6 @@ class Exact:
         items: Sequence[Item],
         vectors: Sequence[Sequence[int]],
         rest: Area,
-        inner: Space,
     ) -> list[Filled]:
         """The nodes of each domain, for what the domains take."""
         waiting = [list(item.paths) for item in items]

@@ -29,7 +29,7 @@ _MOST_CHECKS = 200_000
 # A label with more values, each on one node alone, does not divide nodes into classes.
 _FEW_VALUES = 32
 _HOST = "kubernetes.io/hostname"
-# Where this label is, a manager may divide the GPUs of a node anew.
+# Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
 
 
@@ -102,11 +102,12 @@ def _named_by_class(asked: Asked, facts: ClusterFacts, reading: PodReading) -> I
     if not reading.devices_by_class:
         return
     known, wanted = facts.device_classes, [resource for resource in asked.resources if is_device(resource)]
-    if known is not None:
-        named = {found.resource for found in known.values()}
-        yield from (resource for resource in wanted if resource in named)
-    elif DEVICE_CLASSES.resource.api in (facts.apis or ()):
+    all_known = known is not None and "device_classes" not in (facts.partial or ())
+    if not all_known and DEVICE_CLASSES.resource.api in (facts.apis or ()):
         yield from wanted
+    else:
+        named = {found.resource for found in (known or {}).values()}
+        yield from (resource for resource in wanted if resource in named)
 
 
 def _claims_unknown(asked: Asked, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:

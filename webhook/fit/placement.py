@@ -120,14 +120,12 @@ def _nodes(spots: Sequence[Spot], roles: Mapping[Path, Role]) -> Iterator[_Nodes
 def _node_holds(node: NodeClass, pods: Sequence[tuple[Role, int]], room: Room) -> bool:
     used: dict[str, int] = {}
     devices: dict[str, int] = {}
-    ports: list[tuple[int, str, str]] = []
     for role, count in pods:
         for resource, amount in role.pods.request.items():
             used[resource] = used.get(resource, 0) + count * amount
         for need in role.pods.devices:
             for driver in {"", need.driver or ""}:
                 devices[driver] = devices.get(driver, 0) + count * need.number
-        ports += [(port.number, port.protocol, port.address) for port in role.pods.ports for _ in range(min(count, 2))]
     return (
         all(
             amount <= 0 or amount <= node.capacity.get(resource, 0)
@@ -138,13 +136,23 @@ def _node_holds(node: NodeClass, pods: Sequence[tuple[Role, int]], room: Room) -
             amount <= (node.devices.get(driver, 0) if driver else node.devices.get("", sum(node.devices.values())))
             for driver, amount in devices.items()
         )
-        and not any(_overlap(one, other) for place, one in enumerate(ports) for other in ports[:place])
+        and not _ports_clash(pods)
     )
 
 
-def _overlap(one: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
+def _ports_clash(pods: Sequence[tuple[Role, int]]) -> bool:
+    """Whether two of the pods of a node have a host port in common. One pass: a pod may have hundreds of ports."""
     anywhere = {"", "0.0.0.0"}  # noqa: S104 - what a pod may state; nothing is opened
-    return one[:2] == other[:2] and (one[2] == other[2] or one[2] in anywhere or other[2] in anywhere)
+    used: dict[tuple[int, str], set[str]] = {}
+    for role, count in pods:
+        if role.pods.ports and count > 1:
+            return True
+        for port in role.pods.ports:
+            taken = used.setdefault((port.number, port.protocol), set())
+            if taken and (port.address in anywhere or port.address in taken or not anywhere.isdisjoint(taken)):
+                return True
+            taken.add(port.address)
+    return False
 
 
 def _labels_hold(nodes: Sequence[_Nodes], room: Room) -> bool:

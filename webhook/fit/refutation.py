@@ -47,7 +47,7 @@ class Refuter:
         content = content_of(part)
         self.budget.spend(len(content.items) + len(content.choices))
         for item in content.items:
-            if (found := self.refused(item.part, area) or self._too_many(item, part, area)) is not None:
+            if (found := self.refused(item.part, area) or self._too_many(item, area)) is not None:
                 return found
         for _, choice in content.choices:
             if (found := self.refused_inside(choice, area)) is not None:
@@ -73,7 +73,7 @@ class Refuter:
                 nearest = found
         return nearest or Refusal("D", part, area, partition=part.within)
 
-    def _too_many(self, item: Item, part: Part, area: Area) -> Refusal | None:
+    def _too_many(self, item: Item, area: Area) -> Refusal | None:
         """Equal children that each need a domain: the sum over the domains of how many each could have."""
         wanted = len(item.paths)
         if wanted == 1:

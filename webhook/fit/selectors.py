@@ -61,15 +61,22 @@ def sure_labels(labels: Mapping[str, Any]) -> dict[str, str]:
     return {key: text(value) or "" for key, value in labels.items() if is_sure(key)}
 
 
+def entries_of(selector: object) -> int:
+    """Return how many entries a selector has. Raises `Malformed`."""
+    if selector is None:
+        return 0
+    return len(mapping(mapping(selector).get("matchLabels"))) + len(_expressions(selector))
+
+
 def surely_matches(selector: object, labels: Mapping[str, str]) -> bool:
     """Return whether a selector matches all pods with these sure labels. Without a selector none match. Raises
     `Malformed`.
     """
     if selector is None:
         return False
-    pairs, expressions = mapping(mapping(selector).get("matchLabels")), _expressions(selector)
-    if len(pairs) + len(expressions) > _MOST_ENTRIES:
+    if entries_of(selector) > _MOST_ENTRIES:
         return False
+    pairs, expressions = mapping(mapping(selector).get("matchLabels")), _expressions(selector)
     return all(labels.get(key) == (text(value) or "") for key, value in pairs.items()) and all(
         _holds(mapping(one), labels) for one in expressions
     )

@@ -52,7 +52,7 @@ class StoredFits:
         backend, settings = gang.profile.backend, self._settings.fit
         try:
             packing = packing_of(_shape(gang), backend, facts, settings)
-            reading = backend.pod_reading(settings, facts)
+            reading = backend.pod_reading(settings)
             room = room_of(packing, facts, settings, reading)
         except Malformed:
             return None

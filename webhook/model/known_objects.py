@@ -188,6 +188,8 @@ class HyperNodes(Indexed[str, HyperNode]):
     nodes. `state` is another object after each change, so that what is worked out of all of them can be kept.
     """
 
+    __slots__ = ("state",)
+
     def __init__(self, known: Mapping[str, HyperNode] | None = None) -> None:
         self.state = object()
         super().__init__(known)

@@ -101,7 +101,9 @@ def node_of(raw: Manifest) -> Node:
 def _read(name: str, raw: Manifest) -> Node:
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
     labels = mapping(metadata.get("labels"))
-    allocatable, capacity = mapping(status.get("allocatable")), mapping(status.get("capacity"))
+    capacity = mapping(status.get("capacity"))
+    # The API server sets a missing allocatable to the capacity.
+    allocatable = capacity if status.get("allocatable") is None else mapping(status["allocatable"])
     taints = sequence(spec.get("taints"))
     problem = _too_large(labels, allocatable, capacity, taints)
     if problem is not None:

@@ -15,6 +15,7 @@ from typing import Any
 Manifest = dict[str, Any]
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+_INT64 = 2**63
 
 
 class Malformed(TypeError):
@@ -57,7 +58,7 @@ def flag(value: object) -> bool:
 
 
 def integer(value: object) -> int | None:
-    """The whole number `value`; None for null. Raises `Malformed`."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+    """The whole number `value`, of 64 bits as the API has them; None for null. Raises `Malformed`."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64):
         return value
-    raise Malformed(value, "a whole number")
+    raise Malformed(value, "a whole number of 64 bits" if isinstance(value, int) else "a whole number")

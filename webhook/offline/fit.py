@@ -24,7 +24,7 @@ from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
 from webhook.fit.packing import Packing
 from webhook.fit.room import Room
 from webhook.fit.stored_shapes import shape_of_gang
-from webhook.fit.verdict import Answer, Verdict, Witness
+from webhook.fit.verdict import Answer, Witness
 from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.claims import claims_on
@@ -43,7 +43,6 @@ from webhook.offline.translation import shown_record
 from webhook.validators.selection import Choice
 
 _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
-AS_WRITTEN = "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use"
 _NO_PROFILE = "its scheduler has no profile here"
 _NO_PODS = "none of its pods is given, so nothing is known of what they request"
 _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
@@ -178,21 +177,14 @@ def _entry(
         named,
         found.shape.name,
         profile.name,
-        _as_written(found),
+        found.verdict,
         found.shape.more,
         {member.called: member.minimum for member in found.shape.needed},
     )
     packing = packing_of(found.shape, profile.backend, facts, settings.fit)
-    reading = profile.backend.pod_reading(settings.fit, facts)
+    reading = profile.backend.pod_reading(settings.fit)
     room = room_of(packing, facts, settings.fit, reading, devices_by_node(facts))
     return entry if room is None else _with_nodes(entry, found, packing, room, profile, facts, settings, steps)
-
-
-def _as_written(found: GangFit) -> Verdict:
-    """Return the verdict with what one on a template relies on: a stored pod is as the scheduler sees it."""
-    if found.shape.stored:
-        return found.verdict
-    return replace(found.verdict, assumptions=(*found.verdict.assumptions, AS_WRITTEN))
 
 
 def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
@@ -219,7 +211,7 @@ def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
 
 def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
     """Return what is used on the nodes, as the scheduler of a profile counts it."""
-    reading = profile.backend.pod_reading(settings.fit, facts)
+    reading = profile.backend.pod_reading(settings.fit)
     return Usage.of(facts, counted_by(reading))
 
 

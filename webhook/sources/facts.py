@@ -64,12 +64,15 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
 
 def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
     found: dict[str, Any] = {}
+    cut: set[str] = set()
     for item in items:
         group, _, kind = kind_of(item.manifest)
         is_list = kind.endswith("List")
         try:
             for part in _parts(group, kind.removesuffix("List")):
                 known_part = found.setdefault(part, _start(known, part))
+                if part == NODES.part and is_list and _goes_on(item.manifest):
+                    cut.add(part)
                 if not is_list and not _nameless(part, item.manifest):
                     _add(part, item, known_part)
         except Missing as error:
@@ -81,7 +84,15 @@ def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> 
     if not found.get(NODE_PODS.part, True):
         # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
         del found[NODE_PODS.part]
+    if cut:
+        found["partial"] = (known.partial or frozenset()) | cut
     return replace(known, **found)
+
+
+def _goes_on(found: Manifest) -> bool:
+    """Return whether a list is one page of several. Raises `Malformed`."""
+    metadata = mapping(found.get("metadata"))
+    return bool(metadata.get("continue") or metadata.get("remainingItemCount"))
 
 
 def facts_in(manifests: Iterable[Manifest]) -> ClusterFacts:
@@ -118,8 +129,8 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
 
 
 def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFacts:
-    """Return `known` with the nodes, and the pods on them, that stand among manifests: whoever puts nodes there means
-    all of them. Nodes that are known already count alone. Raises `InputError`.
+    """Return `known` with the nodes, and the pods on them, that stand among manifests. These nodes are taken to be all
+    of them. Nodes that are known already count alone. Raises `InputError`.
     """
     if known.nodes is not None:
         return known

@@ -59,21 +59,19 @@ class GangScheduler:
         """The queues or quotas that limit an opted-in workload, as far as they are known."""
         return iter(())
 
-    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+    def pod_reading(self, settings: FitSettings) -> PodReading:
         """By which arithmetic it compares pods with nodes. By default only requests are compared."""
         return PodReading(affinity=False, taints=False, ports=False, apart=False, spread=False)
 
     def roles(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Roles:
         """The roles of a gang as it reads their pods. Raises `Malformed`."""
-        return roles_of(shape, self.pod_reading(settings, facts), facts if self.allocates_devices else None)
+        return roles_of(shape, self.pod_reading(settings), facts if self.allocates_devices else None)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         """What it must place at one moment before it starts any pod of a gang, without ceilings."""
         return Packing((), unknown=("how the scheduler places a gang",))
 
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
         """The limits of its own queues and quotas on a gang with these roles."""
         return Ceilings()
 

@@ -70,12 +70,12 @@ class Judging:
         if len(shape.needed) < len(case.members):
             return Verdict(Answer.UNKNOWN, causes=("pods are missing",))
         packing = self._tree(case, shape, facts)
-        room = room_of(packing, facts, SETTINGS, self._backend.pod_reading(SETTINGS, facts))
+        room = room_of(packing, facts, SETTINGS, self._backend.pod_reading(SETTINGS))
         return judge(packing, room, self._steps)
 
     def _tree(self, case: Case, shape: GangShape, facts: ClusterFacts) -> Packing:
         """The packing of a gang of which some parts are enough, which no PodGang can state."""
-        roles = roles_of(shape, self._backend.pod_reading(SETTINGS, facts))
+        roles = roles_of(shape, self._backend.pod_reading(SETTINGS))
         return Packing((tree_of(case, shape, roles),), left_out=shape.left_out)
 
 

@@ -93,6 +93,11 @@ profile koord-scheduler (default)
   defaultQoSClass: unset
   topologyKeyMappings: {}
   awareNetworkTopology: true
+  topologyBinding: unset
+  topologyObjects: compare
+  enableRuntimeQuota: unset
+  enableCheckParentQuota: unset
+  disableDefaultQuota: unset
   schedulerVersion: 1.8.0
   gate: true
   enforcement: deny
@@ -126,6 +131,12 @@ trainer.kubeflow.org/trainjob, workload.codeflare.dev/appwrapper
   TopologyAwareScheduling: true
   afterDeactivatedByKueue: unset
   admissionCheck: off
+fit
+  nodes: auto
+  templates: none
+  ignoredResources: none
+  ignoredResourceGroups: none
+  disabledFilters: none
 registration
   failurePolicy: Ignore
   timeoutSeconds: 3

@@ -61,10 +61,12 @@ def test_the_facts_of_a_cluster_are_written_one_file_for_each_kind(rollcall: Run
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
         f"{folder}/apigroups.yaml: 3",
+        f"{folder}/configmaps.yaml: 0",
         f"{folder}/customresourcedefinitions.apiextensions.k8s.io.yaml: 0",
         f"{folder}/elasticquotas.scheduling.sigs.k8s.io.yaml: 1",
         f"{folder}/limitranges.yaml: 0",
         f"{folder}/namespaces.yaml: 1",
+        f"{folder}/nodes.yaml: 0",
         f"{folder}/podcliquesets.grove.io.yaml: 0",
         f"{folder}/podgangs.scheduler.grove.io.yaml: 0",
         f"{folder}/podgroups.scheduling.sigs.k8s.io.yaml: 0",

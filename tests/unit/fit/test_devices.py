@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from webhook.fit.devices import (
     device_needs_of,
     device_refusals,
     devices_on,
-    mapped_resources,
 )
 from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.fit.shape import GangShape
@@ -297,10 +295,3 @@ def test_all_devices_of_a_node_may_be_few() -> None:
 def test_a_shared_claim_has_256_consumers_at_most(pods: int, refused: int) -> None:
     assert len(device_refusals(claiming(pods, BY_NAME), facts(exactly()))) == refused
     assert device_refusals(claiming(pods), facts(exactly())) == ()
-
-
-def test_an_extended_resource_may_stand_for_a_class() -> None:
-    known = facts(classes=(of_class(extendedResourceName="example.com/gpu"), of_class("other")))
-    assert mapped_resources(known) == frozenset({"example.com/gpu"})
-    assert mapped_resources(ClusterFacts()) is None
-    assert mapped_resources(replace(known, partial=frozenset({"device_classes"}))) is None

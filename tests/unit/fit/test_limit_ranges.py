@@ -94,7 +94,7 @@ def test_a_witness_names_the_field_and_what_to_do() -> None:
         found.why == 'the LimitRange "limits" allows at most 1500m cpu of a Container, so no pod of worker is created'
     )
     assert (found.found, found.remedy) == ("2", "set it to 1500m or less")
-    assert (found.family, found.scope, found.own_change) == (Family.QUOTA, Scope.EVER, True)
+    assert (found.family, found.scope, found.own_change) == (Family.QUOTA, Scope.EVER, False)
 
 
 def test_memory_is_written_with_its_suffix() -> None:

@@ -218,6 +218,17 @@ UNSURE: dict[str, tuple[ClusterFacts, PodReading, set[str]]] = {
     ),
     "other DeviceClasses": (facts(GPU_NODE, PLAIN, device_classes={"x": DeviceClass()}), KUBE, set()),
     "DeviceClasses that could not be read": (facts(GPU_NODE, PLAIN, apis=frozenset({CLASSES})), KUBE, {GPU}),
+    "DeviceClasses of one folder": (
+        facts(
+            GPU_NODE,
+            PLAIN,
+            device_classes={"x": DeviceClass()},
+            apis=frozenset({CLASSES}),
+            partial=frozenset({"device_classes"}),
+        ),
+        KUBE,
+        {GPU},
+    ),
     "Volcano does not read DeviceClasses": (facts(GPU_NODE, PLAIN, apis=frozenset({CLASSES})), VOLCANO, set()),
     "slices that KAI counts and that could not be read": (facts(GPU_NODE, apis=frozenset({SLICES})), KAI, {GPU}),
     "no slices": (facts(GPU_NODE, apis=frozenset()), KAI, set()),

@@ -73,9 +73,8 @@ TOLD = {
     ),
     "grove-648": Story(
         HERE,
-        "20 pods of 8 nvidia.com/gpu need one example.com/block; the largest example.com/block z1.b1 has room for 18",
-        "lower the minimum of worker to 18 pods, or require one topology.kubernetes.io/zone instead of one "
-        "example.com/block",
+        "20 pods of 8 nvidia.com/gpu need one block; the largest block z1.b1 has room for 18",
+        "lower the minimum of worker to 18 pods, or require one zone instead of one block",
     ),
 }
 

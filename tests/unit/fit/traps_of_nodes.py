@@ -66,10 +66,14 @@ def a_node_that_is_cordoned_or_not_ready_comes_back() -> None:
         "node.cloudprovider.kubernetes.io/uninitialized",
         "karpenter.sh/disrupted",
         "node.cilium.io/agent-not-ready",
+        "node.cluster.x-k8s.io/uninitialized",
+        "node.gardener.cloud/critical-components-not-ready",
+        "aws-node-termination-handler/spot-itn",
+        "medik8s.io/remediation",
     ]
     closed = [node(f"n{index}", taints=[taint(key)], unschedulable=True) for index, key in enumerate(passing)]
-    may_start(of(pods(6, {"cpu": "5"}), stored=True), *closed)
-    is_never(of(pods(7, {"cpu": "5"}), stored=True), *closed)
+    may_start(of(pods(10, {"cpu": "5"}), stored=True), *closed)
+    is_never(of(pods(11, {"cpu": "5"}), stored=True), *closed)
     is_never(of(pods(1, {"cpu": "5"}), stored=True), node(taints=[taint("team")]))
 
 
@@ -292,7 +296,7 @@ def pods_that_have_succeeded_may_count() -> None:
 
 def _of_parts(enough: int, *members: Any, nodes: Any = _RACKS) -> Answer:
     shape, facts, backend = of(*members), facts_of(*nodes), backend_of()
-    reading = backend.pod_reading(FIXED, facts)
+    reading = backend.pod_reading(FIXED)
     roles = roles_of(shape, reading)
     needs = tuple(PodsNeed(roles.of(one), one.minimum) for one in shape.members)
     packing = Packing((GroupNeed("tree", needs, enough),))

@@ -228,8 +228,10 @@ def quantities_are_rounded_once_and_none_is_asked_of_what_is_not_there() -> None
     42,
     Mutant("webhook.fit.ports._running", lambda original: lambda spec: iter(
         [*original(spec), *(one for one in spec.get("initContainers", []) if "restartPolicy" not in one)])),
-    Mutant("webhook.fit.conflicts._ports_overlap", lambda _: lambda these, those: any(
-        one.number == other.number for one in these for other in those)),
+    instead("webhook.fit.conflicts._by_ports", lambda roles, kind_of, kinds: tuple(
+        sum({1 << kind_of[other.name] for other in roles
+             if {port.number for port in one.pods.ports} & {port.number for port in other.pods.ports}})
+        for one in roles)),
 )  # fmt: skip
 def host_ports_of_other_addresses_protocols_or_init_containers_are_no_conflict() -> None:
     def on(name: str, **port: Any) -> Any:
@@ -253,7 +255,7 @@ def a_filter_that_the_profile_disables_is_not_checked() -> None:
     is_never(of(pods(1, {"cpu": "1"})), closed)
     may_start(of(pods(1, {"cpu": "9"})), node(), settings=without("NodeResourcesFit"))
     may_start(of(pods(1, nodeSelector={"pool": "a"})), node(), settings=without("NodeAffinity"))
-    # Nobody schedules a pod with a node of its own.
+    # No scheduler places a pod that names its node.
     may_start(of(pods(1, {"cpu": "9"}, nodeName="n0")), node())
 
 

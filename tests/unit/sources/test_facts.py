@@ -16,6 +16,7 @@ from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import (
     HyperNode,
+    HyperNodeMembers,
     KaiQueue,
     Namespace,
     PodGangFacts,
@@ -251,7 +252,12 @@ items:
 - metadata: {name: top}
   spec: {tier: 3, members: [{type: HyperNode, selector: {exactMatch: {name: rack-1}}}]}
 """,
-        ClusterFacts(hyper_nodes={"rack-1": HyperNode(1, "rack"), "top": HyperNode(3, None)}),
+        ClusterFacts(
+            hyper_nodes={
+                "rack-1": HyperNode(1, "rack", HyperNodeMembers(nodes="node-1")),
+                "top": HyperNode(3, None, HyperNodeMembers(hyper_nodes=("rack-1",))),
+            }
+        ),
     ),
     "a cluster that serves HyperNodes and has none": (
         "{apiVersion: topology.volcano.sh/v1alpha1, kind: HyperNodeList, items: []}",

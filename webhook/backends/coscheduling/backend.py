@@ -93,7 +93,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings)
 
-    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+    def pod_reading(self, settings: FitSettings) -> PodReading:
         return COSCHEDULING.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:

@@ -83,9 +83,7 @@ class KaiBackend(Backend[KaiSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings)
 
     @property
@@ -109,7 +107,7 @@ class KaiBackend(Backend[KaiSettings]):
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
 
-    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+    def pod_reading(self, settings: FitSettings) -> PodReading:
         return KAI.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:

@@ -126,9 +126,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         if name is not None and found is not None and found.limited:
             yield Limit("the ElasticQuota", name, name)
 
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings)
 
     @property
@@ -145,7 +143,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
 
-    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+    def pod_reading(self, settings: FitSettings) -> PodReading:
         return KOORDINATOR.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:

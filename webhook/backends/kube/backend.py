@@ -109,7 +109,7 @@ class KubeBackend(Backend[KubeSettings]):
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
 
-    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+    def pod_reading(self, settings: FitSettings) -> PodReading:
         return KUBE.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:

@@ -92,9 +92,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         name = first_named(workload, keys, keys) or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
 
-    def ceilings(
-        self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: FitSettings
-    ) -> Ceilings:
+    def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings)
 
     @property
@@ -111,7 +109,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, record, self.settings, facts)
 
-    def pod_reading(self, settings: FitSettings, facts: ClusterFacts) -> PodReading:
+    def pod_reading(self, settings: FitSettings) -> PodReading:
         return VOLCANO.under(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:

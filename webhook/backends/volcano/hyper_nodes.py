@@ -60,7 +60,7 @@ def members_of(live: Manifest) -> Iterator[str]:
 
 
 def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]) -> str | None:
-    """How the tiers of existing HyperNodes, whoever made them, differ from the levels and labels; None if they do not.
+    """How the tiers of existing HyperNodes, of any author, differ from the levels and labels; None if they do not.
 
     The nodes of a tier are compared, not the names of HyperNodes. If a HyperNode selects its members by a pattern or by
     labels, the nodes of its tier are not compared.
