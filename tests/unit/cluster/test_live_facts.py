@@ -22,6 +22,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace, Quota
+from webhook.model.nodes import NODES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Projection
 
 NAMESPACES = "/api/v1/namespaces"
@@ -155,6 +156,17 @@ async def test_a_server_without_the_right_to_list_pods_is_ready_and_knows_none()
         assert (list(live.unready()), live.facts.group_pods) == ([], None)
         del world.refused[PODS]
         await until(lambda: live.facts.group_pods == {})
+
+
+async def test_a_server_without_the_right_to_list_nodes_is_ready_and_knows_none() -> None:
+    world = World(*GROVE)
+    world.refused["/api/v1/nodes"] = httpx.Response(403, json={"message": "no"})
+    async with followed(world) as (live, _):
+        await until(lambda: live.facts.apis is not None and not list(live.unready()))
+        await until(lambda: live.watches[NODES].trouble == "HTTP 403: no")
+        assert (list(live.unready()), live.facts.nodes) == ([], None)
+        del world.refused["/api/v1/nodes"]
+        await until(lambda: live.facts.nodes == {})
 
 
 async def test_the_server_is_not_ready_between_discovery_and_the_first_lists() -> None:
