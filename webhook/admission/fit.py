@@ -180,7 +180,7 @@ _PARTS = ("nodes", "elastic_quotas", "volcano_queues", "kai_queues", "resource_q
 
 def is_known(facts: ClusterFacts) -> bool:
     """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more."""
-    return any(getattr(facts, part, None) is not None for part in _PARTS)
+    return any(getattr(facts, part) for part in _PARTS)
 
 
 def _roles(need: Need) -> Iterator[Role]:

@@ -25,8 +25,7 @@ LARGE_SAID = f"""\
         at   spec.template: 12
         why  12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9
         do   lower the minimum of large to 9 pods, or do not require one rack
-        if   no webhook lowers the requests of the pods, or adds tolerations to them
-        if   no controller replaces the node selector, the affinity or the resources of the template
+        if   no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use
 
         rack  nodes  nvidia.com/gpu  cpu
         r7    9      72              1620
