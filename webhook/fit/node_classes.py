@@ -15,7 +15,7 @@ from webhook.fit.eligibility import Eligibility
 from webhook.fit.growth import growth_of, startup_taints
 from webhook.fit.packing import Packing
 from webhook.fit.reading import PodReading
-from webhook.fit.requests import GPU_MEMORY
+from webhook.fit.requests import GPU_MEMORY, is_gpu_name
 from webhook.fit.room import OWN_VALUE, NodeClass, Room
 from webhook.fit.settings import FitSettings, NodeTemplate
 from webhook.model.devices import DEVICE_CLASSES, RESOURCE_SLICES
@@ -127,7 +127,7 @@ def _room(nodes: Nodes, asked: Asked, around: _Around) -> Room:
     if known is None:
         return Room((), unknown="the pods of the gang differ too much")
     classes = (*known, *(_of_template(one, asked, around) for one in settings.templates))
-    return Room(classes, around.grows, unsure=frozenset(_unsure(classes, nodes, asked, around)))
+    return Room(classes, around.grows, unsure=frozenset(_unsure(classes, view.stopped, nodes, asked, around)))
 
 
 class _View:
@@ -154,6 +154,8 @@ class _View:
         self._read = [index for index, key in enumerate((*self._keys, *self._own)) if key in asked.read]
         self._roles: dict[tuple[Any, ...], frozenset[str]] = {}
         self._capacities: dict[tuple[Any, ...], tuple[tuple[str, int], ...]] = {}
+        # The devices of which some node states none: its device plugin may have stopped before it was ever seen.
+        self.stopped: set[str] = set()
 
     def classes(self) -> tuple[NodeClass, ...] | None:
         """Return the classes, in the order of their first nodes; None if that takes too much work."""
@@ -213,6 +215,7 @@ class _View:
             highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if self._around.reading.gpus_by_claims else {})}
             found = capacity_of(self._asked.resources, highest, group.oversubscribed, memory, self._around.reading)
             capacity = self._capacities[key] = tuple(sorted(found.items()))
+            self.stopped.update(resource for resource, amount in group.highest.items() if not amount)
         told = self._asked.shown if roles or self._asked.every_domain else ()
         return _Class(
             capacity,
@@ -274,8 +277,14 @@ def _of_template(template: NodeTemplate, asked: Asked, around: _Around) -> NodeC
     return NodeClass(capacity, shown, template.most, roles, (template.name,), future=True)
 
 
-def _unsure(classes: Iterable[NodeClass], nodes: Nodes, asked: Asked, around: _Around) -> Iterator[str]:
-    """Yield the requested resources of which nodes may have more than is known."""
+def _unsure(
+    classes: Iterable[NodeClass], stopped: set[str], nodes: Nodes, asked: Asked, around: _Around
+) -> Iterator[str]:
+    """Yield the requested resources of which nodes may have more than is known. `stopped` are those of which some node
+    states none.
+    """
+    if any(is_gpu_name(resource) for resource in stopped):
+        stopped = stopped | KAI_GPUS
     for resource in asked.resources:
         if not is_device(resource) and resource not in KAI_GPUS:
             continue
@@ -283,6 +292,7 @@ def _unsure(classes: Iterable[NodeClass], nodes: Nodes, asked: Asked, around: _A
         if (
             # No device plugin has started, as far as is known.
             not any(amounts)
+            or resource in stopped
             or (resource in around.by_class and not all(amounts))
             or (around.gpus_unknown and resource in KAI_GPUS)
             or (resource.startswith(_MIG) and nodes.has_key(_MIG_MANAGER))

@@ -206,6 +206,8 @@ UNSURE: dict[str, tuple[ClusterFacts, PodReading, set[str]]] = {
     "some node has it": (facts(GPU_NODE, PLAIN), KUBE, set()),
     "no node has it": (facts(PLAIN), KUBE, {GPU}),
     "no node has it now": (facts(node_manifest(amounts={GPU: "0"})), KUBE, {GPU}),
+    "one node has it no more": (facts(GPU_NODE, node_manifest("b", {GPU: "0"})), KUBE, {GPU}),
+    "one node has it no more, for KAI": (facts(GPU_NODE, node_manifest("b", {GPU: "0"})), KAI, {GPU}),
     "a DeviceClass stands for it": (
         facts(GPU_NODE, PLAIN, device_classes={"gpus": DeviceClass(resource=GPU)}),
         KUBE,
