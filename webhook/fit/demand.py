@@ -32,13 +32,15 @@ def requested(role: Role) -> Mapping[str, int]:
 
 def demand_of(shape: GangShape, roles: Mapping[str, Role], counted: Counted, only: Iterable[str]) -> dict[str, int]:
     """Return what the pods that a gang needs of some roles count together."""
-    found: dict[str, int] = {}
     limited = frozenset(only)
+    pods: dict[str, int] = {}
     for member in shape.needed:
-        role = roles.get(member.called)
-        if role is not None and member.called in limited:
-            for resource, amount in counted(role).items():
-                found[resource] = found.get(resource, 0) + amount * member.minimum
+        if member.called in limited:
+            pods[member.called] = pods.get(member.called, 0) + member.minimum
+    found: dict[str, int] = {}
+    for name in pods.keys() & roles.keys():
+        for resource, amount in counted(roles[name]).items():
+            found[resource] = found.get(resource, 0) + amount * pods[name]
     return found
 
 
