@@ -76,7 +76,7 @@ def _unsure(packing: Packing, roles: Sequence[Role], room: Room) -> tuple[str, .
     """Why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
     for role in roles:
-        causes.update(dict.fromkeys(role.pods.unjudged))
+        causes.update(dict.fromkeys((*role.pods.unjudged, *role.pods.left_out)))
         if role.pods.shared_devices:
             causes["pods share the devices of a claim, and which nodes reach these is not known"] = None
         unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)

@@ -74,3 +74,5 @@ class PodNeeds:
     shared_devices: tuple[SharedClaim, ...] = ()
     # Why something about the pod is not judged, in words. What is named here is left out of `request`.
     unjudged: tuple[str, ...] = field(default=())
+    # What the scheduler wants of the pod besides, in words: *never* holds without it, and *fits* is not said.
+    left_out: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from webhook.fit.apart import apart_of
 from webhook.fit.eligibility import Eligibility
+from webhook.fit.left_out import affinity_left_out, overhead_left_out, spread_left_out
 from webhook.fit.pods import PodNeeds
 from webhook.fit.ports import ports_of
 from webhook.fit.requests import OF_KUBERNETES, RequestRules, requests_of
@@ -91,11 +92,18 @@ def needs_of(
     request, unjudged = requests_of(template, reading.requests, stored=stored)
     devices = [resource for resource in template.resources if is_device(resource)]
     eligibility = Eligibility.of(template.spec, stored=stored, resources=devices)
+    spread = spread_of(template) if reading.spread else ()
+    left_out = (
+        *(affinity_left_out(template) if reading.apart else ()),
+        *(spread_left_out(template, spread) if reading.spread else ()),
+        *(() if stored else overhead_left_out(template)),
+    )
     return PodNeeds(
         request,
         eligibility.without(affinity=not reading.affinity, taints=not reading.taints),
         ports_of(template.spec, stored=stored) if reading.ports else (),
         apart_of(template, others, stored=stored, namespace=namespace) if reading.apart else (),
-        spread_of(template) if reading.spread else (),
+        spread,
         unjudged=unjudged,
+        left_out=left_out,
     )

@@ -1,0 +1,66 @@
+"""What a judgement leaves out keeps it from saying that a gang fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook.fit.eligibility import Eligibility
+from webhook.fit.judgement import judge
+from webhook.fit.packing import Packing, PodsNeed, Role
+from webhook.fit.pods import PodNeeds
+from webhook.fit.reading import KAI, KUBE, needs_of
+from webhook.fit.room import NodeClass, Room
+from webhook.fit.verdict import Answer
+from webhook.model.fields import SPEC
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.workload import TemplatePlace
+
+AFFINITY = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+PREFERRED = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}
+
+
+def spread(**more: Any) -> dict[str, Any]:
+    one = {"topologyKey": "zone", "maxSkew": 1, "labelSelector": {"matchLabels": {"app": "a"}}, **more}
+    return {"topologySpreadConstraints": [one]}
+
+
+LEFT_OUT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "required pod affinity": ({"affinity": AFFINITY}, ("the required pod affinity of the pods",)),
+    "preferred pod affinity": ({"affinity": PREFERRED}, ()),
+    "spread that may be skipped": (spread(whenUnsatisfiable="ScheduleAnyway"), ()),
+    "spread": (spread(whenUnsatisfiable="DoNotSchedule"), ("the topology spread constraints of the pods",)),
+    "spread over domains that must exist": (spread(whenUnsatisfiable="DoNotSchedule", minDomains=3), ()),
+    "a RuntimeClass": ({"runtimeClassName": "kata"}, ("the overhead of the RuntimeClass of the pods",)),
+    "a RuntimeClass whose overhead is stated": ({"runtimeClassName": "kata", "overhead": {"cpu": "1"}}, ()),
+}
+
+
+def template(spec: dict[str, Any]) -> PodTemplate:
+    return PodTemplate({"labels": {"app": "a"}}, spec, TemplatePlace(SPEC))
+
+
+@pytest.mark.parametrize(("spec", "left_out"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_proves_nothing_is_left_out(spec: dict[str, Any], left_out: tuple[str, ...]) -> None:
+    one = template(spec)
+    assert needs_of(one, KUBE, {"a": one}, stored=False, namespace="team").left_out == left_out
+
+
+def test_the_overhead_of_a_stored_pod_is_known() -> None:
+    one = template({"runtimeClassName": "kata"})
+    assert needs_of(one, KUBE, {"a": one}, stored=True, namespace="team").left_out == ()
+
+
+def test_a_scheduler_without_topology_spread_leaves_nothing_out() -> None:
+    one = template(spread(whenUnsatisfiable="DoNotSchedule"))
+    assert needs_of(one, KAI, {"a": one}, stored=False, namespace="team").left_out == ()
+
+
+@pytest.mark.parametrize(("pods", "answer"), [(1, Answer.UNKNOWN), (2, Answer.NEVER)])
+def test_what_is_left_out_keeps_from_fits_and_not_from_never(pods: int, answer: Answer) -> None:
+    role = Role("a", SPEC, PodNeeds({"cpu": 1000, "pods": 1}, Eligibility(), left_out=("something",)))
+    room = Room((NodeClass({"cpu": 1500, "pods": 10}, {}, 1, frozenset({"a"}), ("n",)),))
+    verdict = judge(Packing((PodsNeed(role, pods),)), room)
+    assert verdict.answer is answer
+    assert ("something" in verdict.causes) is (answer is Answer.UNKNOWN)
