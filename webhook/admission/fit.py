@@ -175,7 +175,16 @@ def _has_begun(workload: OptedInWorkload) -> bool:
 # In the status of a Job, and of each part of a JobSet or TrainJob: pods or Jobs that there are or were.
 _COUNTS = ("active", "ready", "succeeded", "failed", "terminating")
 # Without any of these nothing can be said.
-_PARTS = ("nodes", "elastic_quotas", "volcano_queues", "kai_queues", "resource_quotas", "limit_ranges")
+_PARTS = (
+    "nodes",
+    "elastic_quotas",
+    "volcano_queues",
+    "kai_queues",
+    "resource_quotas",
+    "limit_ranges",
+    "resource_claims",
+    "resource_claim_templates",
+)
 
 
 def is_known(facts: ClusterFacts) -> bool:
