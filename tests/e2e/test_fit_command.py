@@ -25,6 +25,8 @@ def job(name: str, namespace: str, pods: int) -> Manifest:
     limits = {"cpu": "2"}
     container = {"name": "main", "image": "x", "resources": {"limits": limits, "requests": limits}}
     pod = {"restartPolicy": "Never", "containers": [container], "nodeSelector": {"pool": namespace}}
+    # Where another test has left a Job controller and a scheduler running, this keeps the pods off the nodes.
+    pod["schedulerName"] = "volcano"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
