@@ -70,12 +70,12 @@ def bounded(shape: GangShape) -> GangShape | None:
     it needs, too. Return None for a workload of which a scheduler may start some parts only.
     """
     roles = dict.fromkeys(member.called for member in shape.members)
-    if len(roles) <= _MOST_ROLES:
+    kept = frozenset(islice(roles, _MOST_ROLES))
+    members = tuple(member for member in shape.members if member.called in kept)
+    if len(members) == len(shape.members):
         return shape
     if shape.opted_in is not None:
         return None
-    kept = frozenset(islice(roles, _MOST_ROLES))
-    members = tuple(member for member in shape.members if member.called in kept)
     left_out = (*shape.left_out, f"all but {_MOST_ROLES} of its {len(roles)} roles")
     return shape._replace(members=members, left_out=left_out)
 

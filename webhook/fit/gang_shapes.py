@@ -26,7 +26,7 @@ from webhook.model.workloads.workload import OptedInWorkload, Part
 # ones only the pods count.
 MOST_LISTED = 64
 # The most gangs of one workload that are judged. A set has more only with many scaling groups.
-MOST_SHAPES = 32
+MOST_SHAPES = 8
 
 
 def shapes_of_set(
