@@ -22,7 +22,9 @@ from webhook.fit.judgement import judge
 from webhook.fit.limit_ranges import refusals_of
 from webhook.fit.namespace_quotas import namespace_ceilings
 from webhook.fit.node_classes import room_of
-from webhook.fit.packing import GroupNeed, Need, Packing, Role
+from webhook.fit.packing import Packing
+from webhook.fit.parts import roles_of
+from webhook.fit.room import Room
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.fit.verdict import Answer, Verdict
@@ -61,8 +63,12 @@ def fit_of(
     packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
         return Verdict(Answer.UNKNOWN, causes=packing.unknown)
-    room = room_of(packing, facts, settings, backend.pod_reading(settings), devices_by_node(facts))
-    return judge(packing, room, steps)
+    return judge(packing, room_for(packing, backend, facts, settings), steps)
+
+
+def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
+    """Return the nodes as the scheduler of `backend` sees them for a packed gang; None if they are not known."""
+    return room_of(packing, facts, settings, backend.pod_reading(settings), devices_by_node(facts))
 
 
 def bounded(shape: GangShape) -> GangShape | None:
@@ -87,7 +93,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     packing = backend.packing(shape, facts, settings)
     if packing.unknown:
         return packing
-    roles = {role.name: role for need in packing.sets for role in _roles(need)}
+    roles = {role.name: role for role in roles_of(packing.sets)}
     known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
     return replace(
@@ -190,14 +196,6 @@ _PARTS = (
 def is_known(facts: ClusterFacts) -> bool:
     """Return whether anything is known that a gang may not fit into. Quick: most decisions need no more."""
     return any(getattr(facts, part) for part in _PARTS)
-
-
-def _roles(need: Need) -> Iterator[Role]:
-    if isinstance(need, GroupNeed):
-        for inner in need.needs:
-            yield from _roles(inner)
-    else:
-        yield need.role
 
 
 def _shapes(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
+from webhook.fit.packing import GroupNeed, Need, Packing, Partition
+from webhook.fit.parts import roles_of
 from webhook.fit.room import OWN_VALUE, NodeClass, Room
 
 ALL_NODES = "all nodes"
@@ -34,15 +35,6 @@ class DomainRoom:
     def called(self) -> str:
         """What messages call it: "rack r7"."""
         return f"{self.partition} {self.name}" if self.partition else self.name
-
-
-def roles_of(packing: Packing) -> tuple[Role, ...]:
-    """Return the roles of a gang, each once, in their order."""
-    found: dict[str, Role] = {}
-    for need in needs_in(packing):
-        if isinstance(need, PodsNeed):
-            found.setdefault(need.role.name, need.role)
-    return tuple(found.values())
 
 
 def partitions_of(packing: Packing) -> tuple[Partition, ...]:
@@ -72,7 +64,9 @@ def in_order(resources: Iterable[str]) -> list[str]:
 
 def requested(packing: Packing) -> frozenset[str]:
     """Return the resources that a pod of the gang requests, and the pod slots."""
-    return frozenset(resource for role in roles_of(packing) for resource, asked in role.pods.request.items() if asked)
+    return frozenset(
+        resource for role in roles_of(packing.sets) for resource, asked in role.pods.request.items() if asked
+    )
 
 
 def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[DomainRoom, ...]:

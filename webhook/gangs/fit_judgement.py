@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from webhook.admission.fit import fit_of, fits_of, packing_of
+from webhook.admission.fit import fit_of, fits_of, packing_of, room_for
 from webhook.config.settings import Settings
 from webhook.fit.gang_fit import GangFit
-from webhook.fit.node_classes import room_of
 from webhook.fit.now import Now, Usage, counted_by, room_now
 from webhook.fit.shape import GangShape
 from webhook.fit.stored_shapes import shape_of_templates
@@ -52,13 +51,12 @@ class StoredFits:
         backend, settings = gang.profile.backend, self._settings.fit
         try:
             packing = packing_of(_shape(gang), backend, facts, settings)
-            reading = backend.pod_reading(settings)
-            room = room_of(packing, facts, settings, reading)
+            room = room_for(packing, backend, facts, settings)
         except Malformed:
             return None
         if packing.unknown or room is None:
             return None
-        usage = Usage.of(replace(facts, node_pods=pods), counted_by(reading))
+        usage = Usage.of(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
         return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
     def _of_templates(self, gang: Waiting, facts: ClusterFacts) -> Verdict | None:

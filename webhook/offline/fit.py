@@ -10,16 +10,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.admission import decision
-from webhook.admission.fit import fit_of, fits_of, packing_of
+from webhook.admission.fit import fit_of, fits_of, packing_of, room_for
 from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
-from webhook.fit.devices import devices_by_node
 from webhook.fit.domain_rooms import domain_rooms_of
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.judgement import judge
-from webhook.fit.node_classes import room_of
 from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
 from webhook.fit.packing import Packing
 from webhook.fit.room import Room
@@ -182,8 +180,7 @@ def _entry(
         {member.called: member.minimum for member in found.shape.needed},
     )
     packing = packing_of(found.shape, profile.backend, facts, settings.fit)
-    reading = profile.backend.pod_reading(settings.fit)
-    room = room_of(packing, facts, settings.fit, reading, devices_by_node(facts))
+    room = room_for(packing, profile.backend, facts, settings.fit)
     return entry if room is None else _with_nodes(entry, found, packing, room, profile, facts, settings, steps)
 
 

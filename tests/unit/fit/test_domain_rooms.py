@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import GPU, RACK, gang, nodes, racks, running
-from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, in_order, partitions_of, requested, roles_of
+from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, in_order, partitions_of, requested
 from webhook.fit.now import Usage, counted_by, free_room
 from webhook.fit.packing import GroupNeed, Packing, Partition
+from webhook.fit.parts import roles_of
 from webhook.fit.reading import KAI
 from webhook.fit.room import OWN_VALUE, Room
 from webhook.model.node_pods import Reservation
@@ -75,7 +76,7 @@ def test_the_outer_domain_comes_before_the_inner_one() -> None:
     [inner] = gang(4, 8, host).sets
     packing = Packing((GroupNeed("both", (inner,), 1, RACK),))
     assert partitions_of(packing) == (RACK, host)
-    assert [one.name for one in roles_of(packing)] == ["worker"]
+    assert [one.name for one in roles_of(packing.sets)] == ["worker"]
     assert requested(packing) == {GPU, "pods"}
 
 
