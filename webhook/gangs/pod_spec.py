@@ -11,26 +11,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from webhook.model.kept_fields import PLACEMENT_FIELDS
 from webhook.model.reading import Manifest, mapping, sequence
 
 # The longest text that is kept. A pod with more of it is not judged; affinity and tolerations rarely take 2 KiB.
 SPEC_CHARACTERS = 8 * 1024
-_OF_PODS = (
-    "activeDeadlineSeconds",
-    "affinity",
-    "hostNetwork",
-    "nodeSelector",
-    "overhead",
-    "preemptionPolicy",
-    "priority",
-    "priorityClassName",
-    "resourceClaims",
-    "resources",
-    "runtimeClassName",
-    "schedulerName",
-    "tolerations",
-    "topologySpreadConstraints",
-)
+_OF_PODS = (*PLACEMENT_FIELDS, "hostNetwork")
 _OF_CONTAINERS = ("name", "resources", "ports", "restartPolicy")
 
 

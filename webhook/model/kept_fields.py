@@ -28,16 +28,10 @@ _DOMAINS = (
 # Annotations without a domain that KAI's podgrouper and binder read.
 _WITHOUT_DOMAIN = frozenset({"pod-group-name", "gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"})
 _METADATA = ("metadata.name", "metadata.namespace")
-# What rules read of a pod. No image, no command, no environment and no volume.
-POD_FIELDS = (
+# What decides where a pod can be, besides its containers.
+PLACEMENT_FIELDS = (
     "activeDeadlineSeconds",
     "affinity",
-    "containers.name",
-    "containers.resources",
-    "initContainers.name",
-    "initContainers.resources",
-    "initContainers.restartPolicy",
-    "nodeName",
     "nodeSelector",
     "overhead",
     "preemptionPolicy",
@@ -45,14 +39,28 @@ POD_FIELDS = (
     "priorityClassName",
     "resourceClaims",
     "resources",
-    "restartPolicy",
     "runtimeClassName",
     "schedulerName",
-    "schedulingGates",
-    "schedulingGroup",
     "tolerations",
     "topologySpreadConstraints",
-    "workloadRef",
+)
+# What rules read of a pod. No image, no command, no environment and no volume.
+POD_FIELDS = tuple(
+    sorted(
+        (
+            *PLACEMENT_FIELDS,
+            "containers.name",
+            "containers.resources",
+            "initContainers.name",
+            "initContainers.resources",
+            "initContainers.restartPolicy",
+            "nodeName",
+            "restartPolicy",
+            "schedulingGates",
+            "schedulingGroup",
+            "workloadRef",
+        )
+    )
 )
 
 _Tree = Mapping[str, Any]
