@@ -7,9 +7,10 @@ pkg/scheduler/framework/plugins/interpodaffinity/filtering.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from webhook.fit.pods import Apart
+from webhook.fit.pods import Apart, PodNeeds
 from webhook.fit.selectors import entries_of, sure_labels, surely_matches
 from webhook.model.fields import Item
 from webhook.model.reading import mapping, sequence, text
@@ -48,6 +49,28 @@ def apart_of(
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_ONE_SIDED = "the required anti-affinity of some pods of the gang against others, which do not state it"
+
+
+def mutual(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
+    """Return the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out.
+
+    For a scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has
+    placed at the same moment: the pod that has no term is placed second, beside the other.
+    """
+    found = {}
+    for name, pods in needs.items():
+        apart = [
+            rule._replace(roles=frozenset(other for other in rule.roles if _states(needs[other], rule.key, name)))
+            for rule in pods.apart
+        ]
+        left_out = pods.left_out if apart == list(pods.apart) else (*pods.left_out, _ONE_SIDED)
+        found[name] = replace(pods, apart=tuple(rule for rule in apart if rule.roles), left_out=left_out)
+    return found
+
+
+def _states(pods: PodNeeds, key: str, name: str) -> bool:
+    return any(rule.key == key and name in rule.roles for rule in pods.apart)
 
 
 def _covers(term: Mapping[str, Any], namespace: str) -> bool:

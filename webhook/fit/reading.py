@@ -24,7 +24,8 @@ from webhook.model.workloads.podtemplate import PodTemplate
 @dataclass(frozen=True, slots=True)
 class PodReading:
     """What a scheduler checks of a pod. `requests` is its arithmetic; the flags are its filters: node affinity and
-    taints, host ports, anti-affinity, topology spread.
+    taints, host ports, anti-affinity, topology spread. `both_ways`: a pod is held against the anti-affinity of those
+    of its gang that were placed at the same moment, as against its own.
 
     Of nodes: `oversubscribes` adds what Volcano's annotations state, and `gpus_by_claims` counts the GPUs of
     ResourceSlices with those of device plugins. `devices_by_class`: a DeviceClass may stand for an extended resource,
@@ -36,6 +37,7 @@ class PodReading:
     taints: bool = True
     ports: bool = True
     apart: bool = True
+    both_ways: bool = True
     spread: bool = True
     oversubscribes: bool = False
     gpus_by_claims: bool = False
@@ -64,8 +66,10 @@ _OF_KOORDINATOR = ("kubernetes.io/batch-", "kubernetes.io/mid-", "batch.koordina
 # What Volcano's plugin deviceshare places: virtual GPUs and NPUs.
 _OF_VOLCANO = ("volcano.sh/", "huawei.com/", "hami.io/", "nvidia.com/gpumem", "nvidia.com/gpucores")
 
-KUBE = PodReading()
-COSCHEDULING = KUBE
+# While 1.36 places a group, its list of nodes with anti-affinity stays as it was; 1.37 mends this
+# (pkg/scheduler/backend/cache/snapshot.go, AssumePod).
+KUBE = PodReading(both_ways=False)
+COSCHEDULING = PodReading()
 KOORDINATOR = PodReading(RequestRules(unsure=_OF_KOORDINATOR))
 # KAI has neither pod-level resources nor topology spread.
 KAI = PodReading(
@@ -74,8 +78,11 @@ KAI = PodReading(
     gpus_by_claims=True,
     devices_by_class=False,
 )
-# Each of Volcano's predicates can be switched off in its configuration. These are on as it is installed.
-VOLCANO = PodReading(RequestRules(exact=True, unsure=_OF_VOLCANO), oversubscribes=True, devices_by_class=False)
+# Each of Volcano's predicates can be switched off in its configuration. These are on as it is installed. Its list of
+# nodes with anti-affinity is made when a session starts (pkg/scheduler/plugins/util/k8s/snapshot.go, NewSnapshot).
+VOLCANO = PodReading(
+    RequestRules(exact=True, unsure=_OF_VOLCANO), both_ways=False, oversubscribes=True, devices_by_class=False
+)
 
 
 def needs_of(

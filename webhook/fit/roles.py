@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from webhook.fit.apart import MOST_ROLES
+from webhook.fit.apart import MOST_ROLES, mutual
 from webhook.fit.devices import with_devices
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
+from webhook.fit.pods import PodNeeds
 from webhook.fit.reading import PodReading, needs_of
 from webhook.fit.shape import GangShape, MemberShape
 from webhook.model.facts import ClusterFacts
@@ -33,15 +34,15 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
     for member in shape.needed:
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
-    found = Roles()
+    found: dict[str, PodNeeds] = {}
     for name, member in needed.items():
         # In a gang of many roles anti-affinity is held against the own role only.
         others = templates if len(templates) <= MOST_ROLES else {name: member.template}
         pods = needs_of(member.template, reading, others, stored=shape.stored, namespace=shape.namespace)
-        if claimed is not None:
-            pods = with_devices(pods, member, shape, claimed)
-        found[name] = Role(name, member.at, pods)
-    return found
+        found[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
+    if not reading.both_ways:
+        found = mutual(found)
+    return Roles({name: Role(name, needed[name].at, pods) for name, pods in found.items()})
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:

@@ -230,15 +230,16 @@ class Batches:
                 self._post(path, {**manifest, "metadata": {**manifest["metadata"], "labels": labels}})
 
     def _prepare(self, one: Stored) -> None:
-        """What must be there before the gang: its namespace, quotas, and pods of others."""
+        """What must be there before the gang: its namespace, pods of others, and then quotas, which these are above."""
         if one.namespace == one.id:
             self._post("/api/v1/namespaces", {"metadata": {"name": one.id}})
-            for manifest in named(one.case.namespaced, one.id):
-                self._add_limit(one, manifest)
         for index, foreign in enumerate(one.case.foreign):
             spec = {**named(foreign.spec, one.id), "nodeName": f"{one.id}-n{foreign.node}"}
             metadata = {"name": f"{one.id}-foreign-{index}", "labels": named(foreign.labels, one.id)}
             self._post(f"/api/v1/namespaces/{one.namespace}/pods", {"metadata": metadata, "spec": spec})
+        if one.namespace == one.id:
+            for manifest in named(one.case.namespaced, one.id):
+                self._add_limit(one, manifest)
 
     def _add_limit(self, one: Stored, manifest: Manifest) -> None:
         metadata = {**manifest["metadata"], "namespace": one.namespace}
