@@ -14,7 +14,7 @@ import yaml
 from tests.e2e.control_plane import ADMIN, READER, ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove
 from tests.e2e.rollcall_server import RollcallServer, ran, rollcall
-from tests.e2e.workloads import two_cliques
+from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
 QUOTA = "scheduling.grove.io/koordinator-quota"
 SECRET = "hunter2"
@@ -58,12 +58,16 @@ def test_facts_of_a_cluster_answer_as_its_webhook(
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
         "kind": "ElasticQuota",
         "metadata": {"name": f"quota-{namespace}", "namespace": namespace},
-        "spec": {"max": {"cpu": "1"}, "min": {"cpu": "1"}},
+        # As much as the three pods of a set request, and not more.
+        "spec": {"max": {"cpu": "3"}, "min": {"cpu": "1"}},
     }
     plane.apply(quota, check=True)
-    stored = two_cliques("demo", namespace, annotations={QUOTA: f"quota-{namespace}"})
+    in_quota = {QUOTA: f"quota-{namespace}"}
+    stored = two_cliques("demo", namespace, annotations=in_quota)
     container = stored["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]
     container["env"] = [{"name": "TOKEN", "value": SECRET}]
+    created = plane.apply(stored, options=("--dry-run=server",), check=True)
+    assert "Warning: " not in created.err
     grove(stored).create()
     admin = plane.write_kubeconfig(ADMIN)
     folder = tmp_path / "cluster"
@@ -73,14 +77,20 @@ def test_facts_of_a_cluster_answer_as_its_webhook(
     assert SECRET not in written
     assert "last-applied" not in written
 
-    # What the webhook refuses is refused with the same rule, and what it admits, also again, is clean.
+    # What the webhook refuses is refused with the same rule, what it warns about is found with the same words, and what
+    # it admits without a word, also again, is clean.
     wrong = two_cliques("other", namespace, annotations={QUOTA: "nobody-has-it"})
     assert f"metadata.annotations[{QUOTA}]: koordinator/quota: " in plane.apply(wrong).err
+    large = pod_clique_set("large", namespace, clique("worker", 4), annotations=in_quota)
+    warned = plane.apply(large, check=True).err
+    assert "Warning: fit/quota at " in warned
     ways: list[list[str | Path]] = [["--facts", folder], ["--live", "--kubeconfig", admin]]
     for known in ways:
         refused = checked(wrong, tmp_path, server, *known)
         assert findings(refused) == [("koordinator/quota", "nobody-has-it")]
         assert refused["notJudged"] == []
+        (found,) = checked(large, tmp_path, server, *known)["findings"]
+        assert f"Warning: {found['message']}" in warned
         again = checked(deepcopy(stored), tmp_path, server, *known)
         assert (again["findings"], again["notJudged"]) == ([], [])
 

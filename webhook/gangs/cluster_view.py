@@ -84,7 +84,7 @@ class ClusterView:
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
     pods changed. It calls `object_changed` with each gang object, also those of other owners, and `fact_changed` with
     each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release
-    gangs, and `all_changed` when everything must be checked.
+    gangs, and `all_changed` when everything must be checked. It calls `read` when something is known that was not.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -98,6 +98,7 @@ class ClusterView:
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
+        read: Callable[[], None] = lambda: None,
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -109,16 +110,17 @@ class ClusterView:
         self._object_changed = object_changed
         self._fact_changed = fact_changed
         self._all_changed = all_changed
+        self._say_read = read
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
         )
-        self.stores = Stores(self.client, self._stored, gang_of_object, whose_object)
+        self.stores = Stores(self.client, self._stored, gang_of_object, whose_object, filled=read)
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods_changed = pods_changed
-        self._pods = GangPods(self.client, pods_changed)
-        self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
+        self._pods = GangPods(self.client, pods_changed, filled=read)
+        self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read)
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
-        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed)
+        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read)
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods)
@@ -328,6 +330,7 @@ class ClusterView:
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
             self._pods.follow(facts.apis)
             self.opted_in.follow(facts.apis)
+        self._say_read()
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:

@@ -24,7 +24,7 @@ class GangPods:
 
     `changed` gets the gang of each pod whose projection is created, changed or deleted, and of each pod whose
     controllers change. `selector` selects the pods, `read` makes the projection, and `kinds` are the kinds of
-    controllers between pods and workloads.
+    controllers between pods and workloads. `filled` is called each time all objects of a kind were read once.
     """
 
     def __init__(
@@ -34,13 +34,17 @@ class GangPods:
         selector: Mapping[str, str] = OF_GANGS,
         read: Callable[[Manifest], tuple[ObjectKey, GangPod]] = read_gang_pod,
         kinds: PodControllers = OF_GROVE,
+        filled: Callable[[], None] = lambda: None,
     ) -> None:
         self._changed = changed
+        self._say_filled = filled
         self._of: Grouping[ObjectKey, GangKey] = Grouping()
         self._gated: Grouping[ObjectKey, GangKey] = Grouping()
         self._below: Grouping[ObjectKey, ControllerKey] = Grouping()
-        self._watch = Watch(client, Projection("", PODS, read, most=POD_BYTES), self._filled, self._noticed, selector)
-        self._controllers = Controllers(client, kinds, self._controller_noticed, self._all_changed, self._controlled)
+        self._watch = Watch(
+            client, Projection("", PODS, read, most=POD_BYTES), self._pods_read, self._noticed, selector
+        )
+        self._controllers = Controllers(client, kinds, self._controller_noticed, self._kind_read, self._controlled)
 
     @property
     def filled(self) -> bool:
@@ -117,9 +121,10 @@ class GangPods:
             if gang is not None:
                 self._changed(gang)
 
-    def _filled(self, _: Index) -> None:
-        self._all_changed()
+    def _pods_read(self, _: Index) -> None:
+        self._kind_read()
 
-    def _all_changed(self) -> None:
+    def _kind_read(self) -> None:
         for gang in list(self._of.groups()):
             self._changed(gang)
+        self._say_filled()

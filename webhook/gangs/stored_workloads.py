@@ -21,7 +21,9 @@ _CONDITIONS = TERMINAL | {grove.MIGRATING}
 
 
 class StoredWorkloads(ServedWatch):
-    """The workloads of one kind that match `selector`. `changed` gets the key of each that changes."""
+    """The workloads of one kind that match `selector`. `changed` gets the key of each that changes; `filled` is called
+    when all were read once.
+    """
 
     def __init__(
         self,
@@ -29,8 +31,9 @@ class StoredWorkloads(ServedWatch):
         resource: Resource,
         changed: Callable[[ObjectKey], None],
         selector: Mapping[str, str] | None = None,
+        filled: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(client, Projection("", resource, self._packed, most=STORED_BYTES), changed, selector)
+        super().__init__(client, Projection("", resource, self._packed, most=STORED_BYTES), changed, selector, filled)
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """One workload; None if it does not exist."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.cluster.client import Client
-from webhook.cluster.watch import Index, Watch
+from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
 from webhook.gangs.differences import is_ours
 from webhook.gangs.grouping import Grouping
@@ -51,11 +51,17 @@ class Store:
     """The objects of one kind.
 
     `changed` gets the key of each object with a relevant change, and what it concerns: the results of `whose` before
-    and after.
+    and after. `filled` is called when all objects were read once.
     """
 
     def __init__(
-        self, client: Client, resource: Resource, changed: Changed, whose: Whose, part_of: Whose | None = None
+        self,
+        client: Client,
+        resource: Resource,
+        changed: Changed,
+        whose: Whose,
+        part_of: Whose | None = None,
+        filled: Callable[[], None] = lambda: None,
     ) -> None:
         """`part_of` returns what an object is a part of, if that is not what it concerns."""
         self.resource = resource
@@ -74,8 +80,7 @@ class Store:
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
         projection = Projection("", resource, self._read, most=self._most)
-        self._watch = Watch(client, projection, self._filled, self._noticed)
-        self._first = asyncio.Event()
+        self._watch = Watch(client, projection, lambda _: filled(), self._noticed)
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
@@ -145,9 +150,6 @@ class Store:
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
         return key, kept if whole else stored(_outlined(found))
 
-    def _filled(self, _: Index) -> None:
-        self._first.set()
-
     def _noticed(self, key: ObjectKey) -> None:
         before, found = self._concerned.group(key), self.objects.get(key)
         whose = None if found is None else self._whose(found)
@@ -210,12 +212,15 @@ class Stores:
         changed: Callable[[Api, ObjectKey, set[Any]], None],
         whose: Whose,
         part_of: Whose | None = None,
+        filled: Callable[[], None] = lambda: None,
     ) -> None:
+        """`filled` is called each time all objects of a kind were read once. The other arguments as for `Store`."""
         self.by_kind: dict[Api, Store] = {}
         self._client = client
         self._changed = changed
         self._whose = whose
         self._part_of = part_of
+        self._filled = filled
         self._tasks: dict[Api, asyncio.Task[None]] = {}
 
     def follow(self, resources: Iterable[Resource]) -> None:
@@ -226,7 +231,9 @@ class Stores:
             del self.by_kind[api]
         for api, resource in wanted.items():
             if api not in self._tasks:
-                store = self.by_kind[api] = Store(self._client, resource, self._of(api), self._whose, self._part_of)
+                store = self.by_kind[api] = Store(
+                    self._client, resource, self._of(api), self._whose, self._part_of, self._filled
+                )
                 self._tasks[api] = asyncio.create_task(store.run())
 
     def of(self, manifest: Manifest) -> Store:

@@ -40,7 +40,8 @@ class OptedInGangs:
     """The gangs of opted-in workloads.
 
     `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
-    Nothing is followed if Rollcall makes no gangs for the enabled schedulers.
+    `filled` is called each time all objects of a kind were read once. Nothing is followed if Rollcall makes no gangs
+    for the enabled schedulers.
     """
 
     def __init__(
@@ -49,13 +50,14 @@ class OptedInGangs:
         settings: Settings,
         gang_changed: Callable[[GangKey], None],
         pods_changed: Callable[[GangKey], None],
+        filled: Callable[[], None] = lambda: None,
     ) -> None:
         self.wanted = settings.makes_opted_in_gangs
         self._gang_changed = gang_changed
         self._say_pods_changed = pods_changed
-        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_opted_in_pod, OF_OPTED_IN)
+        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_opted_in_pod, OF_OPTED_IN, filled)
         self._workloads: Mapping[str, StoredWorkloads] = {
-            kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED)
+            kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED, filled)
             for kind, resource in GANG_WORKLOADS.items()
         }
         # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.

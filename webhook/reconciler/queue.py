@@ -100,6 +100,13 @@ class KeyQueue(Generic[K]):
         self.add_later(key, seconds)
         return seconds
 
+    def retry_failed(self) -> None:
+        """Queue every failed key now, as if it had not failed: what it lacked may be known since."""
+        failed = list(self._failures)
+        self._failures.clear()
+        for key in failed:
+            self.add(key)
+
     def put_off(self, key: K, seconds: float) -> None:
         """Queue `key` again after this many seconds, because it waits for another party; a change queues it earlier."""
         self._failures.pop(key, None)

@@ -89,6 +89,7 @@ class Reconciler:
             object_changed=self._object_changed,
             fact_changed=self._fact_changed,
             all_changed=self._all_changed,
+            read=self.queue.retry_failed,
             give_back=give_back,
             transport=transport,
         )
@@ -127,7 +128,15 @@ class Reconciler:
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(
-            settings, client, writer, events, self.metrics, self.leads, self.queue.add, self._node_labels
+            settings,
+            client,
+            writer,
+            events,
+            self.metrics,
+            self.leads,
+            self.queue.add,
+            self._node_labels,
+            self.queue.retry_failed,
         )
         self.certificates: CertificateController | None = None
         if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
@@ -256,8 +265,10 @@ class Reconciler:
 
     def _hopeless(self, seconds: float) -> bool:
         """Whether all queued keys are stuck, and not because something is still being read."""
-        reading = seconds < READ_SECONDS and any(self.unready())
-        return bool(self.queue.stuck) and self.queue.stuck == len(self.queue) and not self._workers.busy and not reading
+        if not self.queue.stuck or self.queue.stuck != len(self.queue) or self._workers.busy:
+            return False
+        # Some gangs depend on kinds that others can be written without.
+        return seconds >= READ_SECONDS or not (any(self.unready()) or any(self.following.unseen()))
 
     # Changes, and the gangs they affect.
 

@@ -67,8 +67,11 @@ class Topologies:
         leads: Callable[[], bool],
         add: Callable[[ObjectKey], None],
         nodes: Callable[[], NodeLabels | None] = lambda: None,
+        read: Callable[[], None] = lambda: None,
     ) -> None:
-        """`nodes` returns the labels of all nodes, None while they are unknown."""
+        """`nodes` returns the labels of all nodes, None while they are unknown. `read` is called each time all objects
+        of a kind were read once.
+        """
         backends = [profile.backend for profile in settings.profiles.values()]
         self._kinds = {backend.name: kind for backend in backends if (kind := backend.topology_kind) is not None}
         # By kind: the only binding that its objects are made from.
@@ -85,7 +88,7 @@ class Topologies:
         self._seen: dict[str, tuple[str, ...]] | None = None
         self._woken: asyncio.TimerHandle | None = None
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
-        self._stores = Stores(client, self._stored, _controller_name)
+        self._stores = Stores(client, self._stored, _controller_name, filled=read)
         # Problems by binding and scheduler.
         self._problems: dict[str, dict[str, tuple[Problem, ...]]] = {}
         self._count()

@@ -38,8 +38,6 @@ from webhook.offline.fact_supply import may_not_read, not_read, not_served, plur
 from webhook.sources.crd_fields import definitions
 from webhook.sources.facts import facts_in
 
-# Enough for another continent, and a person has an answer within two seconds.
-CONNECT_SECONDS = 1.0
 # Objects in a page: the kept fields are few, and a person waits.
 _PAGE = 500
 # HTTP statuses for a missing right.
@@ -91,7 +89,7 @@ async def read_cluster(
     access: Access, projections: Iterable[Projection], transport: httpx.AsyncBaseTransport | None = None
 ) -> ClusterObjects:
     """Return what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the caller."""
-    client = Client(access, transport, connect_seconds=CONNECT_SECONDS)
+    client = Client(access, transport)
     try:
         return await _Reader(client, tuple(projections)).read()
     finally:
@@ -109,7 +107,7 @@ async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | No
     """Return what holds room on the nodes of a cluster. Raises `RequestFailed`, as where the caller may not list the
     pods of all namespaces.
     """
-    client = Client(access, transport, connect_seconds=CONNECT_SECONDS)
+    client = Client(access, transport)
     try:
         pods, reservations = NodePods(), {}
         async for raw in client.items(NODE_PODS.resource, limit=_PAGE, selector=NODE_PODS.selector):

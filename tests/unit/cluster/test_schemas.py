@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.unit.cluster.scripted import Script, Step, client, failure
@@ -88,6 +89,7 @@ async def test_a_failed_read_keeps_the_known_schemas(answer: Step) -> None:
 
 
 TREES = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
+OF_TREES = "/openapi/v3/apis/scheduling.run.ai/v2alpha2"
 TOLD = document(schema(GROUPS, "minMember"))
 
 
@@ -100,7 +102,25 @@ async def test_schemas_that_were_read_before_a_failure_are_kept() -> None:
 
 
 async def test_two_concurrent_readers_keep_each_other_s_schemas() -> None:
-    answers = [TOLD, (304, b""), document(schema(TREES, "minSubGroup")), (304, b"")]
-    schemas = Schemas(client(Script(*answers, headers={"etag": '"7"'})), [GROUPS, TREES])
-    await asyncio.gather(schemas.ask(), schemas.ask())
+    """The slower one is told that the second document has not changed since the faster one read it."""
+    faster, asked, unchanged = asyncio.Event(), list[str](), list[str]()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if "if-none-match" in request.headers:
+            unchanged.append(path)
+            return httpx.Response(304)
+        asked.append(path)
+        if asked.count(PATH) == 2 and path == PATH:
+            await faster.wait()
+        fields = schema(GROUPS, "minMember") if path == PATH else schema(TREES, "minSubGroup")
+        return httpx.Response(200, json={"components": {"schemas": {"s": fields}}}, headers={"etag": '"7"'})
+
+    schemas = Schemas(client(httpx.MockTransport(answer)), [GROUPS, TREES])
+    async with asyncio.timeout(30):
+        readers = {asyncio.create_task(schemas.ask()) for _ in range(2)}
+        await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
+        faster.set()
+        await asyncio.gather(*readers)
+    assert unchanged == [OF_TREES]
     assert schemas.known == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}

@@ -82,3 +82,20 @@ async def test_a_paused_queue_hands_out_no_key_and_loses_none(queue: KeyQueue[st
     assert len(queue) == 2
     assert [await queue.take(), await queue.take()] == ["a", "b"]
     assert loop.time() - begun >= 0.3
+
+
+async def test_a_failed_key_is_retried_at_once_without_its_failures(queue: KeyQueue[str]) -> None:
+    for key in ("a", "b"):
+        queue.add(key)
+        await queue.take()
+        queue.done(key)
+    for _ in range(queues.TRIES):
+        queue.failed("a", 60)
+    queue.put_off("b", 60)
+    assert queue.stuck == 1
+    queue.retry_failed()
+    assert (queue.stuck, queue.failing) == (0, 0)
+    assert await queue.take() == "a"
+    assert queue.failed("a") <= queues.BACKOFF_SECONDS[0], "as after the first failure"
+    queue.done("a")
+    assert len(queue) == 2, "the other still waits for its time"

@@ -18,6 +18,7 @@ from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.backends.kube.facts import GROUP_PODS, Membership
 from webhook.cluster.access import Access
+from webhook.cluster.client import CONNECT_SECONDS
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts
 from webhook.model.general import GENERAL
@@ -91,6 +92,26 @@ def busy_world() -> World:
 def folder_of(found: ClusterObjects, folder: Path) -> ClusterFacts:
     write_folder(folder, {kind.name: yaml.safe_dump(kind.manifest) for kind in found.kinds})
     return load_facts([folder])
+
+
+class Timed(World):
+    """It notes how long each request may take to connect."""
+
+    def __init__(self) -> None:
+        super().__init__(KAI_QUEUES.resource, PRIORITY_CLASSES.resource)
+        self.seconds: set[float] = set()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The answer."""
+        self.seconds.add(request.extensions["timeout"]["connect"])
+        return await super().handle_async_request(request)
+
+
+def test_a_cluster_that_answered_may_connect_as_slowly_as_for_a_server() -> None:
+    """All kinds are read at the same time, and each opens a connection; a busy cluster must not seem to lack some."""
+    world = Timed()
+    read(world)
+    assert world.seconds == {CONNECT_SECONDS}
 
 
 def test_what_was_read_is_known_as_facts() -> None:
