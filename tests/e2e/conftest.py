@@ -358,6 +358,15 @@ def balancer(background: Background) -> Iterator[Balancer]:
     found.close()
 
 
+@pytest.fixture(scope="module")
+def reconcilers() -> Iterator[dict[str, ReconcilerProcess]]:
+    """A reconciler for each control plane, for the module."""
+    found: dict[str, ReconcilerProcess] = {}
+    yield found
+    for one in found.values():
+        one.close()
+
+
 @pytest.fixture
 def reconciler(plane: ControlPlane) -> Iterator[Callable[..., ReconcilerProcess]]:
     """Start reconcilers; they go with the test."""

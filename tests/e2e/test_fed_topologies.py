@@ -35,23 +35,14 @@ _MERGE = {"Content-Type": "application/merge-patch+json"}
 pytestmark = pytest.mark.beside
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[dict[str, ReconcilerProcess]]:
-    """A reconciler for each control plane, for the module."""
-    found: dict[str, ReconcilerProcess] = {}
-    yield found
-    for one in found.values():
-        one.close()
-
-
 @pytest.fixture
-def leader(plane: ControlPlane, started: dict[str, ReconcilerProcess]) -> Iterator[ReconcilerProcess]:
+def leader(plane: ControlPlane, reconcilers: dict[str, ReconcilerProcess]) -> Iterator[ReconcilerProcess]:
     """The one that writes, with the binding that it takes the topology from."""
-    if plane.version not in started:
-        started[plane.version] = ReconcilerProcess(plane, BOTH)
-    started[plane.version].until_leading()
+    if plane.version not in reconcilers:
+        reconcilers[plane.version] = ReconcilerProcess(plane, BOTH)
+    reconcilers[plane.version].until_leading()
     plane.apply(binding("fed", ("zone", ZONE), ("rack", RACK)), check=True)
-    yield started[plane.version]
+    yield reconcilers[plane.version]
     plane.http.delete(f"{BINDINGS}/fed")
     # Where no garbage collector runs.
     plane.http.delete(HYPER_NODES)

@@ -25,22 +25,13 @@ ZONE, RACK, ROW = "example.com/zone", "example.com/rack", "example.com/row"
 pytestmark = pytest.mark.beside
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[dict[str, ReconcilerProcess]]:
-    """A reconciler for each control plane, for the module."""
-    found: dict[str, ReconcilerProcess] = {}
-    yield found
-    for one in found.values():
-        one.close()
-
-
 @pytest.fixture
-def leader(plane: ControlPlane, started: dict[str, ReconcilerProcess]) -> ReconcilerProcess:
+def leader(plane: ControlPlane, reconcilers: dict[str, ReconcilerProcess]) -> ReconcilerProcess:
     """The one that writes."""
-    if plane.version not in started:
-        started[plane.version] = ReconcilerProcess(plane, KAI)
-    started[plane.version].until_leading()
-    return started[plane.version]
+    if plane.version not in reconcilers:
+        reconcilers[plane.version] = ReconcilerProcess(plane, KAI)
+    reconcilers[plane.version].until_leading()
+    return reconcilers[plane.version]
 
 
 @pytest.fixture
@@ -208,7 +199,7 @@ def test_an_externally_managed_topology_is_compared_until_it_agrees(
 
 def test_the_next_leader_recreates_a_topology_that_was_only_deleted(
     plane: ControlPlane,
-    started: dict[str, ReconcilerProcess],
+    reconcilers: dict[str, ReconcilerProcess],
     leader: ReconcilerProcess,
     bound: Callable[..., None],
 ) -> None:
@@ -218,8 +209,8 @@ def test_the_next_leader_recreates_a_topology_that_was_only_deleted(
     plane.kubectl(*hold, '{"metadata": {"finalizers": ["example.com/hold"]}}', check=True)
     bound("held", ROW)
     eventually(lambda: "deletionTimestamp" in (found(plane, "held") or {})["metadata"], "the first is leaving")
-    started.pop(plane.version).close()
+    reconcilers.pop(plane.version).close()
     plane.kubectl(*hold, '{"metadata": {"finalizers": null}}', check=True)
     eventually(lambda: found(plane, "held") is None, "the first is gone")
-    started[plane.version] = ReconcilerProcess(plane, KAI)
+    reconcilers[plane.version] = ReconcilerProcess(plane, KAI)
     until_levels(plane, "held", ROW)

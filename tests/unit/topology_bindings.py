@@ -8,6 +8,16 @@ from webhook.model.topology_binding import ClusterTopologyBinding
 
 ZONE, RACK, HOST = "example.com/zone", "example.com/rack", "kubernetes.io/hostname"
 
+# What the topology objects that are made from `binding` belong to.
+OWNER = {
+    "apiVersion": "grove.io/v1alpha1",
+    "kind": "ClusterTopologyBinding",
+    "name": "dc",
+    "uid": "77",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
 
 def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = None) -> ClusterTopologyBinding:
     """One whose levels have the last part of each key as domain."""

@@ -57,13 +57,23 @@ def fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
 ) -> Verdict:
     """Return whether a gang can ever start under the scheduler of `backend`. Raises `Malformed`."""
+    return gang_fit_of(shape, backend, facts, settings, steps).verdict
+
+
+def gang_fit_of(
+    shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
+) -> GangFit:
+    """Return a gang with the verdict on it under the scheduler of `backend`, and what was judged. Raises
+    `Malformed`.
+    """
     judged = bounded(shape)
     if judged is None:
-        return Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,))
+        return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,)))
     packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
-        return Verdict(Answer.UNKNOWN, causes=packing.unknown)
-    return judge(packing, room_for(packing, backend, facts, settings), steps)
+        return GangFit(shape, Verdict(Answer.UNKNOWN, causes=packing.unknown))
+    room = room_for(packing, backend, facts, settings)
+    return GangFit(shape, judge(packing, room, steps), packing, room)
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
@@ -128,9 +138,8 @@ def fits_of(
     found: list[GangFit] = []
     left = steps * _MOST_TIMES
     for shape in shapes:
-        verdict = fit_of(shape, profile.backend, facts, settings.fit, min(steps, left))
-        left -= verdict.steps
-        found.append(GangFit(shape, verdict))
+        found.append(gang_fit_of(shape, profile.backend, facts, settings.fit, min(steps, left)))
+        left -= found[-1].verdict.steps
         if left <= 0:
             break
     return found

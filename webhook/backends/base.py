@@ -14,16 +14,15 @@ from enum import IntEnum, StrEnum
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
-from pydantic_core import PydanticCustomError
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
 from webhook.model.disruption import Disruption
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
 from webhook.model.living_gang import living_gangs
-from webhook.model.naming import is_subdomain
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
@@ -39,22 +38,6 @@ class BackendSettings(BaseModel):
     """The base of a backend's part of the configuration: unknown keys are errors, and values are not coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-def unquoted_off(value: object) -> object:
-    """The word `off` for False: YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files."""
-    return "off" if value is False else value
-
-
-# Whether topology objects that are made from one binding are only compared, or also written.
-TopologyObjects = Literal["compare", "write"]
-
-
-def binding_name(name: str) -> str:
-    """`name`, if a ClusterTopologyBinding can have it. Raises `PydanticCustomError`."""
-    if not is_subdomain(name):
-        raise PydanticCustomError("binding_name", "is not a valid name of a ClusterTopologyBinding")
-    return name
 
 
 class PodPriority(NamedTuple):
@@ -147,13 +130,6 @@ class NodeTopology(NamedTuple):
 
     objects: tuple[Manifest, ...]
     left_out: tuple[str, ...]
-
-
-class Trees(NamedTuple):
-    """The kind of groups that can form a tree, and the spec field that names a group's parent."""
-
-    resource: Resource
-    parent: str
 
 
 S = TypeVar("S", bound=BackendSettings)

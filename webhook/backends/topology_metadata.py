@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from webhook.backends.base import TopologyObjects
+from webhook.backends.setting_values import TopologyObjects
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import GROUP, LABEL_MANAGED_BY
 from webhook.model.reading import Manifest

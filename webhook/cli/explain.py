@@ -32,6 +32,7 @@ from webhook.explain.found_trees import FoundTree, trees_in
 from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
 from webhook.offline.judgement import Judgement, names_in
+from webhook.offline.position import Position, position_in
 from webhook.offline.report import finding_as_json
 from webhook.pictures.folding import gang_picture, group_picture
 from webhook.pictures.mermaid import flowchart
@@ -60,9 +61,9 @@ class Found(NamedTuple):
     explanation: Explanation
 
     @property
-    def place(self) -> tuple[str, int, int]:
-        """File, line and column."""
-        return (self.document.source, *self.document.position(self.at))
+    def place(self) -> Position:
+        """The position of the workload."""
+        return position_in(self.document, self.at)
 
 
 class Named(NamedTuple):
@@ -72,16 +73,15 @@ class Named(NamedTuple):
     judgement: Judgement
 
     @property
-    def place(self) -> tuple[str, int, int]:
-        """File, line and column."""
-        return (self.document.source, *self.document.position(self.judgement.at))
+    def place(self) -> Position:
+        """The position of the object."""
+        return position_in(self.document, self.judgement.at)
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the findings as plain JSON values."""
         judged = self.judgement
         named = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
-        file, line, column = self.place
-        place = {"object": named, "file": file, "line": line, "column": column}
+        place = {"object": named, **self.place.as_json()}
         return [finding_as_json(found) | place for found in judged.verdict.findings]
 
 
@@ -197,10 +197,7 @@ def _print(
 
 
 def _json(found: list[Found], trees: list[FoundTree], named: list[Named], assumed: list[str]) -> dict[str, Any]:
-    workloads = []
-    for one in found:
-        file, line, column = one.place
-        workloads.append(one.explanation.as_json() | {"file": file, "line": line, "column": column})
+    workloads = [one.explanation.as_json() | one.place.as_json() for one in found]
     others = [entry for one in named for entry in one.as_json()]
     trees_found = [one.as_json() for one in trees]
     return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}

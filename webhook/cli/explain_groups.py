@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli.explain_text import say
+from webhook.cli.explain_text import print_head, say
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED
 from webhook.explain.found_trees import FoundTree
 from webhook.explain.satisfiability import Standing
@@ -27,8 +27,7 @@ def code_of(found: FoundTree) -> int:
 
 def print_tree(found: FoundTree, out: Console) -> None:
     """Print the explanation of one tree."""
-    file, line, column = found.place
-    out.print(Text(printable(f"{file}:{line}:{column}: {found.tree.kind} {found.tree.full_name}"), "bold"))
+    print_head(found.place, f"{found.tree.kind} {found.tree.full_name}", out)
     answer, style = _ANSWERS.get(found.verdict.standing, _NOT_TOLD)
     lead = Text.assemble("    ", (answer, style))
     first, *others = [str(cause) for cause in found.verdict.causes] or [""]

@@ -18,6 +18,7 @@ from webhook.model.findings import Action, Finding, shown
 from webhook.model.plain_text import printable
 from webhook.offline.fit_report import fit_sentence
 from webhook.offline.judgement import Judgement
+from webhook.offline.position import Position
 from webhook.pictures.folding import gang_picture
 from webhook.pictures.text import tree_lines
 
@@ -33,10 +34,14 @@ _VALUE_MISSING = "the edit needs a value that only you know"
 _NOT_FOUND = "no small edit was found"
 
 
-def print_explanation(place: tuple[str, int, int], found: Explanation, out: Console) -> None:
+def print_head(place: Position, named: str, out: Console) -> None:
+    """Print the line above what is said of one object."""
+    out.print(Text(printable(f"{place}: {named}"), "bold"))
+
+
+def print_explanation(place: Position, found: Explanation, out: Console) -> None:
     """Print the explanation of one workload."""
-    file, line, column = place
-    out.print(Text(printable(f"{file}:{line}:{column}: {found.kind} {found.namespace}/{found.name}"), "bold"))
+    print_head(place, f"{found.kind} {found.namespace}/{found.name}", out)
     if found.choice.scheduler:
         say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
     for note in found.notes:
@@ -56,10 +61,9 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
     out.print()
 
 
-def print_names(place: tuple[str, int, int], found: Judgement, out: Console) -> None:
+def print_names(place: Position, found: Judgement, out: Console) -> None:
     """Print what is wrong with the names in an object that is not explained."""
-    file, line, column = place
-    out.print(Text(printable(f"{file}:{line}:{column}: {found.kind} {found.namespace}/{found.name}"), "bold"))
+    print_head(place, f"{found.kind} {found.namespace}/{found.name}", out)
     for problem in found.verdict.findings:
         _finding(problem, out, 1)
     out.print()

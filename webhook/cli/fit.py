@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
-from rich.text import Text
 
 from webhook.cli.connection import connected, settings_there
 from webhook.cli.explain import Picture
-from webhook.cli.explain_text import say
+from webhook.cli.explain_text import print_head, say
 from webhook.cli.fit_objects import documents_there, objects_named, with_occupied
 from webhook.cli.fit_text import print_entry
 from webhook.cli.inputs import documents_of
@@ -31,9 +30,9 @@ from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.plain_text import printable
 from webhook.offline.fit import Found, fits_in
 from webhook.offline.judgement import kind_of, objects_in
+from webhook.offline.position import Position, position_in
 from webhook.pictures.fit import fit_picture
 from webhook.pictures.mermaid import flowchart
 from webhook.pictures.svg import drawing
@@ -49,10 +48,9 @@ class Judged(NamedTuple):
     found: Found
 
     @property
-    def place(self) -> dict[str, Any]:
-        """File, line and column of the workload."""
-        line, column = self.document.position(self.found.at)
-        return {"file": self.document.source, "line": line, "column": column}
+    def place(self) -> Position:
+        """The position of the workload."""
+        return position_in(self.document, self.found.at)
 
 
 def fit(  # noqa: PLR0913 - one parameter for each option
@@ -151,8 +149,8 @@ def _print(found: list[Judged], output: Picture) -> None:
     entries = [one.found.entry for one in found if one.found.entry is not None]
     match output:
         case Picture.JSON:
-            gangs = [one.found.entry.as_json() | one.place for one in found if one.found.entry is not None]
-            notes = [one.place | {"message": one.found.note} for one in found if one.found.note]
+            gangs = [one.found.entry.as_json() | one.place.as_json() for one in found if one.found.entry is not None]
+            notes = [one.place.as_json() | {"message": one.found.note} for one in found if one.found.note]
             typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notes": notes}))
         case Picture.MERMAID:
             typer.echo(flowchart([fit_picture(one) for one in entries]), nl=False)
@@ -168,9 +166,8 @@ def _print_text(found: list[Judged]) -> None:
     for one in found:
         if (head := (one.document, one.found.at)) != before:
             before = head
-            file, line, column = one.place.values()
             kind, namespace, name = one.found.workload
-            out.print(Text(printable(f"{file}:{line}:{column}: {kind} {namespace}/{name}"), "bold"))
+            print_head(one.place, f"{kind} {namespace}/{name}", out)
         if one.found.note:
             say(out, 1, one.found.note)
             out.print()

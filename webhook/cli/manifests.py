@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
-from webhook import __version__
+from webhook.cli.manifest_names import IMAGE, account_of, image_of, is_reachable, namespace_of, service_of
 from webhook.cli.network_options import (
     USUAL_PORTS,
     Callers,
@@ -31,11 +29,10 @@ from webhook.cli.network_options import (
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.output import as_json_text, tell
 from webhook.cli.yaml_text import as_yaml_text
-from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
-from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES
+from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT
 from webhook.installation.needed_kinds import needed_kinds
 from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler, named_by_content, placed
@@ -44,24 +41,6 @@ from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
 
 manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests.", no_args_is_help=True)
-
-# namespace/name:port, as RFC 1123 labels.
-_SERVICE = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?::(\d{1,5}))?")
-# The name of a service account is an RFC 1123 subdomain.
-_ACCOUNT = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/((?=.{1,253}$)[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
-# The API server accepts HTTPS without user, query or fragment.
-_URL = re.compile(r"https://[^/?#@\s]+(?:/[^?#\s]*)?")
-
-# As container runtimes read it: HOST[:PORT]/PATH[:TAG][@DIGEST].
-_IMAGE = re.compile(
-    r"(?:(?:[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?/)?"
-    r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"
-    r"(?::\w[\w.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?",
-    re.ASCII,
-)
-
-# The name from `docker build --tag rollcall:VERSION`. Only your own registry can have it.
-IMAGE = f"rollcall:{__version__}"
 
 _KEY_APART = (
     "with self-managed certificates the reconciler has the authority's key, which the server's Pods "
@@ -139,11 +118,11 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     - `rollcall manifests webhooks --url https://127.0.0.1:8443 --ca certs/ca.crt`
     - `rollcall manifests webhooks --config rollcall.yaml --url https://10.0.0.7:8443 --next-url https://10.0.0.7:8444`
     """
-    namespace, address = _service(service, "--service")
+    namespace, address = service_of(service, "--service")
     settings = _deciding(configured(config), failure_policy)
     if url is not None:
         for said, option in ((url, "--url"), (next_url or url, "--next-url")):
-            if not _reachable(said):
+            if not is_reachable(said):
                 raise typer.BadParameter(
                     f"{said!r} is not an https:// URL of a host and a port, without user, query and fragment",
                     param_hint=option,
@@ -177,7 +156,7 @@ def rbac(
 
     - `rollcall manifests rbac --config rollcall.yaml | kubectl apply -f -`
     """
-    own, other = _account(account, "--account"), _account(reconciler, "--reconciler")
+    own, other = account_of(account, "--account"), account_of(reconciler, "--reconciler")
     settings = configured(config)
     if settings.certificates.self_managed and own == other:
         raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
@@ -199,7 +178,7 @@ def net(
 
     - `rollcall manifests net --config rollcall.yaml | kubectl apply -f -`
     """
-    found = net_policy(configured(config), _namespace(namespace))
+    found = net_policy(configured(config), namespace_of(namespace))
     if not found:
         tell("registration.net is off: there is nothing to print")
     _print(found, output)
@@ -253,8 +232,8 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     ports = Ports(serving_port, next_port, health_port, reconciler_port)
     settings = _deciding(configured(config), failure_policy)
     options = Options(
-        image=_image(image),
-        namespace=_namespace(namespace),
+        image=image_of(image),
+        namespace=namespace_of(namespace),
         configuration=None if config is None else named_by_content(config.read_text(encoding="utf-8")),
         replicas=replicas,
         reconciler=_reconciler(settings, reconciler),
@@ -319,40 +298,13 @@ def write(
 
     # Reports mistakes with their positions in the file.
     configured(config)
-    write_files(folder, written(config, _namespace(namespace), _image(image), folder))
+    write_files(folder, written(config, namespace_of(namespace), image_of(image), folder))
 
 
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:
     if without_answer is None:
         return settings
     return replace(settings, registration=replace(settings.registration, failure_policy=without_answer.value))
-
-
-def _namespace(written: str) -> str:
-    if not re.fullmatch(NAMESPACE_PATTERN, written):
-        raise typer.BadParameter(f"{written!r} is not the name of a namespace", param_hint="--namespace")
-    if written in SHARED_NAMESPACES:
-        raise typer.BadParameter(
-            f"{written!r} is not suitable: Pod Security 'restricted' is enforced in the whole namespace, and "
-            f"no gang in it is judged; choose a separate namespace, such as {NAMESPACE}",
-            param_hint="--namespace",
-        )
-    return written
-
-
-def _image(written: str) -> str:
-    if not _IMAGE.fullmatch(written):
-        raise typer.BadParameter(
-            f"{written!r} is not an image, such as registry.example.com/{IMAGE}", param_hint="--image"
-        )
-    return written
-
-
-def _reachable(url: str) -> bool:
-    try:
-        return _URL.fullmatch(url) is not None and urlsplit(url).port != 0
-    except ValueError:
-        return False
 
 
 def _reconciler(settings: Settings, wanted: Reconciler | None) -> Reconciler:
@@ -377,21 +329,6 @@ def _bundle(ca: Path | None) -> str | None:
     from webhook.certificates.files import read_authorities
 
     return b64encode(read_authorities(ca)).decode()
-
-
-def _service(written: str, option: str) -> tuple[str, Address]:
-    found = _SERVICE.fullmatch(written)
-    if found is None or not 0 < int(found[3] or 443) < 2**16:
-        why = f"{written!r} is not NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"
-        raise typer.BadParameter(why, param_hint=option)
-    return found[1], Address(found[1], found[2], int(found[3] or 443))
-
-
-def _account(written: str, option: str) -> tuple[str, str]:
-    found = _ACCOUNT.fullmatch(written)
-    if found is None:
-        raise typer.BadParameter(f"{written!r} is not the NAMESPACE/NAME of a service account", param_hint=option)
-    return found[1], found[2]
 
 
 def _print(manifests: Iterable[Manifest], output: Format) -> None:

@@ -11,6 +11,7 @@ from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, GroupForest
 from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk
 from webhook.model.reading import Malformed
 from webhook.offline.judgement import requests_in
+from webhook.offline.position import Position, position_in
 from webhook.offline.report import Source
 
 
@@ -18,7 +19,7 @@ from webhook.offline.report import Source
 class FoundTree:
     """A tree, the verdict on it, and the place of its first object."""
 
-    place: tuple[str, int, int]
+    place: Position
     tree: Branch
     verdict: Verdict
 
@@ -31,13 +32,12 @@ class FoundTree:
 
     def as_json(self) -> dict[str, Any]:
         """Return the tree as plain JSON values."""
-        file, line, column = self.place
         found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
         found["answer"] = str(self.verdict.standing)
         found["why"] = [cause.as_json() for cause in self.verdict.causes]
         if self.verdict.standing is Standing.NOT_TOLD:
             found["needs"] = self.untold
-        return found | {"tree": self.tree.as_json(), "file": file, "line": line, "column": column}
+        return found | {"tree": self.tree.as_json()} | self.place.as_json()
 
 
 def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
@@ -50,7 +50,4 @@ def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
             except Malformed as error:
                 why = f"{request.kind.kind} {request.namespace}/{request.name}: {error}"
                 raise InputError(document.source, why, *document.position(at)) from None
-    return [
-        FoundTree((document.source, *document.position(at)), tree, judge(tree))
-        for tree, (document, at) in world.trees()
-    ]
+    return [FoundTree(position_in(document, at), tree, judge(tree)) for tree, (document, at) in world.trees()]

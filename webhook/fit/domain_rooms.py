@@ -5,18 +5,17 @@ Where no domain is required, all nodes that the gang may use are one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from webhook.fit.membership import domains_by_node, membership_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition
 from webhook.fit.parts import roles_of
-from webhook.fit.room import OWN_VALUE, NodeClass, Room
+from webhook.fit.room import NodeClass, Room
 
 ALL_NODES = "all nodes"
 # In a table: devices first, because a gang seldom lacks anything else.
 _LAST = {"cpu": 1, "memory": 2, "ephemeral-storage": 3, "pods": 5}
-# Between the values of a domain that several node label keys tell apart, as in a placement.
-_BETWEEN = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,13 @@ def _sums(
     """Return what each domain has together, and how many nodes it has. Nodes that do not exist
     yet count nowhere.
     """
+    of_nodes = {} if partition is None else domains_by_node(partition)
     amounts: dict[str, dict[str, int]] = {}
     nodes: dict[str, int] = {}
     for found in classes:
         if not found.roles or found.number is None or found.future:
             continue
-        for name, number in numbers_in(found, partition).items():
+        for name, number in numbers_in(found, partition, of_nodes).items():
             sums = amounts.setdefault(name, dict.fromkeys(resources, 0))
             nodes[name] = nodes.get(name, 0) + number
             for resource in resources:
@@ -102,15 +102,12 @@ def _sums(
     return amounts, nodes
 
 
-def numbers_in(found: NodeClass, partition: Partition | None) -> dict[str, int]:
-    """Return how many nodes of a class are in each domain; empty for nodes that are in none."""
+def numbers_in(found: NodeClass, partition: Partition | None, of_nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return how many nodes of a class are in each domain; empty for nodes that are in none. `of_nodes` is
+    `domains_by_node` of the partition.
+    """
     number = found.number or 0
     if partition is None:
         return {ALL_NODES: number}
-    if partition.members is not None:
-        counts = {name: sum(node in members for node in found.nodes) for name, members in partition.members.items()}
-        return {name: count for name, count in counts.items() if count}
-    if any(key not in found.labels for key in (*partition.keys, *partition.wanted)):
-        return dict.fromkeys(found.nodes, 1) if partition.own_domain else {}
-    values = [found.labels[key] for key in partition.keys]
-    return dict.fromkeys(found.nodes, 1) if OWN_VALUE in values else {_BETWEEN.join(values): number}
+    in_it = membership_of(found, partition, of_nodes)
+    return dict.fromkeys(found.nodes, 1) if in_it.each else dict.fromkeys(in_it.names, number)

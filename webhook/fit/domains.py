@@ -5,12 +5,13 @@ A class whose domain is not known is counted in every domain: too much room, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from webhook.fit.ground import Area, Ground
+from webhook.fit.membership import NO_DOMAIN, domains_by_node, membership_of
 from webhook.fit.packing import Partition
-from webhook.fit.room import OWN_VALUE, NodeClass
+from webhook.fit.room import OWN_VALUE
 
 
 class Domain(NamedTuple):
@@ -28,21 +29,8 @@ class Domain(NamedTuple):
         return self.areas[0]
 
 
-class Membership(NamedTuple):
-    """Which domains the nodes of a class are in. `each`: each node is a domain of its own. `every`: it is not known, so
-    it may be any.
-    """
-
-    names: tuple[str, ...] = ()
-    each: bool = False
-    every: bool = False
-
-
 # An area keeps its domains in so many partitions. Partitions by members are new ones whenever these change.
 _KEPT = 8
-_NONE = Membership()
-_EACH = Membership(each=True)
-_EVERY = Membership(every=True)
 
 
 def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()) -> Sequence[Domain]:
@@ -64,9 +52,9 @@ def domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequenc
 
 def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:
     """Return the classes of an area that are in no domain."""
-    of_nodes = _by_node(partition)
+    of_nodes = domains_by_node(partition)
     return tuple(
-        index for index in area.classes if _membership(ground.room.classes[index], partition, of_nodes) == _NONE
+        index for index in area.classes if membership_of(ground.room.classes[index], partition, of_nodes) == NO_DOMAIN
     )
 
 
@@ -81,7 +69,7 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
     classes: dict[str, list[int]] = {}
     each: list[int] = []
     every: list[int] = []
-    of_nodes = _by_node(partition)
+    of_nodes = domains_by_node(partition)
     # A partition by one label is the common one, and large.
     by_label = partition.members is None and len(partition.keys) == 1 and not partition.wanted
     label = partition.keys[0] if by_label else None
@@ -90,7 +78,7 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
         if label is not None and (value := room_classes[index].labels.get(label, OWN_VALUE)) != OWN_VALUE:
             classes.setdefault(value, []).append(index)
             continue
-        of_class = _membership(room_classes[index], partition, of_nodes)
+        of_class = membership_of(room_classes[index], partition, of_nodes)
         if of_class.each:
             each.append(index)
         elif of_class.every:
@@ -131,30 +119,3 @@ def _first_name(area: Area, ground: Ground) -> str:
     names = ground.room.classes[area.classes[0]].nodes
     ordinal = area.ordinal or 0
     return names[ordinal] if ordinal < len(names) else f"node {ordinal}"
-
-
-def _by_node(partition: Partition) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, nodes in (partition.members or {}).items():
-        for node in nodes:
-            found.setdefault(node, []).append(name)
-    return found
-
-
-def _membership(node: NodeClass, partition: Partition, of_nodes: Mapping[str, Sequence[str]]) -> Membership:
-    """The domains of a class. A future node may get the labels that it lacks, and may become a member of anything."""
-    if partition.members is not None:
-        if not node.nodes or node.future:
-            return _EVERY
-        # All nodes of a class are members of the same domains; one name is enough, and more do no harm.
-        return Membership(tuple(dict.fromkeys(name for one in node.nodes for name in of_nodes.get(one, ()))))
-    missing = [key for key in (*partition.keys, *partition.wanted) if key not in node.labels]
-    if missing and node.future:
-        return _EVERY
-    if any(key not in node.labels for key in partition.keys):
-        return _EACH if partition.own_domain else _NONE
-    if missing:
-        return _NONE
-    values = [node.labels[key] for key in partition.keys]
-    # Values that are joined by dots are the names of KAI's domains: a.b and c is the domain of a and b.c.
-    return _EACH if OWN_VALUE in values else Membership((".".join(values),))

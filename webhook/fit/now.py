@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from webhook.fit.budget import STEPS
 from webhook.fit.domain_rooms import DomainRoom, domain_rooms_of, numbers_in, partitions_of
 from webhook.fit.judgement import judge
+from webhook.fit.membership import domains_by_node
 from webhook.fit.packing import Packing
 from webhook.fit.reading import PodReading
 from webhook.fit.requests import GPU_PARTS, GPUS, is_gpu_name
@@ -263,11 +264,12 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
 def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) -> list[ObjectKey]:
     """Return the gangs with pods in a domain, those first that use most of what the gang requests."""
     partition = next(iter(partitions_of(packing)), None)
+    of_nodes = {} if partition is None else domains_by_node(partition)
     uses: dict[ObjectKey, int] = {}
     for found in room.classes:
         if found.roles:
             for node in found.nodes:
-                if domain.name in numbers_in(found._replace(nodes=(node,), number=1), partition):
+                if domain.name in numbers_in(found._replace(nodes=(node,), number=1), partition, of_nodes):
                     _add_uses(uses, node, usage, domain.total)
     return sorted(uses, key=lambda one: (-uses[one], one))
 

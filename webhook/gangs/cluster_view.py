@@ -20,9 +20,11 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
+from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES
 from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import GangFits
 from webhook.gangs.followed_node_pods import FollowedNodePods
+from webhook.gangs.gang_kinds import gang_resources
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
@@ -37,17 +39,13 @@ from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
-from webhook.model.devices import RESOURCE_SLICES
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
-from webhook.model.kueue.projections import ADMISSION_CHECKS, LOCAL_QUEUES
+from webhook.model.kueue.projections import LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
-from webhook.model.node_growth import GROWTH
-from webhook.model.nodes import NODES
-from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OptedInGang, no_gang
@@ -55,25 +53,7 @@ from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.telemetry.logs import log
 
-# The parts of the facts that the translation of a gang reads, besides the gang and its workload.
-_OF_GANGS = frozenset(
-    {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
-)
-# The parts that change often and that no answer about room depends on.
-_NOT_OF_FITS = frozenset(
-    {
-        POD_CLIQUE_SETS.part,
-        POD_GANGS.part,
-        POD_GANG_MAPS.part,
-        TRAIN_JOB_FACTS.part,
-        KUEUE_WORKLOADS.part,
-        ADMISSION_CHECKS.part,
-    }
-)
-# The parts about nodes. In a large cluster one of them changes all the time, so gangs are not judged again at once.
-_OF_NODES = frozenset({NODES.part, RESOURCE_SLICES.part, *(projection.part for projection in GROWTH)})
 # The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
 
@@ -335,9 +315,9 @@ class ClusterView:
 
     def _touched(self, projection: Projection, key: Any) -> None:
         self._fact_changed(projection, key)
-        if projection.part in _OF_NODES:
+        if projection.part in OF_NODES:
             self.fits.nodes_changed()
-        elif projection.part not in _NOT_OF_FITS:
+        elif projection.part not in NOT_OF_FITS:
             self.fits.changed()
         if projection is POD_CLIQUE_SETS:
             for concerned in self._of_workload.members(key):
@@ -347,11 +327,11 @@ class ClusterView:
             self.opted_in.look_at(JOB_SETS.api.kind, key)
         elif projection.part == KUEUE_WORKLOADS.part:
             self._kueue_workload_changed(key, self.live.watches[projection].index.entries.get(key))
-        elif projection.part in _OF_GANGS:
+        elif projection.part in OF_GANGS:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
-        elif projection.part not in _OF_NODES and projection is not POD_GANGS:
+        elif projection.part not in OF_NODES and projection is not POD_GANGS:
             if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
@@ -414,19 +394,3 @@ def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:
     for kind, watch in watches:
         if watch is not None and not watch.filled:
             yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
-
-
-def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
-    """The served kinds to follow: PodGangs, and for every enabled scheduler its gang objects and the kinds of its queue
-    trees.
-    """
-    served = live.resources
-    backends = [profile.backend for profile in settings.profiles.values()]
-    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
-    wanted |= {trees.resource.api: None for backend in backends if (trees := backend.trees) is not None}
-    found = [served[api] for api in wanted if api in served]
-    if POD_GANGS.resource.api in served:
-        found.insert(0, POD_GANGS.resource)
-    else:
-        log.info("no PodGangs", why="the cluster does not serve them")
-    return found

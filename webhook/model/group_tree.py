@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webhook.model.disruption import Disruption
 from webhook.model.indexed import Indexed, Overlay
 from webhook.model.keys import ObjectKey
+from webhook.model.projections import Resource
 
 # The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).
 MAX_DEPTH = 4
+
+
+class Trees(NamedTuple):
+    """The kind of groups that can form a tree, and the spec field that names a group's parent."""
+
+    resource: Resource
+    parent: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _MOST_RESOURCES, _MOST_TAINTS = 128, 64
 # What one node may take in the facts. A node is never left out, as others would then look like all nodes.
 NODE_BYTES = 256 * 1024
 # Volcano adds these to allocatable: CPU in milli, memory in bytes.
-_OVERSUBSCRIPTION = {"cpu": "volcano.sh/oversubscription-cpu", "memory": "volcano.sh/oversubscription-memory"}
+OVERSUBSCRIPTION = {"cpu": "volcano.sh/oversubscription-cpu", "memory": "volcano.sh/oversubscription-memory"}
 # More than any node has.
 LIMITLESS = 2**62
 
@@ -183,7 +183,7 @@ def _shared_row(items: tuple[tuple[str, int], ...]) -> Row[int]:
 def _oversubscribed(annotations: Mapping[str, Any]) -> Row[int] | None:
     found = {
         resource: amount
-        for resource, key in _OVERSUBSCRIPTION.items()
+        for resource, key in OVERSUBSCRIPTION.items()
         if key in annotations and (amount := _whole(name_text(annotations[key]) or "")) > 0
     }
     return _shared_row(tuple(sorted(found.items()))) if found else None

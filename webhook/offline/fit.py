@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.admission import decision
-from webhook.admission.fit import fit_of, fits_of, packing_of, room_for
+from webhook.admission.fit import fits_of, gang_fit_of
 from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
@@ -118,7 +118,7 @@ def _stored(
         shape = shape_of_gang(podgang, members, shown_record(podgang, profile, facts))
         if shape is None:
             return Found(at, named, note=_BEGUN)
-        found = GangFit(shape, fit_of(shape, profile.backend, facts, settings.fit, steps))
+        found = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
         return Found(at, named, _entry(named, found, profile, facts, settings, steps))
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
@@ -179,9 +179,9 @@ def _entry(
         found.shape.more,
         {member.called: member.minimum for member in found.shape.needed},
     )
-    packing = packing_of(found.shape, profile.backend, facts, settings.fit)
-    room = room_for(packing, profile.backend, facts, settings.fit)
-    return entry if room is None else _with_nodes(entry, found, packing, room, profile, facts, settings, steps)
+    if found.packing is None or found.room is None:
+        return entry
+    return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
 
 
 def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from math import inf
 
-from webhook.backends.base import Trees
 from webhook.config.settings import Settings
 from webhook.gangs.hold_reasons import GroupReason
 from webhook.gangs.stores import Stores
 from webhook.model.circles import circles
+from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events

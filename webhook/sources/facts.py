@@ -34,6 +34,7 @@ from webhook.offline.judgement import kind_of
 from webhook.offline.stock_runtimes import with_stock_runtimes
 from webhook.sources.field_lists import known_fields, load_schemas, versions_of
 from webhook.sources.manifests import Document, files_of, read_file
+from webhook.sources.node_fields import unreadable_field
 from webhook.sources.places import Lines, Root
 
 
@@ -290,8 +291,12 @@ def _add(part: str, item: _Object, known: Any) -> None:
     else:
         group, _, kind = kind_of(raw)
         read = _projections()[group, kind].read(raw)
-        if read is not None:
-            known[read[0]] = read[1]
+        if read is None:
+            return
+        known[read[0]] = read[1]
+        # A cluster has no such Node: the API server refuses it.
+        if part == NODES.part and read[1].problem and (unreadable := unreadable_field(raw)) is not None:
+            raise item.error(*unreadable)
 
 
 def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:

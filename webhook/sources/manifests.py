@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from webhook.errors import InputError
 from webhook.model.changes import Changes
-from webhook.model.fields import FieldPath
+from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import shown
 from webhook.model.reading import Manifest
 from webhook.offline.fix import TextEdit
@@ -210,7 +210,22 @@ def _document(value: Any, source: str, lines: Lines, index: int, root: Callable[
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, list) else f"plain text or a number ({shown(value)})"
         raise Problem(index, f"is not a manifest: it must be a mapping, and this is {what}")
+    _check_items(value, root)
     return Document(source, value, lines.place_of(index)[0], lines, root)
+
+
+def _check_items(manifest: Manifest, root: Callable[[], Root]) -> None:
+    """Raise `Problem` for a list whose items cannot be read: it would count as an empty one."""
+    kind, items = manifest.get("kind"), manifest.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or items is None:
+        return
+    at = ROOT / "items"
+    if not isinstance(items, list):
+        raise Problem(find(root(), at), f"items of a {kind} must be a list, and this is {shown(items)}")
+    for index, item in enumerate(items):
+        if item is not None and not isinstance(item, dict):
+            at /= Item(index)
+            raise Problem(find(root(), at), f"{at} of a {kind} must be an object, and this is {shown(item)}")
 
 
 def _decoded(text: bytes | str, source: str) -> str:

@@ -11,7 +11,7 @@ from tests.e2e.conftest import apply_crds
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fit.batch import Batches, facts_of_apis
 from tests.e2e.fit.case import BLOCK, RACK, Case, named
-from tests.e2e.fit.families import Offers
+from tests.e2e.fit.sketch import Offers
 from tests.e2e.programs import eventually
 from tests.e2e.schedulers import start_scheduler
 from tests.unit.worlds import settings_of

@@ -9,8 +9,9 @@ from random import Random
 from tests.e2e.control_plane import Manifest
 from tests.e2e.fit.case import HOST, Case, ForeignPod, MemberPlan, NodePlan, SubsetPlan
 from tests.e2e.fit.device_claims import add_devices
-from tests.e2e.fit.families import FAMILIES, Offers, Sketch, families_for
+from tests.e2e.fit.families import FAMILIES, families_for
 from tests.e2e.fit.placement import GroupDraft, NodeDraft, RoleDraft, at_the_limit, placed, roles_of
+from tests.e2e.fit.sketch import Offers, Sketch
 from tests.e2e.fit.spelling import CPU, DEVICES, DONGLE, GPU, MEMORY, SLOTS, containers, spelled
 
 # More pods cost time and prove no more.

@@ -12,7 +12,7 @@ from typing import Any
 from tests.e2e.control_plane import Manifest
 from tests.e2e.fit.batch import Batches
 from tests.e2e.fit.case import Case
-from tests.e2e.fit.families import Offers
+from tests.e2e.fit.sketch import Offers
 from tests.e2e.fit.soundness import BATCH, Judge, Report, try_cases
 
 # By scheduler, the cases that failed once.

@@ -11,7 +11,7 @@ import pytest
 from tests.configurations import configuration_of
 from tests.unit.worlds import koordinator, rules, settings_of, validate
 from webhook.admission import fit
-from webhook.admission.fit import fit_of, fits_of
+from webhook.admission.fit import fits_of, gang_fit_of
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.fit.settings import FitSettings, Growth
@@ -200,9 +200,9 @@ def test_the_gangs_of_one_decision_are_judged_once(monkeypatch: pytest.MonkeyPat
 
     def counting(*given: Any, **named: Any) -> Any:
         calls.append(given[0].name)
-        return fit_of(*given, **named)
+        return gang_fit_of(*given, **named)
 
-    monkeypatch.setattr(fit, "fit_of", counting)
+    monkeypatch.setattr(fit, "gang_fit_of", counting)
     validate(of_gpus(5), facts=FOUR)
     assert calls == ["demo-0-<epoch>"]
 

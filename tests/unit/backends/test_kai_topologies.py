@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.topology_bindings import OWNER
 from tests.unit.worlds import settings_of
 from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.errors import Inexpressible
@@ -31,16 +32,7 @@ def test_a_binding_becomes_a_topology_with_its_name_and_ordered_keys() -> None:
             "metadata": {
                 "name": "dc",
                 "labels": {"app.kubernetes.io/managed-by": "rollcall"},
-                "ownerReferences": [
-                    {
-                        "apiVersion": "grove.io/v1alpha1",
-                        "kind": "ClusterTopologyBinding",
-                        "name": "dc",
-                        "uid": "77",
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
+                "ownerReferences": [OWNER],
             },
             "spec": {
                 "levels": [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.topology_bindings import HOST, RACK, ZONE, binding
+from tests.unit.topology_bindings import HOST, OWNER, RACK, ZONE, binding
 from tests.unit.worlds import settings_of
 from webhook.backends.base import DriftReason
 from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
@@ -38,16 +38,7 @@ def test_a_binding_becomes_the_chain_of_layers_down_to_nodes() -> None:
             "metadata": {
                 "name": "default",
                 "labels": {"app.kubernetes.io/managed-by": "rollcall"},
-                "ownerReferences": [
-                    {
-                        "apiVersion": "grove.io/v1alpha1",
-                        "kind": "ClusterTopologyBinding",
-                        "name": "dc",
-                        "uid": "77",
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
+                "ownerReferences": [OWNER],
             },
             "spec": {
                 "networkTopologySpec": [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.topology_bindings import HOST, RACK, ZONE, binding, racked
+from tests.unit.topology_bindings import HOST, OWNER, RACK, ZONE, binding, racked
 from tests.unit.worlds import settings_of
 from webhook.backends.volcano.hyper_nodes import differences, hyper_nodes, members_of
 from webhook.backends.volcano.topology import tier_of
@@ -16,15 +16,6 @@ from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import HyperNode, TopologyBinding
 from webhook.model.naming import is_subdomain
-
-OWNER = {
-    "apiVersion": "grove.io/v1alpha1",
-    "kind": "ClusterTopologyBinding",
-    "name": "dc",
-    "uid": "77",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
 
 
 def made(name: str, tier: int, tier_name: str, kind: str, *members: str) -> dict[str, Any]:

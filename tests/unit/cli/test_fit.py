@@ -175,6 +175,18 @@ def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Pa
     assert ran.err.startswith("rollcall: <stdin>:")
 
 
+@pytest.mark.parametrize("command", ["fit", "check", "explain"])
+def test_a_node_that_cannot_be_read_ends_the_command_with_its_place(
+    rollcall: Run, tmp_path: Path, command: str
+) -> None:
+    nodes = written(tmp_path, "nodes.yaml", FACTS.replace("cpu: 8", "cpu: nope"))
+    ran = rollcall(command, "--facts", nodes, LARGE)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f'rollcall: {nodes}:4:24: status.allocatable.cpu: expected a quantity of cpu, found str ("nope")\n'
+    )
+
+
 def test_a_file_without_a_workload_is_an_error(rollcall: Run) -> None:
     ran = rollcall("fit", CLUSTER)
     assert (ran.code, ran.err) == (2, "rollcall: nothing to judge: no workload\n")

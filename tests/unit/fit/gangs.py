@@ -8,6 +8,7 @@ from webhook.fit.eligibility import Eligibility
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed, Role
 from webhook.fit.pods import PodNeeds
 from webhook.fit.room import NodeClass, Room
+from webhook.fit.verdict import Answer, Verdict, Witness
 from webhook.model.fields import FieldPath
 
 AT = FieldPath(("spec",))
@@ -51,3 +52,13 @@ def packing(*sets: Need, **more: Any) -> Packing:
 def pods(one: Role, count: int, within: Partition | None = None) -> PodsNeed:
     """Pods of a role."""
     return PodsNeed(one, count, within)
+
+
+WORKER = role("worker", 8)
+
+
+def never(verdict: Verdict) -> Witness:
+    """The proof of a verdict."""
+    assert verdict.answer is Answer.NEVER, verdict
+    assert verdict.witness is not None
+    return verdict.witness

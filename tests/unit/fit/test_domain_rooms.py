@@ -67,7 +67,10 @@ def test_a_label_that_each_node_has_alone_makes_a_domain_of_each_node() -> None:
 
 def test_a_node_may_be_in_two_domains_that_are_objects() -> None:
     tier = Partition("hypernode", members={"s0": frozenset({"a1", "a2"}), "s1": frozenset({"a2", "a3"})})
-    found = domain_rooms_of(gang(1, 8, tier), racks(a=3))
+    # The nodes of one class are in the same domains.
+    (rack,) = racks(a=3).classes
+    room = Room(tuple(rack._replace(nodes=(node,), number=1) for node in rack.nodes))
+    found = domain_rooms_of(gang(1, 8, tier), room)
     assert [(one.name, one.nodes) for one in found] == [("s0", 2), ("s1", 2)]
 
 

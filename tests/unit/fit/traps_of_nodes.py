@@ -352,7 +352,7 @@ def _by_tuple(original: Any) -> Any:
     return membership
 
 
-@trap(47, Mutant("webhook.fit.domains._membership", _by_tuple))
+@trap(47, Mutant("webhook.fit.domains.membership_of", _by_tuple))
 def kai_joins_the_values_of_a_domain_with_dots() -> None:
     shape = of(pods(2, {"cpu": "5"}), required=RACK)._replace(topology_name="dc")
     joined = [node("n0", labels={ZONE: "a.b", RACK: "c"}), node("n1", labels={ZONE: "a", RACK: "b.c"})]

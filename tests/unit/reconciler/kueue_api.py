@@ -77,6 +77,11 @@ def owner(**fields: Any) -> dict[str, Any]:
     return found
 
 
+def faulty() -> dict[str, Any]:
+    """A Job whose last pods wait for others that are never created."""
+    return owner(parallelism=2, completions=5)
+
+
 class KueueApi(WritableWorld):
     """`raced` is called once, when a patch of a Workload has come and is not applied yet."""
 

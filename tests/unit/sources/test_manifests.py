@@ -128,6 +128,18 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
         "hello",
         'f.yaml:1:1: is not a manifest: it must be a mapping, and this is plain text or a number ("hello")',
     ),
+    "items that are no list": (
+        "apiVersion: v1\nkind: List\nitems: 3",
+        "f.yaml:3:1: items of a List must be a list, and this is 3",
+    ),
+    "items of a typed list, in JSON": (
+        '{"kind": "NodeList",\n "items": {"metadata": {}}}',
+        "f.yaml:2:2: items of a NodeList must be a list, and this is an object of 1 fields",
+    ),
+    "an item that is no object": (
+        "kind: List\nitems:\n- kind: Pod\n- Pod",
+        'f.yaml:4:3: items[1] of a List must be an object, and this is "Pod"',
+    ),
     "a Python object": ("a: !!python/object:os.system x", "f.yaml:1:4: has the tag !!python/object:os.system, which a"),
     "a tag": ("a: !secret x", "f.yaml:1:4: has the tag !secret, which a manifest cannot have"),
     "a list as key": ("? [a]\n: 1", "f.yaml:1:3: a key must be a word, but this is a list"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from webhook.backends.base import BackendSettings, TopologyObjects, binding_name
+from webhook.backends.base import BackendSettings
+from webhook.backends.setting_values import BindingName, TopologyObjects
 from webhook.validators.registry import Context
 
 GangMode = Literal["Strict", "NonStrict"]
@@ -34,7 +35,7 @@ class KoordinatorSettings(BackendSettings):
     defaultQoSClass: QoSClass | None = None
     topologyKeyMappings: dict[str, str] = Field(default_factory=dict)
     awareNetworkTopology: bool = True
-    topologyBinding: Annotated[str, AfterValidator(binding_name)] | None = None
+    topologyBinding: BindingName | None = None
     topologyObjects: TopologyObjects = "compare"
     enableRuntimeQuota: bool | None = None
     enableCheckParentQuota: bool | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
 from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
@@ -21,6 +21,7 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
+from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest

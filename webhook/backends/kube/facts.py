@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from webhook.backends.base import Trees
 from webhook.backends.kube import disruption
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS, WORKLOADS
@@ -17,7 +16,7 @@ from webhook.model.bounds import name_text
 from webhook.model.disruption import Disruption
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
-from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Workload
+from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Trees, Workload
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of

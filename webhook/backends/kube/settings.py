@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from webhook.backends.base import BackendSettings, unquoted_off
+from webhook.backends.base import BackendSettings
+from webhook.backends.setting_values import unquoted_off
 from webhook.validators.registry import Context
 
 Gate = Literal[

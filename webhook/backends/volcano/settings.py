@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from webhook.backends.base import BackendSettings, TopologyObjects, binding_name, unquoted_off
+from webhook.backends.base import BackendSettings
+from webhook.backends.setting_values import BindingName, TopologyObjects, unquoted_off
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, ROOT_QUEUE
 from webhook.model.naming import is_subdomain
 from webhook.validators.registry import Context
@@ -36,7 +37,7 @@ class VolcanoSettings(BackendSettings):
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE
     topology: TopologyMode = "off"
-    topologyBinding: Annotated[str, AfterValidator(binding_name)] | None = None
+    topologyBinding: BindingName | None = None
     topologyObjects: TopologyObjects = "compare"
     enableHierarchy: bool | None = None
 

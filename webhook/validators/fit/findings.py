@@ -18,8 +18,8 @@ _OR = ", or "
 def never_fits(family: Family, workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """Yield one finding for each proof of that family. Gangs that share a proof have one finding."""
     told: list[Witness] = []
-    for _, verdict in context.fits(workload):
-        witness = verdict.witness
+    for found in context.fits(workload):
+        witness = found.verdict.witness
         if witness is None or witness.family is not family or any(_says(witness, known) for known in told):
             continue
         told.append(witness)

@@ -1,0 +1,12 @@
+"""Facts from the text of a file."""
+
+from __future__ import annotations
+
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.sources.facts import facts_from
+from webhook.sources.manifests import read_text
+
+
+def facts(text: str, known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
+    """The facts in a file facts.yaml."""
+    return facts_from(read_text(text, "facts.yaml"), known)

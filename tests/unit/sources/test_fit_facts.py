@@ -1,0 +1,117 @@
+"""Facts from manifests that decide whether a gang fits: pods on nodes, and what limits a namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.sources.fact_files import facts
+from webhook.errors import InputError
+from webhook.model.devices import Alternative, DeviceRequest
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.namespace_limits import NamespaceQuota
+from webhook.model.node_pods import NodePod
+from webhook.sources.facts import one_world
+from webhook.sources.manifests import read_text
+
+
+def whole_pod(name: str, node: str | None, **status: str) -> str:
+    placed = f"  nodeName: {node}\n" if node else ""
+    return (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: team-a}}\nspec:\n{placed}"
+        "  containers: [{name: c, resources: {requests: {cpu: 2}}}]\n"
+        f"status: {{phase: {status.get('phase', 'Running')}}}\n"
+    )
+
+
+def test_pods_on_nodes_tell_what_is_used_there() -> None:
+    written = [whole_pod("a", "n1"), whole_pod("b", None), whole_pod("c", "n1", phase="Failed")]
+    pods = facts("---\n".join(written)).node_pods
+    assert pods is not None
+    assert dict(pods) == {("team-a", "a"): NodePod("n1", (("pods", 1), ("cpu", 2000)))}
+    assert pods.used_on("n1") == {"pods": 1, "cpu": 2000}
+
+
+def test_pods_that_were_cut_down_or_wait_do_not_tell_what_is_used() -> None:
+    cut = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {nodeName: some-node}\n"
+    assert facts("---\n".join([cut, whole_pod("b", None)])).node_pods is None
+
+
+LIMITS = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus, namespace: team}
+spec: {hard: {requests.nvidia.com/gpu: 8}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu, namespace: team}
+spec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: gpu, count: 2}}]}}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {generateName: limits-}
+spec: {limits: []}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: broken}
+spec: {hard: many}
+"""
+
+
+def test_what_limits_a_namespace_counts_from_the_folder_of_its_workloads() -> None:
+    found = one_world(NOTHING_KNOWN, read_text(LIMITS, "folder.yaml"))
+    assert found.resource_quotas == {("team", "gpus"): NamespaceQuota({"requests.nvidia.com/gpu": 8})}
+    assert found.resource_claim_templates == {("team", "gpu"): (DeviceRequest("a", (Alternative("gpu", 2),)),)}
+    assert found.limit_ranges is None
+    assert {"resource_quotas", "resource_claim_templates"} <= (found.partial or frozenset())
+
+
+HEAD = "apiVersion: v1\nkind: Node\n"
+NAMED = f"{HEAD}metadata: {{name: n1}}\n"
+UNREADABLE_NODES: dict[str, Any] = {
+    "a quantity that is none": (
+        f"{NAMED}status:\n  allocatable:\n    pods: 110\n    cpu: nope\n",
+        'facts.yaml:7:5: status.allocatable.cpu: expected a quantity of cpu, found str ("nope")',
+    ),
+    "a device of capacity": (
+        f"{NAMED}status:\n  capacity: {{nvidia.com/gpu: [8]}}\n",
+        "facts.yaml:5:14: status.capacity[nvidia.com/gpu]: expected a quantity of nvidia.com/gpu, found list",
+    ),
+    "allocatable as a list": (
+        f"{NAMED}status:\n  allocatable: [cpu]\n",
+        'facts.yaml:5:3: status.allocatable: expected an object, found list',
+    ),
+    "a status that is a word": (
+        f"{NAMED}status: Ready\n",
+        'facts.yaml:4:1: status: expected an object, found str ("Ready")',
+    ),
+    "a label that is a number": (
+        f"{HEAD}metadata: {{name: n1, labels: {{rack: 7}}}}\n",
+        "facts.yaml:3:31: metadata.labels.rack: expected a string, found int (7)",
+    ),
+    "a taint that is a word": (
+        f"{NAMED}spec:\n  taints:\n  - {{key: a, effect: NoSchedule}}\n  - gpu\n",
+        'facts.yaml:7:5: spec.taints[1]: expected an object, found str ("gpu")',
+    ),
+    "a node in a list": (
+        "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: n1}\n  spec: {unschedulable: maybe}\n",
+        'facts.yaml:5:10: spec.unschedulable: expected true or false, found str ("maybe")',
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), UNREADABLE_NODES.values(), ids=UNREADABLE_NODES)
+def test_a_node_that_cannot_be_read_is_reported_with_its_field(text: str, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        facts(text)
+    assert str(error.value) == told
+
+
+def test_a_node_with_too_many_labels_is_not_an_error_of_the_file() -> None:
+    labels = ", ".join(f"l{index}: x" for index in range(600))
+    nodes = facts(f"{HEAD}metadata: {{name: n1, labels: {{{labels}}}}}\n").nodes
+    assert nodes is not None
+    assert nodes.problem == "node n1 could not be read: it has more labels than are kept"
