@@ -33,7 +33,7 @@ _NOT_IN_FORCE = "the ResourceQuota {} is not in force yet"
 _REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _OF_CLASS = ".deviceclass.resource.k8s.io/devices"
-# These are counted under their own name as well as with "requests.". Extended resources only with it, others not at all.
+# These are counted under their own name as well as with "requests.". Extended ones only with it, others not at all.
 _PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE = "kubernetes.io/"
 _COMPUTE = frozenset({"cpu", "memory"})
@@ -50,12 +50,17 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
         return Ceilings()
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
+    requesting = {role: _requests_compute(template) for role, template in templates.items()}
     found, unknown = [], []
     for name, quota in quotas:
         if quota.hard is None:
             unknown.append(_UNREADABLE.format(shown(name)))
         else:
-            roles = frozenset(role for role, template in templates.items() if _surely_counts(quota, template))
+            roles = frozenset(
+                role
+                for role, template in templates.items()
+                if all(_surely_matches(scope, template, requesting=requesting[role]) for scope in quota.scopes)
+            )
             found += list(_ceilings(name, quota, quota.hard, charged, roles))
             if not quota.in_force:
                 unknown.append(_NOT_IN_FORCE.format(shown(name)))
@@ -94,7 +99,7 @@ def _is_plain(resource: str) -> bool:
 
 
 def _is_extended(resource: str) -> bool:
-    """Return whether a quota counts a resource with "requests." only. A quota may name others, and never counts them."""
+    """Return whether a quota counts a resource with "requests." only. It counts no others, though it may name them."""
     return resource.startswith(BY_CLASS) or ("/" in resource and _NATIVE not in resource)
 
 
@@ -126,12 +131,10 @@ def _devices(requests: Claim) -> dict[str, int]:
     return found
 
 
-def _surely_counts(quota: NamespaceQuota, template: PodTemplate) -> bool:
-    return all(_surely_matches(scope, template) for scope in quota.scopes)
-
-
-def _surely_matches(scope: QuotaScope, template: PodTemplate) -> bool:
-    """Return whether a scope matches all pods of a template, whatever the API server adds to them."""
+def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: bool) -> bool:
+    """Return whether a scope matches all pods of a template, whatever the API server adds to them. `requesting`: they
+    request cpu or memory.
+    """
     spec = template.spec
     if scope.name == "Terminating":
         seconds = integer(spec.get("activeDeadlineSeconds"))
@@ -139,7 +142,7 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate) -> bool:
     if scope.name == "NotTerminating":
         return spec.get("activeDeadlineSeconds") is None
     if scope.name == "NotBestEffort":
-        return any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
+        return requesting
     if scope.name == "PriorityClass":
         # A pod that names no class gets the default one.
         named = text(spec.get("priorityClassName"))
@@ -152,6 +155,10 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate) -> bool:
         }.get(scope.operator, False)
     # A LimitRange may give a pod without requests some. Affinity across namespaces is not looked at.
     return False
+
+
+def _requests_compute(template: PodTemplate) -> bool:
+    return any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
 
 
 def _compute(template: PodTemplate) -> Iterator[object]:

@@ -85,16 +85,16 @@ def _scopes(spec: Mapping[str, Any]) -> Iterator[Scope]:
 
 def _quota(raw: Manifest) -> tuple[ObjectKey, NamespaceQuota]:
     spec = mapping(raw.get("spec"))
-    hard = ceiling_amounts(spec.get("hard"))
+    hard, scopes = ceiling_amounts(spec.get("hard")), tuple(dict.fromkeys(_scopes(spec)))
     if raw.get("status") is None:
         # A file that no cluster has seen.
-        return key_of(raw), NamespaceQuota(hard, tuple(_scopes(spec)))
+        return key_of(raw), NamespaceQuota(hard, scopes)
     # The API server holds pods against the status. The quota controller copies the spec there.
     in_force = ceiling_amounts(mapping(raw.get("status")).get("hard"))
     if hard is None or in_force is None:
-        return key_of(raw), NamespaceQuota(None, tuple(_scopes(spec)))
+        return key_of(raw), NamespaceQuota(None, scopes)
     both = {key: max(amount, in_force[key]) for key, amount in hard.items() if key in in_force}
-    return key_of(raw), NamespaceQuota(both, tuple(_scopes(spec)), in_force=len(both) == len(hard))
+    return key_of(raw), NamespaceQuota(both, scopes, in_force=len(both) == len(hard))
 
 
 def _limit_range(raw: Manifest) -> tuple[ObjectKey, tuple[ResourceRange, ...]]:
