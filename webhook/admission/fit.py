@@ -106,10 +106,12 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     roles = {role.name: role for role in roles_of(packing.sets)}
     known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
+    # A scheduler that allocates no devices places the pods, whatever they claim.
+    devices = device_refusals(shape, facts, _together(packing)) if backend.allocates_devices else ()
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
-        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts, _together(packing))),
+        witnesses=(*packing.witnesses, *refusals, *devices),
         unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
         assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
     )

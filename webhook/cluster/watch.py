@@ -130,7 +130,7 @@ class Index:
         if not holders:
             self._sources.pop(key, None)
             del self.entries[key]
-        elif self.entries[key] is value:
+        elif len(holders) == 1 or self.entries[key] is value:
             # The entries themselves decide which of the other objects counts, as each is put again.
             del self.entries[key]
             for holder in holders:

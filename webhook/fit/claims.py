@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from webhook.fit.shape import GangShape
-from webhook.model.devices import Claim
+from webhook.model.devices import ALLOCATED, Claim
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath, Item
 from webhook.model.reading import mapping, sequence, text
@@ -52,5 +52,13 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
             known = facts.resource_claim_templates
             requests = (known or {}).get((shape.namespace, from_template or ""))
             found.append(PodClaim(at, requests, None, f"ResourceClaimTemplate {from_template}"))
-    unknown = tuple(f"the requests of the {one.called} are unknown" for one in found if one.requests is None)
-    return found, tuple(dict.fromkeys(unknown))
+    return found, tuple(dict.fromkeys(why for one in found if (why := _unknown(one)) is not None))
+
+
+def _unknown(claim: PodClaim) -> str | None:
+    """Return why a claim is not judged, in words."""
+    if claim.requests is None:
+        return f"the requests of the {claim.called} are unknown"
+    if claim.requests == ALLOCATED and claim.name is not None:
+        return f"the {claim.called} has its devices, and which nodes reach these is not known"
+    return None

@@ -114,6 +114,10 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
     for one in slices.values():
         pool = (one.driver, one.pool)
         newest[pool] = max(one.generation, newest.get(pool, one.generation))
+    seen: dict[tuple[str, str], set[str]] = {}
+    for one in slices.values():
+        if one.generation == newest[one.driver, one.pool]:
+            seen.setdefault((one.driver, one.pool), set()).update(node for node, _ in one.nodes if node)
     nodes: dict[str, dict[str, int]] = {}
     anywhere: dict[str, int] = {}
     present: dict[tuple[str, str], int] = {}
@@ -123,6 +127,9 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
         pool = (one.driver, one.pool)
         anywhere.setdefault(one.driver, 0)
         if one.generation != newest[pool]:
+            if any(node not in seen[pool] for node, _ in one.nodes):
+                # Nodes that the newer slices do not concern still have the devices of the older one.
+                unsure.add(one.driver)
             continue
         present[pool] = present.get(pool, 0) + 1
         missing[pool] = one.slices

@@ -27,6 +27,8 @@ from webhook.model.workloads.podtemplate import PodTemplate
 
 _CONDITION = "C0"
 _MILLI = 1000
+# Further LimitRanges of a namespace are not read: without them more is allowed.
+_MOST_RANGES = 32
 # Go compares ratios as floating point numbers in thousandths.
 _TOLERANCE = Fraction(1, 100)
 
@@ -40,6 +42,24 @@ class _Stated(NamedTuple):
     limits: Mapping[str, Fraction]
 
 
+class _Bound(NamedTuple):
+    """A bound on a resource, and the LimitRange that sets it."""
+
+    amount: Fraction
+    name: str
+
+    def written(self, resource: str) -> str:
+        return _written(resource, self.amount)
+
+
+class _Bounds(NamedTuple):
+    """The bounds on each Pod or Container, by resource."""
+
+    most: dict[str, _Bound]
+    least: dict[str, _Bound]
+    ratio: dict[str, _Bound]
+
+
 def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, ...], tuple[str, ...]]:
     """Return the proofs that pods of the gang are never created, one for each role at most, and what is unknown. Raises
     `Malformed`.
@@ -48,53 +68,76 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         return (), ()
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
-    ranges = in_namespace(facts.limit_ranges, shape.namespace)
+    ranges = in_namespace(facts.limit_ranges, shape.namespace)[:_MOST_RANGES]
     members = {member.called: member for member in shape.needed} if ranges else {}
     found = (next(_refusals(member, ranges), None) for member in members.values())
     return tuple(one for one in found if one is not None), ()
 
 
 def _refusals(member: MemberShape, ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> Iterator[Witness]:
-    containers, pod = list(_containers(member.template)), _pod(member.template)
+    for of, bounds in _strictest(ranges).items():
+        for stated in _containers(member.template) if of == "Container" else (_pod(member.template),):
+            for at, found, (name, what), remedy in _broken(of, bounds, stated):
+                why = f"the LimitRange {shown(name)} {what} of a {of}"
+                yield Witness(
+                    family=Family.QUOTA,
+                    scope=Scope.EVER,
+                    at=at,
+                    found=found,
+                    why=f"{why}, so no pod of {member.called} is created",
+                    remedy=remedy,
+                    condition=_CONDITION,
+                    members=(member.called,),
+                )
+
+
+def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str, _Bounds]:
+    """Return the strictest bounds of all LimitRanges, so that the work for a container does not grow with these."""
+    found: dict[str, _Bounds] = {}
     for name, items in ranges:
         for item in items:
-            for stated in containers if item.of == "Container" else [pod]:
-                for at, found, what, remedy in _broken(item, stated):
-                    why = f"the LimitRange {shown(name)} {what} of a {item.of}"
-                    yield Witness(
-                        family=Family.QUOTA,
-                        scope=Scope.EVER,
-                        at=at,
-                        found=found,
-                        why=f"{why}, so no pod of {member.called} is created",
-                        remedy=remedy,
-                        condition=_CONDITION,
-                        members=(member.called,),
-                    )
+            bounds = found.setdefault(item.of, _Bounds({}, {}, {}))
+            for known, stated, sign in (
+                (bounds.most, item.most, 1),
+                (bounds.least, item.least, -1),
+                (bounds.ratio, item.ratio, 1),
+            ):
+                for resource, amount in stated.items():
+                    if resource not in known or sign * amount < sign * known[resource].amount:
+                        known[resource] = _Bound(amount, name)
+    return found
 
 
-def _broken(item: ResourceRange, stated: _Stated) -> Iterator[tuple[FieldPath, str, str, str]]:
-    """Yield where a container or pod breaks an item: the field, its value, what the item allows, and what to do."""
+def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPath, str, tuple[str, str], str]]:
+    """Yield where a container or pod breaks a bound: the field, its value, which LimitRange allows what, and what to
+    do.
+    """
     kinds = (("limits", stated.limits), ("requests", stated.requests))
-    for resource, most in item.most.items():
-        for kind, amounts in kinds:
-            if resource in amounts and _more(resource, amounts[resource], most):
-                at, found = stated.at / kind / resource, _written(resource, amounts[resource])
-                allowed = _written(resource, most)
-                yield at, found, f"allows at most {allowed} {resource}", f"set it to {allowed} or less"
-    for resource, least in item.least.items():
-        for kind, amounts in kinds:
-            # A pod's sum may grow by what a LimitRange fills in.
-            if item.of == "Container" and resource in amounts and _more(resource, least, amounts[resource]):
-                at, found = stated.at / kind / resource, _written(resource, amounts[resource])
-                demanded = _written(resource, least)
-                yield at, found, f"demands at least {demanded} {resource}", f"set it to {demanded} or more"
-    for resource, ratio in item.ratio.items():
-        request, limit = stated.requests.get(resource), stated.limits.get(resource)
-        if item.of == "Container" and request and limit and limit / request > ratio + _TOLERANCE:
+    for kind, amounts in kinds:
+        for resource, amount in amounts.items():
+            most = bounds.most.get(resource)
+            if most is not None and _more(resource, amount, most.amount):
+                at, found, allowed = stated.at / kind / resource, _written(resource, amount), most.written(resource)
+                yield at, found, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
+    # A pod's sum may grow by what a LimitRange fills in.
+    for kind, amounts in kinds if of == "Container" else ():
+        for resource, amount in amounts.items():
+            least = bounds.least.get(resource)
+            if least is not None and _more(resource, least.amount, amount):
+                at, found, demanded = stated.at / kind / resource, _written(resource, amount), least.written(resource)
+                yield (
+                    at,
+                    found,
+                    (least.name, f"demands at least {demanded} {resource}"),
+                    f"set it to {demanded} or more",
+                )
+    for resource, limit in stated.limits.items() if of == "Container" else ():
+        ratio, request = bounds.ratio.get(resource), stated.requests.get(resource)
+        if ratio is not None and request and limit and limit / request > ratio.amount + _TOLERANCE:
             at, found = stated.at / "limits" / resource, _written(resource, limit)
-            allowed = f"a limit of {float(ratio):g} times the request"
-            yield at, found, f"allows at most {allowed} for {resource}", "lower the limit, or raise the request"
+            allowed = f"a limit of {float(ratio.amount):g} times the request"
+            what = f"allows at most {allowed} for {resource}"
+            yield at, found, (ratio.name, what), "lower the limit, or raise the request"
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from webhook.fit.claims import claims_of
 from webhook.fit.demand import exact_limits, exact_requests, floors
 from webhook.fit.packing import Ceiling, Ceilings, Role
+from webhook.fit.requests import BY_CLASS
 from webhook.fit.shape import GangShape
 from webhook.fit.verdict import Family, Scope
 from webhook.model.amounts import Amounts
@@ -23,15 +24,18 @@ from webhook.model.namespace_limits import NamespaceQuota, in_namespace
 from webhook.model.namespace_limits import Scope as QuotaScope
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.workloads.pod_requests import HUGE_PAGES
 from webhook.model.workloads.podtemplate import PodTemplate
 
 _UNKNOWN_QUOTAS = "the ResourceQuotas of the namespace are unknown"
 _UNREADABLE = "the ResourceQuota {} cannot be read"
+_NOT_IN_FORCE = "the ResourceQuota {} is not in force yet"
 _REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _OF_CLASS = ".deviceclass.resource.k8s.io/devices"
-# These are counted under their own name as well as with "requests.". Other resources only with it.
-_PLAIN = ("cpu", "memory", "ephemeral-storage", "hugepages-")
+# These are counted under their own name as well as with "requests.". Extended ones only with it, others not at all.
+_PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
+_NATIVE = "kubernetes.io/"
 _COMPUTE = frozenset({"cpu", "memory"})
 
 
@@ -46,13 +50,20 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
         return Ceilings()
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
+    requesting = {role: _requests_compute(template) for role, template in templates.items()}
     found, unknown = [], []
     for name, quota in quotas:
         if quota.hard is None:
             unknown.append(_UNREADABLE.format(shown(name)))
         else:
-            roles = frozenset(role for role, template in templates.items() if _surely_counts(quota, template))
+            roles = frozenset(
+                role
+                for role, template in templates.items()
+                if all(_surely_matches(scope, template, requesting=requesting[role]) for scope in quota.scopes)
+            )
             found += list(_ceilings(name, quota, quota.hard, charged, roles))
+            if not quota.in_force:
+                unknown.append(_NOT_IN_FORCE.format(shown(name)))
     return Ceilings(tuple(found), tuple(unknown))
 
 
@@ -80,14 +91,24 @@ def _ceilings(
 def _counted_as(key: str) -> str:
     """Return the name under which what a key of a quota limits is counted here."""
     plain = key.removeprefix(_REQUESTS)
-    return "pods" if key in _PODS else plain if plain.startswith(_PLAIN) else key
+    return "pods" if key in _PODS else plain if _is_plain(plain) else key
+
+
+def _is_plain(resource: str) -> bool:
+    return resource in _PLAIN or resource.startswith(HUGE_PAGES)
+
+
+def _is_extended(resource: str) -> bool:
+    """Return whether a quota counts a resource with "requests." only. It counts no others, though it may name them."""
+    return resource.startswith(BY_CLASS) or ("/" in resource and _NATIVE not in resource)
 
 
 def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> Amounts:
     """Return what one pod of a template counts against quotas, at least. Raises `Malformed`."""
     requests, limits = floors(exact_requests(template)), floors(exact_limits(template))
-    found = {name if name.startswith(_PLAIN) else _REQUESTS + name: amount for name, amount in requests.items()}
-    found |= {_LIMITS + name: amount for name, amount in limits.items() if name.startswith(_PLAIN)}
+    found = {name: amount for name, amount in requests.items() if _is_plain(name)}
+    found |= {_REQUESTS + name: amount for name, amount in requests.items() if _is_extended(name)}
+    found |= {_LIMITS + name: amount for name, amount in limits.items() if name in _PLAIN}
     for claim in claims_of(template, shape, facts)[0]:
         # A claim that pods share exists already.
         if claim.name is None:
@@ -110,12 +131,10 @@ def _devices(requests: Claim) -> dict[str, int]:
     return found
 
 
-def _surely_counts(quota: NamespaceQuota, template: PodTemplate) -> bool:
-    return all(_surely_matches(scope, template) for scope in quota.scopes)
-
-
-def _surely_matches(scope: QuotaScope, template: PodTemplate) -> bool:
-    """Return whether a scope matches all pods of a template, whatever the API server adds to them."""
+def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: bool) -> bool:
+    """Return whether a scope matches all pods of a template, whatever the API server adds to them. `requesting`: they
+    request cpu or memory.
+    """
     spec = template.spec
     if scope.name == "Terminating":
         seconds = integer(spec.get("activeDeadlineSeconds"))
@@ -123,7 +142,7 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate) -> bool:
     if scope.name == "NotTerminating":
         return spec.get("activeDeadlineSeconds") is None
     if scope.name == "NotBestEffort":
-        return any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
+        return requesting
     if scope.name == "PriorityClass":
         # A pod that names no class gets the default one.
         named = text(spec.get("priorityClassName"))
@@ -136,6 +155,10 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate) -> bool:
         }.get(scope.operator, False)
     # A LimitRange may give a pod without requests some. Affinity across namespaces is not looked at.
     return False
+
+
+def _requests_compute(template: PodTemplate) -> bool:
+    return any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
 
 
 def _compute(template: PodTemplate) -> Iterator[object]:

@@ -32,6 +32,8 @@ _OF_PODS = (
     "topologySpreadConstraints",
 )
 _OF_CONTAINERS = ("resources", "ports", "restartPolicy")
+# KAI reads requests for GPUs from annotations whose keys begin with these.
+_OF_REQUESTS = ("gpu-fraction", "gpu-memory", "nvidia.com/mig-")
 # Those that Kubernetes gives each pod of a Job another value of, or that name the pod.
 _OF_ONE_POD = (
     "apps.kubernetes.io/pod-index",
@@ -113,6 +115,7 @@ def kept(template: PodTemplate) -> str:
             [mapping(one).get(of_container) for of_container in _OF_CONTAINERS] for one in sequence(spec.get(field))
         ]
     found["labels"] = {key: value for key, value in template.labels.items() if key not in _OF_ONE_POD}
+    found["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
     return json.dumps(found, sort_keys=True, default=str)
 
 

@@ -75,6 +75,8 @@ class DeviceRequest(NamedTuple):
 
 # The requests of a claim; None if they cannot be read.
 Claim = tuple[DeviceRequest, ...] | None
+# A claim that has its devices needs no more, also if its driver has removed them since.
+ALLOCATED: Claim = ()
 
 
 class Summarized(dict[K, V], Generic[K, V]):
@@ -163,8 +165,10 @@ def _device_class(raw: Manifest) -> tuple[str, DeviceClass]:
 def _claim(raw: Manifest) -> tuple[ObjectKey, Claim] | None:
     """The requests of a ResourceClaim; None for one that is made from a template, which no other object names."""
     owners = sequence(mapping(raw.get("metadata")).get("ownerReferences"))
-    made = any(mapping(owner).get("kind") in _MADE_FOR for owner in owners)
-    return None if made else (key_of(raw), requests_in(mapping(raw.get("spec"))))
+    if any(mapping(owner).get("kind") in _MADE_FOR for owner in owners):
+        return None
+    allocated = mapping(raw.get("status")).get("allocation") is not None
+    return key_of(raw), ALLOCATED if allocated else requests_in(mapping(raw.get("spec")))
 
 
 def _claim_template(raw: Manifest) -> tuple[ObjectKey, Claim]:
@@ -240,6 +244,6 @@ RESOURCE_CLAIMS = Projection(
     _kind("ResourceClaim", "resourceclaims", namespaced=True),
     _claim,
     awaited=False,
-    fields=("metadata.ownerReferences.kind", "spec.devices.requests"),
+    fields=("metadata.ownerReferences.kind", "spec.devices.requests", "status.allocation.allocationTimestamp"),
 )
 DEVICE_PROJECTIONS = (RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)

@@ -214,24 +214,40 @@ class HyperNodes(Indexed[str, HyperNode]):
 
 
 class ElasticQuotas(dict[str, Quota]):
-    """ElasticQuotas by name, over all namespaces. Of quotas with the same name the oldest counts."""
+    """ElasticQuotas by name, over all namespaces. Of quotas with the same name the oldest is kept, and the name is
+    `disputed`: koord-scheduler takes the one that it saw first, and then each that is updated.
+    """
+
+    def __init__(self, known: Mapping[str, Quota] | None = None) -> None:
+        super().__init__()
+        self.disputed: set[str] = set()
+        self.update(known or {})
 
     def __setitem__(self, name: str, quota: Quota) -> None:
         before = self.get(name)
+        if before is not None and before.namespace != quota.namespace:
+            self.disputed.add(name)
         if before is None or before.namespace == quota.namespace or _age(quota) < _age(before):
             super().__setitem__(name, quota)
+
+    def __delitem__(self, name: str) -> None:
+        self.disputed.discard(name)
+        super().__delitem__(name)
 
     def update(self, *known: Any, **_: Any) -> None:
         """Add all of these."""
         for found in known:
             for name, quota in dict(found).items():
                 self[name] = quota
+            self.disputed |= getattr(found, "disputed", set())
 
     def overlaid(self, changes: Mapping[str, Quota | None]) -> ElasticQuotas:
         """These quotas with some of them replaced by a live read; None for a removed one."""
         found = ElasticQuotas()
         found.update({name: quota for name, quota in self.items() if name not in changes})
         found.update({name: quota for name, quota in changes.items() if quota is not None})
+        # A live read finds one of them.
+        found.disputed |= self.disputed & found.keys()
         return found
 
 

@@ -33,11 +33,12 @@ class Scope(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class NamespaceQuota:
     """A ResourceQuota. `hard` is None if it cannot be read; a key that it lacks has no limit. It counts the pods that
-    all `scopes` match.
+    all `scopes` match. `in_force`: the API server holds pods against all that its spec says.
     """
 
     hard: Amounts | None
     scopes: tuple[Scope, ...] = ()
+    in_force: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,16 @@ def _scopes(spec: Mapping[str, Any]) -> Iterator[Scope]:
 
 def _quota(raw: Manifest) -> tuple[ObjectKey, NamespaceQuota]:
     spec = mapping(raw.get("spec"))
-    return key_of(raw), NamespaceQuota(ceiling_amounts(spec.get("hard")), tuple(_scopes(spec)))
+    hard, scopes = ceiling_amounts(spec.get("hard")), tuple(dict.fromkeys(_scopes(spec)))
+    if raw.get("status") is None:
+        # A file that no cluster has seen.
+        return key_of(raw), NamespaceQuota(hard, scopes)
+    # The API server holds pods against the status. The quota controller copies the spec there.
+    in_force = ceiling_amounts(mapping(raw.get("status")).get("hard"))
+    if hard is None or in_force is None:
+        return key_of(raw), NamespaceQuota(None, scopes)
+    both = {key: max(amount, in_force[key]) for key, amount in hard.items() if key in in_force}
+    return key_of(raw), NamespaceQuota(both, scopes, in_force=len(both) == len(hard))
 
 
 def _limit_range(raw: Manifest) -> tuple[ObjectKey, tuple[ResourceRange, ...]]:
@@ -104,7 +114,7 @@ RESOURCE_QUOTAS = Projection(
     _quota,
     InNamespaces,
     awaited=False,
-    fields=("spec.hard", "spec.scopes", "spec.scopeSelector"),
+    fields=("spec.hard", "spec.scopes", "spec.scopeSelector", "status.hard"),
 )
 LIMIT_RANGES = Projection(
     "limit_ranges",

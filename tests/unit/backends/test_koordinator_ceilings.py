@@ -244,3 +244,27 @@ def test_too_many_namespaces_are_unknown() -> None:
     quota = Quota(is_parent=False, max={GPU: 1}, namespaces=None)
     found = judged(BARE, {"disableDefaultQuota": False}, many=quota)
     assert (found.ceilings, len(found.unknown)) == ((), 1)
+
+
+def test_of_quotas_with_one_name_koord_scheduler_may_take_any() -> None:
+    """It keeps the first, then takes each that is updated, and the last of its list when it starts."""
+    known = ElasticQuotas({"team-a": Quota(False, "koordinator-system", "2026-01-01", {GPU: 8})})
+    known["team-a"] = Quota(False, "other", "2026-02-02", {GPU: 64})
+    for facts in (ClusterFacts(elastic_quotas=known), ClusterFacts(elastic_quotas=ElasticQuotas(known))):
+        found = ceilings_of(GANG, roles(GANG, KOORDINATOR), facts, KoordinatorSettings())
+        assert found == Ceilings(
+            unknown=('another namespace has an ElasticQuota "team-a" as well, and which one counts is not known',)
+        )
+    del known["team-a"]
+    known["team-a"] = Quota(False, "koordinator-system", "2026-01-01", {GPU: 8})
+    found = ceilings_of(GANG, roles(GANG, KOORDINATOR), ClusterFacts(elastic_quotas=known), KoordinatorSettings())
+    assert [one.name for one in found.ceilings] == ["team-a"]
+
+
+def test_the_parent_of_a_quota_may_be_one_of_two_as_well() -> None:
+    known = ElasticQuotas({"team-a": PARENTS["team_a"], "all": PARENTS["all"]})
+    known["all"] = Quota(True, "other", "2026-02-02", {GPU: 64})
+    settings = KoordinatorSettings(enableCheckParentQuota=True)
+    found = ceilings_of(GANG, roles(GANG, KOORDINATOR), ClusterFacts(elastic_quotas=known), settings)
+    assert [one.name for one in found.ceilings] == ["team-a"]
+    assert found.unknown == ('another namespace has an ElasticQuota "all" as well, and which one counts is not known',)

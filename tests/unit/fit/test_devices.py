@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,6 +95,16 @@ def test_only_the_newest_generation_of_a_pool_counts() -> None:
     pool = {"name": "n1", "generation": 2, "resourceSliceCount": 1}
     found = in_slices(sliced("n1", 8), {**sliced("n1-new", 4), "spec": {**sliced("n1", 4)["spec"], "pool": pool}})
     assert found.on("n1")[DRIVER] == 4
+
+
+def test_a_node_that_a_newer_generation_does_not_concern_still_has_the_older_one() -> None:
+    """kube-scheduler looks for newer slices among those of the node only, if the older ones are complete."""
+    pool = {"name": "gpus", "generation": 1, "resourceSliceCount": 1}
+    older = sliced("old", 8, nodeName="n1", pool=pool)
+    newer = sliced("new", 8, nodeName="n2", pool={**pool, "generation": 2})
+    found = in_slices(older, newer, sliced("n1", 1))
+    assert (found.drivers, found.on("n1")[DRIVER]) == (frozenset(), UNBOUNDED)
+    assert in_slices(sliced("old", 8, allNodes=True, pool=pool), newer, sliced("n1", 1)).drivers == frozenset()
 
 
 def test_a_device_that_can_be_allocated_several_times_is_not_counted() -> None:
@@ -273,6 +284,20 @@ def test_what_is_unknown_is_told() -> None:
 def test_a_claim_that_was_made_for_a_pod_is_not_kept() -> None:
     raw = {"metadata": {"name": "a", "namespace": "team", "ownerReferences": [{"kind": "Pod"}]}, "spec": {}}
     assert RESOURCE_CLAIMS.read(raw) is None
+
+
+def test_a_claim_that_has_its_devices_needs_no_more() -> None:
+    """Its driver may have removed a device since: kube-scheduler places pods by what was allocated."""
+    known = facts(exactly(4))
+    raw = {
+        "metadata": {"name": "gpus", "namespace": "team"},
+        "spec": {"devices": {"requests": [exactly(4)]}},
+        "status": {"allocation": {"devices": {"results": []}}},
+    }
+    allocated = replace(known, resource_claims=read(RESOURCE_CLAIMS, raw))
+    assert needs(allocated, BY_NAME) == PodDevices(
+        unknown=("the ResourceClaim gpus has its devices, and which nodes reach these is not known",)
+    )
 
 
 def claiming(minimum: int = 4, claim: dict[str, str] | None = None) -> GangShape:

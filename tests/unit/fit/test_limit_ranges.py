@@ -111,3 +111,30 @@ def test_stored_pods_have_passed_and_other_namespaces_do_not_count() -> None:
 
 def test_unknown_ranges_are_told() -> None:
     assert refusals_of(TWO, ClusterFacts()) == ((), ("the LimitRanges of the namespace are unknown",))
+
+
+def test_of_several_limit_ranges_the_strictest_counts() -> None:
+    """The work for a container does not grow with their number, as a tenant may have many."""
+    entries = InNamespaces[Any]()
+    for name, most, least, ratio in (("a", "3", "500m", "3"), ("b", "1500m", "250m", "2"), ("c", "2", "1", "1")):
+        item = {
+            "type": "Container",
+            "max": {"cpu": most},
+            "min": {"cpu": least},
+            "maxLimitRequestRatio": {"cpu": ratio},
+        }
+        raw = {"metadata": {"name": name, "namespace": "team"}, "spec": {"limits": [item]}}
+        key, value = LIMIT_RANGES.read(raw) or (("", ""), ())
+        entries[key] = value
+
+    def why(**resources: dict[str, str]) -> list[str]:
+        found, _ = refusals_of(gang(member(**resources)), ClusterFacts(limit_ranges=entries))
+        return [one.why.partition(",")[0] for one in found]
+
+    assert why(requests={"cpu": "1"}, limits={"cpu": "2"}) == [
+        'the LimitRange "b" allows at most 1500m cpu of a Container'
+    ]
+    assert why(requests={"cpu": "900m"}) == ['the LimitRange "c" demands at least 1 cpu of a Container']
+    assert why(requests={"cpu": "1"}, limits={"cpu": "1500m"}) == [
+        'the LimitRange "c" allows at most a limit of 1 times the request for cpu of a Container'
+    ]

@@ -21,7 +21,8 @@ GANG = gang(member(requests={"cpu": "2", "memory": "1Gi", GPU: "8"}, limits={"cp
 
 
 def known(hard: dict[str, Any], name: str = "quota", namespace: str = "team", **spec: Any) -> ClusterFacts:
-    raw = {"metadata": {"name": name, "namespace": namespace}, "spec": {"hard": hard, **spec}, "status": {"used": hard}}
+    status = {"hard": hard, "used": hard}
+    raw = {"metadata": {"name": name, "namespace": namespace}, "spec": {"hard": hard, **spec}, "status": status}
     read = RESOURCE_QUOTAS.read(raw)
     assert read is not None
     return ClusterFacts(resource_quotas=InNamespaces({read[0]: read[1]}))
@@ -48,6 +49,57 @@ HARD: dict[str, tuple[dict[str, Any], bool]] = {
     "other objects": ({"services": "0", "count/secrets": "0", "requests.storage": "0"}, False),
     "nothing": ({}, False),
 }
+
+
+# A pod with resources that the API server does not count against quotas, and one that it does.
+ODD = gang(
+    member(
+        requests={
+            "kubernetes.io/batch-cpu": "1000",
+            "cpu.example.com/core": "1",
+            "deviceclass.resource.kubernetes.io/gold": "1",
+            "hugepages-2Mi": "2Mi",
+        },
+        limits={"cpu.example.com/core": "1", "hugepages-2Mi": "2Mi"},
+    )
+)
+ODD_HARD: dict[str, tuple[dict[str, Any], bool]] = {
+    "native": ({"requests.kubernetes.io/batch-cpu": "1"}, False),
+    "extended, without the prefix": ({"cpu.example.com/core": "1"}, False),
+    "extended, as a limit": ({"limits.cpu.example.com/core": "1"}, False),
+    "extended": ({"requests.cpu.example.com/core": "3"}, True),
+    "by its class": ({"requests.deviceclass.resource.kubernetes.io/gold": "3"}, True),
+    "huge pages": ({"requests.hugepages-2Mi": "7Mi"}, True),
+    "huge pages, as a limit": ({"limits.hugepages-2Mi": "7Mi"}, False),
+}
+
+
+@pytest.mark.parametrize(("hard", "expected"), ODD_HARD.values(), ids=ODD_HARD)
+def test_only_what_the_api_server_counts_is_counted(hard: dict[str, Any], expected: bool) -> None:
+    assert refused(hard, ODD) is expected
+
+
+def _stored_quota(spec: dict[str, Any], **status: Any) -> ClusterFacts:
+    raw = {"metadata": {"name": "quota", "namespace": "team"}, "spec": {"hard": spec}, **status}
+    read = RESOURCE_QUOTAS.read(raw)
+    assert read is not None
+    return ClusterFacts(resource_quotas=InNamespaces({read[0]: read[1]}))
+
+
+IN_FORCE: dict[str, tuple[dict[str, Any], bool, bool]] = {
+    "in a file": ({}, True, False),
+    "new, and seen by no controller": ({"status": {}}, False, True),
+    "just lowered": ({"status": {"hard": {"pods": "4"}}}, False, False),
+    "just raised": ({"status": {"hard": {"pods": "2"}}}, True, False),
+    "with a new key": ({"status": {"hard": {"cpu": "1"}}}, False, True),
+}
+
+
+@pytest.mark.parametrize(("status", "expected", "unknown"), IN_FORCE.values(), ids=IN_FORCE)
+def test_the_api_server_holds_pods_against_the_status(status: dict[str, Any], expected: bool, unknown: bool) -> None:
+    found = namespace_ceilings(GANG, _stored_quota({"pods": "3"}, **status))
+    assert (too_low(found, GANG) == ["quota"]) is expected
+    assert found.unknown == (('the ResourceQuota "quota" is not in force yet',) if unknown else ())
 
 
 @pytest.mark.parametrize(("hard", "expected"), HARD.values(), ids=HARD)

@@ -67,3 +67,12 @@ def test_a_member_whose_pods_differ_or_are_missing_is_left_out() -> None:
     assert shape is not None
     assert shape.members == ()
     assert shape.left_out == ("the pods of a, which differ", "the pods of b, which are missing")
+
+
+def test_pods_that_request_different_parts_of_gpus_differ() -> None:
+    parts = [
+        Pod({"metadata": {"annotations": {"gpu-fraction": part}}, "spec": {}}, "default") for part in ("0.9", "0.1")
+    ]
+    shape = shape_of_gang(podgang(), {"a": parts, "b": [pod(), pod()]}, Record("any"))
+    assert shape is not None
+    assert shape.left_out == ("the pods of a, which differ",)

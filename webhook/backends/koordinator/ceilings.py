@@ -24,11 +24,12 @@ from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.findings import shown
-from webhook.model.known_objects import Quota
+from webhook.model.known_objects import ElasticQuotas, Quota
 from webhook.model.reading import text
 
 _UNKNOWN_QUOTAS = "the ElasticQuotas are unknown"
 _UNREADABLE = "an amount of the ElasticQuota {} cannot be read"
+_DISPUTED = "another namespace has an ElasticQuota {} as well, and which one counts is not known"
 _BY_NAMESPACE = (
     "an ElasticQuota may take the pods of the namespace; the profile's disableDefaultQuota says whether the scheduler "
     "looks for it"
@@ -106,6 +107,9 @@ class _Quotas:
         # The pods of an unknown quota are charged to the default one. A parent takes no pods.
         if quota is None or quota.is_parent:
             return
+        if self._is_disputed(name):
+            self._unknown[_DISPUTED.format(shown(name))] = None
+            return
         most = _limit(quota, ())
         if most is None:
             self._unknown[_UNREADABLE.format(shown(name))] = None
@@ -113,6 +117,9 @@ class _Quotas:
         yield self._ceiling("the ElasticQuota", name, most, roles, of=name)
         yield from self._of_kept_pods(name, quota, roles)
         yield from self._of_parents(name, quota, most, roles)
+
+    def _is_disputed(self, name: str) -> bool:
+        return isinstance(self._known, ElasticQuotas) and name in self._known.disputed
 
     def _of_kept_pods(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
         """Yield the min of a quota, which limits the pods that are never preempted."""
@@ -139,6 +146,9 @@ class _Quotas:
             # What a quota below has for sure, it has whatever the parent's max is.
             limit = _limit(parent, below)
             below.append(parent)
+            if self._is_disputed(parent_name):
+                self._unknown[_DISPUTED.format(shown(parent_name))] = None
+                return
             if limit is None:
                 self._unknown[_UNREADABLE.format(shown(parent_name))] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
