@@ -10,6 +10,7 @@ from webhook.fit.growth import FIXED, NodeGrowth, growth_of, startup_taints
 from webhook.fit.settings import FitSettings, Growth, NodeTemplate
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api
+from webhook.model.kueue.objects import AdmissionCheck
 from webhook.model.node import Taint, node_of
 from webhook.model.node_growth import NodeGrower
 from webhook.model.nodes import Nodes
@@ -31,6 +32,12 @@ SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
         NodeGrowth(grows=True, why="Karpenter"),
     ),
     "nodes that Karpenter made, and no NodePool": (replace(MADE_BY_KARPENTER, node_pools={}), AUTO, FIXED),
+    "nodes that Kueue asks an autoscaler for": (
+        ClusterFacts(admission_checks={"a": AdmissionCheck("kueue.x-k8s.io/provisioning-request")}),
+        AUTO,
+        NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest"),
+    ),
+    "another admission check": (ClusterFacts(admission_checks={"a": AdmissionCheck("x")}), AUTO, FIXED),
     "the Cluster Autoscaler": (
         ClusterFacts(cluster_autoscaler={("kube-system", "cluster-autoscaler-status"): NodeGrower()}),
         AUTO,
