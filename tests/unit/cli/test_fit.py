@@ -158,6 +158,15 @@ def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_a
     ) in ran.out
 
 
+def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
+    ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
+    assert ran.code == 0
+    assert "it has begun: its status counts pods" in ran.out
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    assert "never fits" not in rollcall("explain", "--facts", facts, "-", stdin=f"{JOB}status: {{active: 1}}\n").out
+    assert "never fits" in rollcall("explain", "--facts", facts, "-", stdin=JOB).out
+
+
 def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
     plain = JOB.replace(", labels: {rollcall.dev/scheduler: volcano}", "")
     ran = rollcall("fit", "-", stdin=plain)
