@@ -184,6 +184,15 @@ def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Pa
     assert ran.err.startswith("rollcall: <stdin>:")
 
 
+def test_an_empty_file_of_facts_is_an_error_as_kubectl_has_failed(rollcall: Run, tmp_path: Path) -> None:
+    empty = written(tmp_path, "nodes.yaml", "\n")
+    ran = rollcall("fit", "--facts", str(tmp_path), "-", stdin=JOB)
+    assert ran.code == 2
+    assert ran.err.startswith(f"rollcall: {empty}: has no manifest: it is empty")
+    written(tmp_path, "nodes.yaml", "# no Queue\n")
+    assert rollcall("fit", "--facts", str(tmp_path), "-", stdin=JOB).code == 0
+
+
 def test_a_file_without_a_workload_is_an_error(rollcall: Run) -> None:
     ran = rollcall("fit", CLUSTER)
     assert (ran.code, ran.err) == (2, "rollcall: nothing to judge: no workload\n")
