@@ -7,27 +7,23 @@ not ready or tainted for a while counts as usable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
 
 from webhook.fit.asked import Asked, Same, asked_by
-from webhook.fit.capacity import GPU_MEMORY_LABEL, GPUS_BY_CLAIMS, KAI_GPUS, capacity_of, template_amounts
-from webhook.fit.eligibility import Eligibility
+from webhook.fit.capacity import GPU_MEMORY_LABEL, KAI_GPUS, capacity_of, template_amounts
 from webhook.fit.growth import growth_of, startup_taints
+from webhook.fit.node_view import Around, NodeView
 from webhook.fit.packing import Packing
 from webhook.fit.reading import PodReading
-from webhook.fit.requests import GPU_MEMORY, is_gpu_name
+from webhook.fit.requests import is_gpu_name
 from webhook.fit.room import OWN_VALUE, NodeClass, Room
 from webhook.fit.settings import FitSettings, NodeTemplate
 from webhook.model.devices import DEVICE_CLASSES, RESOURCE_SLICES
 from webhook.model.facts import ClusterFacts
-from webhook.model.node import Taint, is_device
-from webhook.model.nodes import NodeGroup, Nodes
+from webhook.model.node import is_device
+from webhook.model.nodes import Nodes
 
-# A gang that names more label keys of nodes, or whose roles differ more, is not judged by nodes: the work is bounded.
+# A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
 _MOST_KEYS = 24
-_MOST_CHECKS = 200_000
-# A label with more values, each on one node alone, does not divide nodes into classes.
-_FEW_VALUES = 32
 _HOST = "kubernetes.io/hostname"
 # Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
@@ -55,7 +51,7 @@ def room_of(
     if len({*asked.read, *asked.shown}) > _MOST_KEYS:
         return Room((), unknown="the gang names too many labels of nodes")
     with_devices = devices if asked.with_devices or reading.gpus_by_claims else None
-    around = _Around(
+    around = Around(
         reading,
         Same(settings),
         growth_of(facts, settings).grows,
@@ -64,26 +60,7 @@ def room_of(
         _claims_unknown(asked, facts, reading, devices),
         None if with_devices is None else Same(with_devices),
     )
-    return nodes.remembered((asked, around), lambda: _room(nodes, asked, around))
-
-
-class _Around(NamedTuple):
-    """What else a room depends on. `by_class` are extended resources that a DeviceClass stands for, and of which
-    therefore every node may have some. `gpus_unknown`: ResourceSlices may have GPUs that are not known.
-    """
-
-    reading: PodReading
-    settings: Same
-    grows: bool
-    startup_taints: frozenset[Taint]
-    by_class: frozenset[str]
-    gpus_unknown: bool
-    devices: Same | None
-
-    def devices_of(self, name: str) -> Mapping[str, int]:
-        """Return the devices of a node by driver."""
-        known: Mapping[str, Mapping[str, int]] = {} if self.devices is None else self.devices.value
-        return known.get(name) or {}
+    return nodes.view((asked, around), lambda: _KeptRoom(asked, around)).of(nodes)
 
 
 def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> str | None:
@@ -120,152 +97,37 @@ def _claims_unknown(asked: Asked, facts: ClusterFacts, reading: PodReading, devi
     )
 
 
-def _room(nodes: Nodes, asked: Asked, around: _Around) -> Room:
-    settings: FitSettings = around.settings.value
-    view = _View(nodes, asked, around)
-    known = view.classes()
-    if known is None:
-        return Room((), unknown="the pods of the gang differ too much")
-    classes = (*known, *(_of_template(one, asked, around) for one in settings.templates))
-    return Room(classes, around.grows, unsure=frozenset(_unsure(classes, view.stopped, nodes, asked, around)))
+class _KeptRoom:
+    """The room of one question. It stays the same object while a gang cannot see that a node changed."""
 
-
-class _View:
-    """The nodes of a cluster as one gang sees them."""
-
-    def __init__(self, nodes: Nodes, asked: Asked, around: _Around) -> None:
-        self._nodes = nodes
+    def __init__(self, asked: Asked, around: Around) -> None:
+        settings: FitSettings = around.settings.value
+        self._view = NodeView(asked, around)
         self._asked = asked
         self._around = around
-        by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
-        keys = [key for key in dict.fromkeys((*asked.read, *asked.shown, *by_memory)) if nodes.has_key(key)]
-        compared = asked.compared
-        # Where each node has its own value, a group tells only that there is one.
-        self._own = tuple(key for key in keys if key not in compared and _is_own(nodes, key))
-        self._keys = tuple(key for key in keys if key not in self._own)
-        self._named = {key: values for key in self._own if (values := asked.named_values(key))}
-        self._named_nodes = asked.named_nodes
-        self._domains = _domains_of(asked)
-        self._alone = bool(self._named or self._named_nodes or self._domains or around.devices)
-        self._by_eligibility: dict[Eligibility, set[str]] = {}
-        for name, eligibility in asked.roles:
-            self._by_eligibility.setdefault(eligibility, set()).add(name)
-        # Where the keys that roles read are among the values of a group.
-        self._read = [index for index, key in enumerate((*self._keys, *self._own)) if key in asked.read]
-        self._roles: dict[tuple[Any, ...], frozenset[str]] = {}
-        self._capacities: dict[tuple[Any, ...], tuple[tuple[str, int], ...]] = {}
-        # The devices of which some node states none: its device plugin may have stopped before it was ever seen.
-        self.stopped: set[str] = set()
+        self._future = tuple(_of_template(one, asked, around) for one in settings.templates)
+        self._revision = -1
+        self._room = Room(())
 
-    def classes(self) -> tuple[NodeClass, ...] | None:
-        """Return the classes, in the order of their first nodes; None if that takes too much work."""
-        found: dict[_Class, list[str]] = {}
-        for group, names in self._nodes.groups(self._keys, self._own).items():
-            for seen, members in self._parts(names).items():
-                roles = self._roles_on(group, seen)
-                if len(self._roles) * len(self._by_eligibility) > _MOST_CHECKS:
-                    return None
-                found.setdefault(self._class(group, seen, roles), []).extend(members)
-        classes = [
-            NodeClass(
-                dict(one.capacity), dict(one.labels), len(names), one.roles, tuple(sorted(names)), dict(one.devices)
-            )
-            for one, names in found.items()
-        ]
-        return tuple(sorted(classes, key=lambda one: one.nodes[0]))
+    def of(self, nodes: Nodes) -> Room:
+        """Return the room that the nodes give now."""
+        if nodes.revision != self._revision:
+            found = self._made(nodes)
+            if found != self._room:
+                self._room = found
+            self._revision = nodes.revision
+        return self._room
 
-    def _parts(self, names: Mapping[str, None]) -> Mapping[_Seen, Iterable[str]]:
-        """Return the nodes of a group by what the gang sees of single nodes."""
-        if not self._alone:
-            return {_NOTHING_SEEN: names}
-        found: dict[_Seen, list[str]] = {}
-        for name in names:
-            labels = self._nodes[name].labels
-            own = tuple((key, value) for key, values in self._named.items() if (value := labels.get(key)) in values)
-            devices = tuple(sorted(self._around.devices_of(name).items()))
-            known = name if name in self._named_nodes else ""
-            found.setdefault(_Seen(known, own, self._domains.get(name, ()), devices), []).append(name)
-        return found
-
-    def _labels(self, group: NodeGroup) -> dict[str, str]:
-        keys = (*self._keys, *self._own)
-        return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
-
-    def _roles_on(self, group: NodeGroup, seen: _Seen) -> frozenset[str]:
-        """Return the roles that may use such nodes."""
-        key = (group.taints, tuple([group.values[index] for index in self._read]), seen.name, seen.labels)
-        found = self._roles.get(key)
-        if found is None:
-            taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
-            labels = {**self._labels(group), **dict(seen.labels)}
-            found = self._roles[key] = frozenset(
-                role
-                for eligibility, roles in self._by_eligibility.items()
-                if eligibility.admits(seen.name, labels, taints)
-                for role in roles
-            )
-        return found
-
-    def _class(self, group: NodeGroup, seen: _Seen, roles: frozenset[str]) -> _Class:
-        labels = self._labels(group)
-        memory, claims = labels.get(GPU_MEMORY_LABEL), dict(seen.devices).get("", 0)
-        key = (group.highest, group.oversubscribed, memory, claims)
-        capacity = self._capacities.get(key)
-        if capacity is None:
-            highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if self._around.reading.gpus_by_claims else {})}
-            found = capacity_of(self._asked.resources, highest, group.oversubscribed, memory, self._around.reading)
-            capacity = self._capacities[key] = tuple(sorted(found.items()))
-            self.stopped.update(resource for resource, amount in group.highest.items() if not amount)
-        told = self._asked.shown if roles or self._asked.every_domain else ()
-        return _Class(
-            capacity,
-            tuple((key, labels[key]) for key in told if key in labels),
-            roles,
-            seen.domains,
-            seen.devices if self._asked.with_devices else (),
-        )
+    def _made(self, nodes: Nodes) -> Room:
+        known = self._view.classes(nodes)
+        if known is None:
+            return Room((), unknown="the pods of the gang differ too much")
+        classes = (*known, *self._future)
+        unsure = _unsure(classes, self._view.stopped, nodes, self._asked, self._around)
+        return Room(classes, self._around.grows, unsure=frozenset(unsure))
 
 
-class _Seen(NamedTuple):
-    """What a gang sees of a node alone: its name and labels of its own, if a role names them; the objects that have it
-    as a member; its devices.
-    """
-
-    name: str
-    labels: tuple[tuple[str, str], ...]
-    domains: tuple[tuple[int, str], ...]
-    devices: tuple[tuple[str, int], ...]
-
-
-_NOTHING_SEEN = _Seen("", (), (), ())
-
-
-class _Class(NamedTuple):
-    capacity: tuple[tuple[str, int], ...]
-    labels: tuple[tuple[str, str], ...]
-    roles: frozenset[str]
-    domains: tuple[tuple[int, str], ...]
-    devices: tuple[tuple[str, int], ...]
-
-
-def _is_own(nodes: Nodes, key: str) -> bool:
-    """Whether a label divides the nodes into so many that each is better taken as one of its kind."""
-    values = nodes.values_of(key)
-    return len(values) > _FEW_VALUES and nodes.is_unique(key)
-
-
-def _domains_of(asked: Asked) -> dict[str, tuple[tuple[int, str], ...]]:
-    """Return the domains of each node, for partitions whose domains name their nodes."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    for index, members in enumerate(asked.members):
-        domains: Mapping[str, frozenset[str]] = members.value
-        for domain, names in domains.items():
-            for name in names:
-                found.setdefault(name, []).append((index, domain))
-    return {name: tuple(sorted(domains)) for name, domains in found.items()}
-
-
-def _of_template(template: NodeTemplate, asked: Asked, around: _Around) -> NodeClass:
+def _of_template(template: NodeTemplate, asked: Asked, around: Around) -> NodeClass:
     """Return the class of the nodes that a node group of the configuration may get."""
     amounts = template_amounts(template)
     labels = dict(template.labels)
@@ -279,7 +141,7 @@ def _of_template(template: NodeTemplate, asked: Asked, around: _Around) -> NodeC
 
 
 def _unsure(
-    classes: Iterable[NodeClass], stopped: set[str], nodes: Nodes, asked: Asked, around: _Around
+    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, asked: Asked, around: Around
 ) -> Iterator[str]:
     """Yield the requested resources of which nodes may have more than is known. `stopped` are those of which some node
     states none.

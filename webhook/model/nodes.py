@@ -23,8 +23,8 @@ _Keys = tuple[tuple[str, ...], tuple[str, ...]]
 
 # How many sets of label keys, and label keys, are followed at once. A gang names a handful.
 _MOST_GROUPINGS, _MOST_COUNTED = 32, 256
-# How many results of others are remembered until a node changes.
-_MOST_REMEMBERED = 64
+# How many results of others are remembered until a node changes, and how many views are kept over changes.
+_MOST_REMEMBERED, _MOST_VIEWS = 64, 32
 
 
 # No label has this value.
@@ -42,15 +42,77 @@ class NodeGroup(NamedTuple):
     values: tuple[str | None, ...]
 
 
+class NodeNames(dict[str, None]):
+    """The names of the nodes of a group. `touched` is the revision of the nodes at which one of them changed last."""
+
+    __slots__ = ("_ordered", "touched")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touched = 0
+        self._ordered: tuple[str, ...] | None = None
+
+    def ordered(self) -> tuple[str, ...]:
+        """Return the names in order: the same object until a node is added or removed."""
+        if self._ordered is None:
+            self._ordered = tuple(sorted(self))
+        return self._ordered
+
+    def add(self, name: str) -> None:
+        """Add a name."""
+        self[name] = None
+        self._ordered = None
+
+    def remove(self, name: str) -> None:
+        """Remove a name."""
+        del self[name]
+        self._ordered = None
+
+
+class NodeGroups(dict[NodeGroup, NodeNames]):
+    """The groups of nodes. `changed` is the revision of the nodes at which one moved to another group last."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = 0
+
+    def add(self, group: NodeGroup, name: str) -> None:
+        """Add a node."""
+        names = self.get(group)
+        if names is None:
+            names = self[group] = NodeNames()
+        names.add(name)
+
+    def move(self, name: str, before: NodeGroup | None, after: NodeGroup | None, revision: int) -> None:
+        """Take a changed node from its group to another one. None is that of a node that is not there."""
+        if before != after:
+            self.changed = revision
+            if before is not None:
+                self[before].remove(name)
+                if not self[before]:
+                    del self[before]
+            if after is not None:
+                self.add(after, name)
+        if after is not None:
+            self[after].touched = revision
+
+
 class Nodes(dict[str, Node]):
-    """Nodes by name. It only changes by single nodes, as a watch does; a copy shares nothing that changes."""
+    """Nodes by name. It only changes by single nodes, as a watch does; a copy shares nothing that changes.
+
+    `revision` grows with every change that a gang may see.
+    """
 
     def __init__(self, found: Mapping[str, Node] | Iterable[tuple[str, Node]] = ()) -> None:
         super().__init__(found)
         self._reset()
 
     def _reset(self) -> None:
-        self._groupings: OrderedDict[_Keys, dict[NodeGroup, dict[str, None]]] = OrderedDict()
+        self.revision = 0
+        self._groupings: OrderedDict[_Keys, NodeGroups] = OrderedDict()
+        self._views: OrderedDict[Hashable, Any] = OrderedDict()
         self._counts: OrderedDict[str, Counter[str]] = OrderedDict()
         self._remembered: OrderedDict[Hashable, Any] = OrderedDict()
         # How many nodes have the same set of label keys, and how many such sets have a key.
@@ -67,16 +129,13 @@ class Nodes(dict[str, Node]):
             if before.looks_like(node):
                 super().__setitem__(name, node)
                 return
-            self._take(before)
         super().__setitem__(name, node)
-        self._remembered.clear()
-        self._count(node, 1)
-        for keys, groups in self._groupings.items():
-            groups.setdefault(_group(node, *keys), {})[name] = None
+        self._changed(name, before, node)
 
     def __delitem__(self, name: str) -> None:
-        self._take(self[name])
+        before = self[name]
         super().__delitem__(name)
+        self._changed(name, before, None)
 
     def pop(self, name: str, *default: Any) -> Any:
         """Remove a node and return it, or the default."""
@@ -111,7 +170,7 @@ class Nodes(dict[str, Node]):
         values = self.values_of(key)
         return sum(values.values()) == len(values)
 
-    def groups(self, keys: tuple[str, ...], present: tuple[str, ...] = ()) -> Mapping[NodeGroup, Mapping[str, None]]:
+    def groups(self, keys: tuple[str, ...], present: tuple[str, ...] = ()) -> NodeGroups:
         """Return the names of the nodes by group, for the values of label `keys` and for having those of `present`."""
         both = (keys, present)
         return _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)
@@ -119,6 +178,11 @@ class Nodes(dict[str, Node]):
     def remembered(self, key: Hashable, made: Callable[[], T]) -> T:
         """Return what `made` returns, until a node changes."""
         found: T = _kept(self._remembered, key, made, _MOST_REMEMBERED)
+        return found
+
+    def view(self, key: Hashable, made: Callable[[], T]) -> T:
+        """Return what `made` returned, also after nodes changed: it looks itself at what did since."""
+        found: T = _kept(self._views, key, made, _MOST_VIEWS)
         return found
 
     @property
@@ -133,24 +197,25 @@ class Nodes(dict[str, Node]):
             if value is not None:
                 yield value
 
-    def _grouped(self, keys: _Keys) -> dict[NodeGroup, dict[str, None]]:
-        found: dict[NodeGroup, dict[str, None]] = {}
+    def _grouped(self, keys: _Keys) -> NodeGroups:
+        found = NodeGroups()
         for name, node in self.items():
-            found.setdefault(_group(node, *keys), {})[name] = None
+            found.add(_group(node, *keys), name)
+        found.changed = self.revision
         return found
 
-    def _take(self, node: Node) -> None:
-        """Forget what is known of a node."""
+    def _changed(self, name: str, before: Node | None, after: Node | None) -> None:
+        """Follow a node that changed, was added (`before` is None) or was removed."""
+        self.revision += 1
         self._remembered.clear()
-        self._count(node, -1)
-        for keys, groups in self._groupings.items():
-            group = _group(node, *keys)
-            names = groups[group]
-            del names[node.name]
-            if not names:
-                del groups[group]
-        if len(self) == 1:
+        for node, by in ((before, -1), (after, 1)):
+            if node is not None:
+                self._count(node, by)
+        if not self:
             self._groupings.clear()
+        for keys, groups in self._groupings.items():
+            old, new = (None if node is None else _group(node, *keys) for node in (before, after))
+            groups.move(name, old, new, self.revision)
 
     def _count(self, node: Node, by: int) -> None:
         keys = tuple(node.labels)
