@@ -176,10 +176,13 @@ def makes_new_pods(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet |
     """
     if workload.raw.get("spec") == old.raw.get("spec"):
         return False
-    return not (isinstance(workload, Job | JobSet | TrainJob) and _has_begun(workload))
+    return not has_begun(workload)
 
 
-def _has_begun(workload: OptedInWorkload) -> bool:
+def has_begun(workload: PodCliqueSet | OptedInWorkload) -> bool:
+    """Return whether a Job, JobSet or TrainJob has or had pods. Raises `Malformed`."""
+    if not isinstance(workload, Job | JobSet | TrainJob):
+        return False
     status = mapping(workload.raw.get("status"))
     holders = [
         status,

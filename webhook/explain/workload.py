@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from webhook.admission import decision
+from webhook.admission.fit import has_begun
 from webhook.admission.opinion import (
     Answer,
     Honour,
@@ -242,7 +243,9 @@ def _explain_opted_in(
 def _fits(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> tuple[FitEntry, ...]:
-    return () if facts.nodes is None else tuple(entries_of(workload, profile, facts, settings))
+    if facts.nodes is None or has_begun(workload):
+        return ()
+    return tuple(entries_of(workload, profile, facts, settings))
 
 
 def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from webhook.fit.controller_changes import NO_CHANGES, ControllerChanges, changes_of
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
@@ -50,11 +51,14 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
     if isinstance(workload, LeaderWorkerSet):
         return [] if workload.replicas <= 0 else [_of_group(workload)]
     found = []
+    changes = changes_of(workload)
     for gang in gangs_of(workload):
         members = tuple(
-            _of_part(gang, member.name, part, part.pods) for member in gang.members for part in gang.parts[member.name]
+            _of_part(gang, member.name, part, part.pods, changes)
+            for member in gang.members
+            for part in gang.parts[member.name]
         )
-        found.append(_of_opted_in(gang, members))
+        found.append(_of_opted_in(gang, members, changes))
         if len(found) == MOST_SHAPES:
             break
     return found
@@ -78,15 +82,19 @@ def _of_group(workload: LeaderWorkerSet) -> GangShape:
         known = roles.get(part.place)
         count = part.each + (0 if known is None else known.pods)
         roles[part.place] = _of_part(gang, name, part, count)
-    return _of_opted_in(gang, tuple(roles.values()))._replace(more=workload.replicas - 1)
+    return _of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
 
 
-def _of_part(gang: OptedInGang, member: str, part: Part, pods: int) -> MemberShape:
+def _of_part(
+    gang: OptedInGang, member: str, part: Part, pods: int, changes: ControllerChanges = NO_CHANGES
+) -> MemberShape:
     role = part.name or gang.workload.name
-    return MemberShape(f"{gang.name}-{role}", part.place, part.template, pods, pods, role=role, part=member)
+    return MemberShape(
+        f"{gang.name}-{role}", part.place, changes.made(part.template), pods, pods, role=role, part=member
+    )
 
 
-def _of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...]) -> GangShape:
+def _of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], changes: ControllerChanges) -> GangShape:
     workload = gang.workload
     return GangShape(
         gang.name,
@@ -96,6 +104,7 @@ def _of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...]) -> GangSha
         labels=workload.labels,
         annotations=workload.annotations,
         opted_in=gang,
+        left_out=changes.left_out,
     )
 
 

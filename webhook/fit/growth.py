@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from webhook.fit.settings import FitSettings, Growth
 from webhook.model.facts import ClusterFacts
+from webhook.model.kueue.keys import PROVISIONING
 from webhook.model.node import Taint
-from webhook.model.node_growth import GROWTH, NodeGrower
+from webhook.model.node_growth import GROWTH, NODE_POOL_LABEL, NODE_POOLS, NodeGrower
 
 # By part of the facts, what messages call it.
 _CALLED = {
@@ -42,6 +43,11 @@ def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
     for part, found in _growers(facts):
         if found:
             return NodeGrowth(grows=True, why=_CALLED[part])
+    if facts.node_pools is None and facts.nodes is not None and facts.nodes.has_key(NODE_POOL_LABEL):
+        # A list of nodes alone shows that Karpenter made some of them.
+        return NodeGrowth(grows=True, why=_CALLED[NODE_POOLS.part])
+    if any(check.controller == PROVISIONING for check in (facts.admission_checks or {}).values()):
+        return NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest")
     unread = next((part for part, found in _growers(facts) if found is None and _is_served(facts, part)), None)
     if unread is None:
         return FIXED

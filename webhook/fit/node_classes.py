@@ -133,9 +133,10 @@ def _of_template(template: NodeTemplate, asked: Asked, around: Around) -> NodeCl
     labels = dict(template.labels)
     capacity = capacity_of(asked.resources, amounts, None, labels.get(GPU_MEMORY_LABEL), around.reading)
     taints = [taint for taint in template.taints if taint not in around.startup_taints]
-    own = frozenset({_HOST} - labels.keys())
-    roles = frozenset(name for name, one in asked.roles if one.admits(None, labels, taints, own))
-    shown = {key: labels.get(key, OWN_VALUE) for key in asked.shown if key in labels or key in own}
+    # A new node may get any value of a label that the group does not name, such as its zone.
+    unnamed = frozenset(asked.read) - labels.keys()
+    roles = frozenset(name for name, one in asked.roles if one.admits(None, labels, taints, unnamed))
+    shown = {key: labels.get(key, OWN_VALUE) for key in asked.shown if key in labels or key == _HOST}
     return NodeClass(capacity, shown, template.most, roles, (template.name,), future=True)
 
 

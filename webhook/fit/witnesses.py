@@ -195,7 +195,10 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
             f"{_all_pods(inner, ground)} must run together; "
             f"the nodes that they may use have room for {_there(inner.there)} of them"
         )
-    return f"{_pods(inner, inner.needed, ground)}; {_room_by_node(inner, ground)}"
+    if _apart(inner, ground):
+        pods = counted(inner.needed, "pod")
+        return f"{pods} that affinity, spread or host ports keep apart; {_room_by_node(inner, None, ground)}"
+    return f"{_pods(inner, inner.needed, ground)}; {_room_by_node(inner, _binding(inner, ground), ground)}"
 
 
 def _no_node(inner: Refusal, ground: Ground) -> str:
@@ -218,12 +221,11 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
     )
 
 
-def _room_by_node(inner: Refusal, ground: Ground) -> str:
-    """How many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal."""
+def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
+    """How many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal in that resource."""
     kind = inner.kinds[0]
     taking = [(shape, count) for shape, count in inner.area.counts if ground.floors[shape][kind]]
     floors = {ground.floors[shape][kind] for shape, _ in taking}
-    binding = _binding(inner, ground)
     nodes = sum(count for _, count in taking)
     if len(floors) != 1 or nodes * min(floors, default=0) != inner.there or nodes >= UNLIMITED:
         return f"the nodes that they may use have room for {_there(inner.there)}"

@@ -21,6 +21,9 @@ _MOST_MACHINES = f"{_CLUSTER_API}/cluster-api-autoscaler-node-group-max-size"
 _STATUS = ("kube-system", "cluster-autoscaler-status")
 _UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
 _MOST_STARTUP_TAINTS = 64
+_OF_EVERY_NODE = ("cpu", "memory")
+# The label of nodes that Karpenter made.
+NODE_POOL_LABEL = "karpenter.sh/nodepool"
 
 
 class NodeGrower(NamedTuple):
@@ -41,9 +44,10 @@ def _machines(raw: Manifest) -> tuple[ObjectKey, NodeGrower] | None:
 
 
 def _node_pool(raw: Manifest) -> tuple[str, NodeGrower] | None:
-    """A NodePool. A limit of 0 switches it off."""
+    """A NodePool. A limit of 0 on what every node has switches it off; one on GPUs allows nodes without any."""
     spec = mapping(raw.get("spec"))
-    if any(parse_quantity(limit) == 0 for limit in mapping(spec.get("limits")).values()):
+    limits = mapping(spec.get("limits"))
+    if any(parse_quantity(limits.get(resource)) == 0 for resource in _OF_EVERY_NODE):
         return None
     template = mapping(mapping(spec.get("template")).get("spec"))
     taints = sequence(template.get("startupTaints"))[:_MOST_STARTUP_TAINTS]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.admission import decision
-from webhook.admission.fit import fits_of, gang_fit_of
+from webhook.admission.fit import fits_of, gang_fit_of, has_begun
 from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
@@ -44,6 +44,7 @@ _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give 
 _NO_PROFILE = "its scheduler has no profile here"
 _NO_PODS = "none of its pods is given, so nothing is known of what they request"
 _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
+_WORK_BEGUN = "it has begun: its status counts pods, and schedulers count those that there were in their own ways"
 _NO_GANG = (
     "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
     "and ClusterQueues of Kueue"
@@ -84,6 +85,9 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         note = _why_not(choice, settings)
         if note is not None or choice is None:
             yield Found(at, named, note=note or "")
+            return
+        if has_begun(workload):
+            yield Found(at, named, note=_WORK_BEGUN)
             return
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
         yield from (Found(at, named, one) for one in entries)

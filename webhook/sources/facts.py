@@ -52,8 +52,10 @@ class _Object:
 
 
 def load_facts(paths: Sequence[Path]) -> ClusterFacts:
-    """Return the facts in files and folders. Raises `InputError`."""
-    return facts_from(document for path in files_of(paths) for document in read_file(path))
+    """Return the facts in files and folders. Raises `InputError`, also for an empty file: the command that was to write
+    it has failed, and what is missing would only be unknown.
+    """
+    return facts_from(document for path in files_of(paths) for document in read_file(path, may_be_empty=False))
 
 
 def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:

@@ -113,8 +113,8 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def read_file(path: Path) -> list[Document]:
-    """Return the manifests in one file. Raises `InputError`."""
+def read_file(path: Path, *, may_be_empty: bool = True) -> list[Document]:
+    """Return the manifests in one file. Raises `InputError`, also for an empty file that must have something."""
     try:
         with path.open("rb") as file:
             content = _bounded(file, _name(path))
@@ -122,6 +122,8 @@ def read_file(path: Path) -> list[Document]:
         raise InputError(_name(path), "no such file") from None
     except OSError as error:
         raise _unreadable(path, error) from None
+    if not may_be_empty and not content.strip():
+        raise InputError(_name(path), NO_MANIFEST)
     return read_text(content, _name(path))
 
 

@@ -158,6 +158,15 @@ def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_a
     ) in ran.out
 
 
+def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
+    ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
+    assert ran.code == 0
+    assert "it has begun: its status counts pods" in ran.out
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    assert "never fits" not in rollcall("explain", "--facts", facts, "-", stdin=f"{JOB}status: {{active: 1}}\n").out
+    assert "never fits" in rollcall("explain", "--facts", facts, "-", stdin=JOB).out
+
+
 def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
     plain = JOB.replace(", labels: {rollcall.dev/scheduler: volcano}", "")
     ran = rollcall("fit", "-", stdin=plain)
@@ -185,6 +194,15 @@ def test_a_node_that_cannot_be_read_ends_the_command_with_its_place(
     assert ran.err == (
         f'rollcall: {nodes}:4:24: status.allocatable.cpu: expected a quantity of cpu, found str ("nope")\n'
     )
+
+
+def test_an_empty_file_of_facts_is_an_error_as_kubectl_has_failed(rollcall: Run, tmp_path: Path) -> None:
+    empty = written(tmp_path, "nodes.yaml", "\n")
+    ran = rollcall("fit", "--facts", str(tmp_path), "-", stdin=JOB)
+    assert ran.code == 2
+    assert ran.err.startswith(f"rollcall: {empty}: has no manifest: it is empty")
+    written(tmp_path, "nodes.yaml", "# no Queue\n")
+    assert rollcall("fit", "--facts", str(tmp_path), "-", stdin=JOB).code == 0
 
 
 def test_a_file_without_a_workload_is_an_error(rollcall: Run) -> None:

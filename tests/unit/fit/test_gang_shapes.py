@@ -11,8 +11,8 @@ from webhook.model.grove_generation import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
+from webhook.model.workloads.leaderworkerset import SUBGROUP_EXCLUSIVE, LeaderWorkerSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
@@ -143,6 +143,31 @@ def test_a_leader_worker_set_has_one_gang_for_each_group_and_its_pods_are_one_ro
     assert sum(member.minimum for member in shape.members) == 3
     assert len(shape.members) == 1
     assert shape.more == 4
+
+
+SELECTED = {EXCLUSIVE: "rack", NODE_SELECTOR: "true"}
+
+
+def test_pods_that_job_set_gives_nodes_of_their_own_tolerate_the_taint_of_these_nodes() -> None:
+    for annotated in (
+        job_set(annotations=SELECTED),
+        job_set(replicated("worker", 2, metadata={"annotations": SELECTED})),
+    ):
+        (shape,) = shapes_of_workload(JobSet(annotated))
+        assert [one["key"] for one in shape.members[0].template.spec["tolerations"]] == [
+            "alpha.jobset.sigs.k8s.io/no-schedule"
+        ]
+        assert shape.left_out, "JobSet adds node labels that the template does not show"
+
+
+def test_exclusive_topology_keeps_a_gang_from_being_said_to_fit() -> None:
+    (of_jobs,) = shapes_of_workload(JobSet(job_set(replicated("worker", 1), annotations={EXCLUSIVE: "rack"})))
+    group = leader_worker_set(annotations={SUBGROUP_EXCLUSIVE: "rack"})
+    (of_group,) = shapes_of_workload(LeaderWorkerSet(group))
+    (plain,) = shapes_of_workload(LeaderWorkerSet(leader_worker_set()))
+    assert ["JobSet" in why for why in of_jobs.left_out] == [True]
+    assert ["LeaderWorkerSet" in why for why in of_group.left_out] == [True]
+    assert plain.left_out == ()
 
 
 def test_a_workload_that_is_over_or_that_another_cluster_runs_has_no_gang() -> None:

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from webhook.fit.growth import FIXED, NodeGrowth, growth_of, startup_taints
 from webhook.fit.settings import FitSettings, Growth, NodeTemplate
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api
-from webhook.model.node import Taint
+from webhook.model.kueue.objects import AdmissionCheck
+from webhook.model.node import Taint, node_of
 from webhook.model.node_growth import NodeGrower
+from webhook.model.nodes import Nodes
 
 AUTO = FitSettings()
 POOL = ClusterFacts(node_pools={"a": NodeGrower((Taint("setup", "", "NoExecute"),))})
 NONE = ClusterFacts(cluster_autoscaler={}, node_pools={}, machine_sets={}, machine_deployments={}, machine_pools={})
+MADE_BY_KARPENTER = ClusterFacts(
+    nodes=Nodes({"n": node_of({"metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": "default"}}})})
+)
 KARPENTER, MACHINES = Api("karpenter.sh", "v1", "NodePool"), Api("cluster.x-k8s.io", "v1beta2", "MachineSet")
 SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
     "files that say nothing": (NOTHING_KNOWN, AUTO, FIXED),
     "nothing is there": (NONE, AUTO, FIXED),
     "a NodePool": (POOL, AUTO, NodeGrowth(grows=True, why="Karpenter")),
+    "nodes that Karpenter made, in a list of nodes alone": (
+        MADE_BY_KARPENTER,
+        AUTO,
+        NodeGrowth(grows=True, why="Karpenter"),
+    ),
+    "nodes that Karpenter made, and no NodePool": (replace(MADE_BY_KARPENTER, node_pools={}), AUTO, FIXED),
+    "nodes that Kueue asks an autoscaler for": (
+        ClusterFacts(admission_checks={"a": AdmissionCheck("kueue.x-k8s.io/provisioning-request")}),
+        AUTO,
+        NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest"),
+    ),
+    "another admission check": (ClusterFacts(admission_checks={"a": AdmissionCheck("x")}), AUTO, FIXED),
     "the Cluster Autoscaler": (
         ClusterFacts(cluster_autoscaler={("kube-system", "cluster-autoscaler-status"): NodeGrower()}),
         AUTO,

@@ -86,7 +86,7 @@ def test_a_gang_that_fits_is_placed_node_by_node() -> None:
 def test_pods_with_one_host_port_need_a_node_each() -> None:
     port = role("worker", 1, ports=(Port(80, "TCP", ""),))
     witness = never(judge(packing(pods(port, 4)), room(nodes(3, 8))))
-    assert witness.why == "4 pods of 1 nvidia.com/gpu; 3 nodes of 8 take one each"
+    assert witness.why == "4 pods that affinity, spread or host ports keep apart; 3 nodes take one each"
     assert witness.family is Family.APART
 
 

@@ -290,6 +290,14 @@ def test_nodes_of_a_group_have_their_own_host_name_and_any_value_of_what_is_not_
     assert (found.labels, found.roles, found.future) == ({HOST: OWN_VALUE}, frozenset({"worker"}), True)
 
 
+def test_a_new_node_may_get_any_value_of_a_label_that_its_group_does_not_name() -> None:
+    zone, pool = "topology.kubernetes.io/zone", "pool"
+    untainted = replace(FIXED, templates=(replace(H100, taints=()),))
+    for selector, fits in (((zone, "a"), True), ((pool, "h100"), True), ((pool, "cpu"), False)):
+        (found,) = room(role(eligibility=Eligibility((selector,))), known=facts(), settings=untainted).classes
+        assert (found.roles == {"worker"}) is fits, selector
+
+
 def test_the_same_question_has_the_same_room_until_a_node_changes() -> None:
     known = facts(*MANY)
     assert known.nodes is not None

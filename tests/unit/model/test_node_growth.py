@@ -35,7 +35,7 @@ def test_machines_count_if_an_autoscaler_may_scale_them() -> None:
     assert MACHINES.read(named("a")) is None
 
 
-@pytest.mark.parametrize("limits", [None, {}, {"cpu": "100"}])
+@pytest.mark.parametrize("limits", [None, {}, {"cpu": "100"}, {"nvidia.com/gpu": "0"}])
 def test_a_node_pool_adds_nodes_up_to_its_limits(limits: Any) -> None:
     taint = {"key": "example.com/setup", "effect": "NoExecute"}
     spec = {"limits": limits, "template": {"spec": {"startupTaints": [taint], "taints": [{"key": "team"}]}}}

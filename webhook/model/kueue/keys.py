@@ -58,6 +58,8 @@ GATES = (ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE)
 
 # The value of managedBy of a workload whose pods run in another cluster, and the controller of its admission check.
 MULTIKUEUE = f"{GROUP}/multikueue"
+# The controller of an admission check that asks an autoscaler for the nodes of a workload.
+PROVISIONING = f"{GROUP}/provisioning-request"
 PROVISIONING_REQUEST = f"{GROUP}/provisioning-request"
 # The manager of Kueue's entry in a TrainJob's runtimePatches. Every TrainJob gets the entry, held or not.
 MANAGER = f"{GROUP}/manager"

@@ -13,6 +13,7 @@ from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
 
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
 _TEMPLATE = SPEC / "leaderWorkerTemplate"
 
 
