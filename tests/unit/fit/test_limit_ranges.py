@@ -127,7 +127,7 @@ def test_of_several_limit_ranges_the_strictest_counts() -> None:
         key, value = LIMIT_RANGES.read(raw) or (("", ""), ())
         entries[key] = value
 
-    def why(**resources: dict[str, str]) -> list[str]:
+    def why(**resources: Any) -> list[str]:
         found, _ = refusals_of(gang(member(**resources)), ClusterFacts(limit_ranges=entries))
         return [one.why.partition(",")[0] for one in found]
 
