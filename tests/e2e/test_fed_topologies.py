@@ -166,7 +166,7 @@ def test_a_gang_starts_in_one_domain_of_the_topology_that_rollcall_wrote(
     nodes(1, cpu=2, labels=place("a"), prefix="fed-a")
     nodes(2, cpu=2, labels=place("b"), prefix="fed-b")
     nodes(1, cpu=1, labels=place("c"), prefix="fed-c")
-    eventually(lambda: known_racks(plane) == {"a", "b", "c"}, "koord-scheduler knows the racks")
+    eventually(lambda: known_racks(plane) == {"a", "b", "c"}, "koord-scheduler knows the racks", timeout=60)
     group = pod_group("leader", settings=gather({"layer": "rack", "strategy": "MustGather"}), minMember=3)
     for manifest in (group, *(member(index) for index in range(3))):
         answer = created(plane, moved(manifest, namespace))
