@@ -2,8 +2,8 @@
 the same decision where no node is known.
 
 A rack has nodes of one shape, a row has nodes of all shapes. Each call parses the review. The 99th percentile is
-that of all calls; a node changes before every hundredth call, so that what is remembered of the nodes is worked out
-again.
+that of all calls; a node changes before every hundredth call, each other time in what every gang sees: its memory. Then
+what is remembered of the nodes is worked out again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _RACK, _ROW, _SHAPE = "example.com/rack", "example.com/row", "example.com/shape"
 _HOST, _GPU = "kubernetes.io/hostname", "nvidia.com/gpu"
 
 
-def _node(index: int, labels: dict[str, str] | None = None) -> Node:
+def _node(index: int, labels: dict[str, str] | None = None, more: int = 0) -> Node:
     """A node: every shape has another amount of memory and cpu, and a quarter of them no GPU."""
     rack = index // _PER_RACK
     shape = rack % _SHAPES
-    amounts = {"cpu": str(32 + 4 * shape), "memory": f"{256 + 16 * shape}Gi", "pods": "110"}
+    amounts = {"cpu": str(32 + 4 * shape), "memory": f"{256 + 16 * shape + more}Gi", "pods": "110"}
     if shape % 4:
         amounts[_GPU] = "8"
     name = f"node-{index}"
@@ -110,7 +110,8 @@ def _times(call: Callable[[], object], between: Callable[[int], object]) -> list
 
 def _change(facts: ClusterFacts, index: int) -> None:
     if facts.nodes is not None:
-        facts.nodes["node-7"] = _node(7, {"example.com/changed": str(index)})
+        number = index // _CHANGED
+        facts.nodes["node-7"] = _node(7, {"example.com/changed": str(index)}, more=number // 2)
 
 
 def main() -> None:

@@ -148,10 +148,12 @@ def _unsure(
     """
     if any(is_gpu_name(resource) for resource in stopped):
         stopped = stopped | KAI_GPUS
+    # Most classes share theirs.
+    capacities = list({id(found.capacity): found.capacity for found in classes}.values())
     for resource in asked.resources:
         if not is_device(resource) and resource not in KAI_GPUS:
             continue
-        amounts = [found.capacity.get(resource, 0) for found in classes]
+        amounts = [capacity.get(resource, 0) for capacity in capacities]
         if (
             # No device plugin has started, as far as is known.
             not any(amounts)

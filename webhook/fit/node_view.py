@@ -243,7 +243,8 @@ class _Kinds:
 
     def number(self, capacity: Mapping[str, int], roles: frozenset[str]) -> int:
         """Return the number of a capacity with its roles."""
-        amounts = tuple(sorted(capacity.items()))
+        # In the order of the resources that are asked for, always.
+        amounts = tuple(capacity.items())
         number = self._numbers.setdefault((amounts, roles), len(self.kinds))
         if number == len(self.kinds):
             self.kinds.append((self._capacities.setdefault(amounts, capacity), roles))

@@ -78,12 +78,13 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     totals = total_requests(spec, from_limits=not stored, pod_level=rules.pod_level)
     found: dict[str, int] = {}
     unjudged: list[str] = []
+    unsure = (*rules.unsure, BY_CLASS)
     for resource, amount in totals.items():
         if not is_compared(resource) or rules.ignores(resource) or (rules.kai_gpus and is_gpu_name(resource)):
             continue
         if amount is None:
             unjudged.append(f"the request for {resource[:80]} is not a quantity")
-        elif resource.startswith((*rules.unsure, BY_CLASS)):
+        elif resource.startswith(unsure):
             if amount > 0:
                 unjudged.append(f"the scheduler handles {resource[:80]} in its own way")
         elif (units := _units(resource, amount, exact=rules.exact)) > 0:
@@ -110,6 +111,8 @@ def is_best_effort(request: Mapping[str, int], unjudged: tuple[str, ...] = ()) -
 
 def _units(resource: str, amount: Fraction, *, exact: bool) -> int:
     """Return an amount in the scheduler's units, rounded as the scheduler rounds the sum of a pod."""
+    if amount.denominator == 1:
+        return min(amount.numerator * (1000 if resource == "cpu" else 1), _HIGHEST)
     if resource == "cpu":
         return min(math.ceil(amount * 1000), _HIGHEST)
     return min(math.floor(amount) if exact and resource != "memory" else math.ceil(amount), _HIGHEST)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?\Z")
 _SCALES = {
@@ -29,6 +30,12 @@ def parse_quantity(value: object) -> Fraction | None:
         value = str(value)
     if not isinstance(value, str) or len(value) > _MAX_CHARACTERS:
         return None
+    return _parsed(value)
+
+
+# Most pods request the same few amounts.
+@lru_cache(maxsize=4096)
+def _parsed(value: str) -> Fraction | None:
     found = _QUANTITY.match(value)
     if found is None:
         return None
