@@ -15,7 +15,7 @@ from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
-from webhook.fit.domain_rooms import domain_rooms_of
+from webhook.fit.domain_rooms import domain_rooms_of, partitions_of
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.judgement import judge
 from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
@@ -35,7 +35,7 @@ from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.fit_report import FitEntry
+from webhook.offline.fit_report import FitEntry, Surplus
 from webhook.offline.judgement import profile_of, requests_in
 from webhook.offline.translation import shown_record
 from webhook.validators.selection import Choice
@@ -178,10 +178,20 @@ def _entry(
         found.verdict,
         found.shape.more,
         {member.called: member.minimum for member in found.shape.needed},
+        surplus=_surplus(found, profile),
     )
     if found.packing is None or found.room is None:
         return entry
     return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
+
+
+def _surplus(found: GangFit, profile: Profile) -> Surplus | None:
+    """Return the pods above the minimum of a gang, if there are any."""
+    pods = sum(max(member.pods - member.minimum, 0) for member in found.shape.members)
+    if not pods:
+        return None
+    required = () if found.packing is None else partitions_of(found.packing)
+    return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")
 
 
 def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from webhook.model.bounds import name_text
@@ -48,7 +49,7 @@ def _fields(raw: Manifest) -> Iterator[_Field]:
     for part in ("allocatable", "capacity"):
         yield _Field(_STATUS / part, status.get(part), mapping)
         for resource, said in mapping(status.get(part)).items():
-            yield _Field(_STATUS / part / resource, said, lambda one, resource=resource: amount_of(resource, one))
+            yield _Field(_STATUS / part / resource, said, partial(amount_of, resource))
     yield from _each(SPEC / "taints", spec.get("taints"), taint_of)
     yield from _each(_STATUS / "conditions", status.get("conditions"), mapping)
     yield _Field(SPEC / "unschedulable", spec.get("unschedulable"), flag)

@@ -82,7 +82,7 @@ UNREADABLE_NODES: dict[str, Any] = {
     ),
     "allocatable as a list": (
         f"{NAMED}status:\n  allocatable: [cpu]\n",
-        'facts.yaml:5:3: status.allocatable: expected an object, found list',
+        "facts.yaml:5:3: status.allocatable: expected an object, found list",
     ),
     "a status that is a word": (
         f"{NAMED}status: Ready\n",
