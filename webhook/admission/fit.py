@@ -109,13 +109,13 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
-        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts, _together(packing))),
+        witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts, pods_together(packing))),
         unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
         assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
     )
 
 
-def _together(packing: Packing) -> Mapping[str, int]:
+def pods_together(packing: Packing) -> Mapping[str, int]:
     """Return how many pods of each role surely run at the same time."""
     found: dict[str, int] = {}
     for need in packing.sets:

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.admission import decision
-from webhook.admission.fit import fits_of, gang_fit_of
+from webhook.admission.fit import fits_of, gang_fit_of, pods_together
 from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
@@ -177,18 +178,27 @@ def _entry(
         profile.name,
         found.verdict,
         found.shape.more,
-        {member.called: member.minimum for member in found.shape.needed},
-        surplus=_surplus(found, profile),
+        started := _started(found),
+        surplus=_surplus(found, sum(started.values()), profile),
     )
     if found.packing is None or found.room is None:
         return entry
     return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
 
 
-def _surplus(found: GangFit, profile: Profile) -> Surplus | None:
-    """Return the pods above the minimum of a gang, if there are any."""
-    pods = sum(max(member.pods - member.minimum, 0) for member in found.shape.members)
-    if not pods:
+def _started(found: GangFit) -> dict[str, int]:
+    """Return the pods that a gang starts with, by role: as its scheduler packs it, if that is known."""
+    minimum: Counter[str] = Counter()
+    for member in found.shape.needed:
+        minimum[member.called] += member.minimum
+    packed = {} if found.packing is None else pods_together(found.packing)
+    return {role: packed.get(role) or pods for role, pods in minimum.items()}
+
+
+def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:
+    """Return the pods above those that a gang starts with, if there are any."""
+    pods = sum(member.pods for member in found.shape.members) - started
+    if pods <= 0:
         return None
     required = () if found.packing is None else partitions_of(found.packing)
     return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")

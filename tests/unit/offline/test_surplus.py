@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import koordinator
+from tests.unit.worlds import koordinator, settings_of
 from webhook.fit.verdict import Answer
+from webhook.model.workloads.job import Job
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.fit import entries_of
 from webhook.offline.fit_report import Surplus, surplus_words
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.fit.examples import GPU, racks
+from webhook.validators.opted_in_examples import job
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,15 @@ def test_a_gang_whose_minimum_fits_says_how_many_pods_are_not_judged(
     assert (entry.verdict.answer, entry.pods, entry.surplus) == (Answer.FITS, {"worker": 2}, surplus)
     assert surplus_words(surplus, "koord-scheduler") == words
     assert entry.as_json()["surplus"] == {"pods": 3, "domain": surplus.domain or None}
+
+
+def test_the_minimum_is_that_of_the_scheduler() -> None:
+    # KAI's podgrouper starts a Job with one pod.
+    settings = settings_of("kai-scheduler")
+    workload = Job(job(parallelism=8, completions=8))
+    (entry,) = entries_of(workload, settings.profiles["kai-scheduler"], racks(2, 2, gpus=8), settings)
+    assert list((entry.pods or {}).values()) == [1]
+    assert entry.surplus == Surplus(7)
 
 
 def test_a_gang_without_pods_above_its_minimum_has_no_surplus() -> None:
