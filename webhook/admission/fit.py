@@ -107,7 +107,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
     # A scheduler that allocates no devices places the pods, whatever they claim.
-    devices = device_refusals(shape, facts, _together(packing)) if backend.allocates_devices else ()
+    devices = device_refusals(shape, facts, pods_together(packing)) if backend.allocates_devices else ()
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
@@ -117,7 +117,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     )
 
 
-def _together(packing: Packing) -> Mapping[str, int]:
+def pods_together(packing: Packing) -> Mapping[str, int]:
     """Return how many pods of each role surely run at the same time."""
     found: dict[str, int] = {}
     for need in packing.sets:

@@ -176,6 +176,9 @@ class Backend(GangScheduler, ABC, Generic[S]):
     # The only ClusterTopologyBinding that its topology objects are made from; None if each binding has its own object,
     # empty if the settings should name one and do not.
     topology_binding: str | None = None
+    # Whether a gang with a required domain starts only if all its pods that wait have room there, also those above the
+    # minimum.
+    gathers_surplus: ClassVar[bool] = False
     # Whether its topology objects are written. Otherwise they are only compared.
     topology_written: bool = True
     # Whether they are made from the labels of nodes as well, so that a binding has many: then `node_topology_objects`

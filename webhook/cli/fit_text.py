@@ -12,7 +12,7 @@ from webhook.fit.now import NowAnswer
 from webhook.fit.verdict import Answer
 from webhook.model.findings import shown
 from webhook.model.plain_text import printable
-from webhook.offline.fit_report import FitEntry, leaving_words, now_words, table_of, verdict_words
+from webhook.offline.fit_report import FitEntry, leaving_words, now_words, surplus_words, table_of, verdict_words
 from webhook.pictures.fit import fit_picture
 from webhook.pictures.text import tree_lines
 
@@ -49,6 +49,8 @@ def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
         yield "do", witness.remedy
     for cause in verdict.causes:
         yield ("but", f"not judged: {cause}") if verdict.answer is Answer.FITS else ("why", cause)
+    if entry.surplus is not None and not entry.never:
+        yield "but", surplus_words(entry.surplus, entry.scheduler)
     for assumption in verdict.assumptions if witness is not None else ():
         yield "if", assumption
     if entry.without_growth is not None:

@@ -10,7 +10,9 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
+from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.network.client_tls import trusting_system
@@ -43,6 +45,13 @@ class Family(NamedTuple):
     labels: Mapping[str, tuple[str, ...]]
     # For a metric about kinds of several groups: these kinds, as kubectl writes them.
     kinds: tuple[str, ...] = ()
+
+
+def reference_settings() -> Settings:
+    """Return the settings with which every scheduler has all its metrics: its topology objects are written, too."""
+    fed = {"topologyBinding": "name", "topologyObjects": "write"}
+    backends = installed_backends().items()
+    return choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
 
 
 def metrics_of(settings: Settings) -> dict[str, list[Family]]:

@@ -26,10 +26,9 @@ def metrics(
     - `rollcall metrics -o markdown > docs/reference/metrics.md`
     """
     # This command needs both processes; imported here, so that other commands start faster.
-    from webhook.cli.metric_reference import metrics_of, reference
-    from webhook.config.file import choosing_settings
+    from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 
-    found = metrics_of(choosing_settings() if config is None else configured(config))
+    found = metrics_of(reference_settings() if config is None else configured(config))
     if output is ReferenceFormat.MARKDOWN:
         typer.echo(reference(found), nl=False)
     elif output is ReferenceFormat.JSON:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from webhook.cli import command_reference, doctor_reference, fact_reference, metric_reference, rule_reference
 from webhook.cli.output import as_json_text
-from webhook.config.file import choosing_settings
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.reports.fit_schema import fit_schema
 from webhook.reports.schema import report_schema
@@ -19,7 +18,7 @@ def reference_pages() -> dict[str, str]:
         "command-line.md": command_reference.reference(),
         "doctor.md": doctor_reference.reference(EVERY_CHECK),
         "facts.md": fact_reference.reference(),
-        "metrics.md": metric_reference.reference(metric_reference.metrics_of(choosing_settings())),
+        "metrics.md": metric_reference.reference(metric_reference.metrics_of(metric_reference.reference_settings())),
         "fit.schema.json": f"{as_json_text(fit_schema())}\n",
         "report.schema.json": f"{as_json_text(report_schema())}\n",
     } | {f"rules/{name}": text for name, text in rule_reference.pages().items()}

@@ -7,7 +7,7 @@ the shape: ai-dynamo/grove, operator/api/config/v1alpha1/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -50,6 +50,7 @@ from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.near_names import meant
+from webhook.model.reading import EMPTY
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -129,12 +130,14 @@ def default_settings() -> Settings:
     return Settings(profiles, DEFAULT_SCHEDULER)
 
 
-def choosing_settings() -> Settings:
+def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:
     """Return the settings without a file for choosing a scheduler: `default_settings` with kube-scheduler's gangs on. A
     scheduler that places pods one by one is not a choice for a gang, and no file shows which API it would use.
+    `configs` are the `config` of other schedulers.
     """
     kube = {"name": DEFAULT_SCHEDULER, "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
-    others = [{"name": name} for name in installed_backends() if name != DEFAULT_SCHEDULER]
+    names = (name for name in installed_backends() if name != DEFAULT_SCHEDULER)
+    others = [{"name": name, "config": dict(configs.get(name, EMPTY))} for name in names]
     scheduler = {"profiles": [kube, *others], "defaultProfileName": DEFAULT_SCHEDULER}
     return settings_from({"apiVersion": API_VERSION, "kind": KIND, "scheduler": scheduler}, "built in")
 

@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.admission import decision
-from webhook.admission.fit import fits_of, gang_fit_of, has_begun
+from webhook.admission.fit import fits_of, gang_fit_of, has_begun, pods_together
 from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
-from webhook.fit.domain_rooms import domain_rooms_of
+from webhook.fit.domain_rooms import domain_rooms_of, partitions_of
 from webhook.fit.gang_fit import GangFit
 from webhook.fit.judgement import judge
 from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
@@ -35,7 +36,7 @@ from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.offline.fit_report import FitEntry
+from webhook.offline.fit_report import FitEntry, Surplus
 from webhook.offline.judgement import profile_of, requests_in
 from webhook.offline.translation import shown_record
 from webhook.validators.selection import Choice
@@ -181,11 +182,30 @@ def _entry(
         profile.name,
         found.verdict,
         found.shape.more,
-        {member.called: member.minimum for member in found.shape.needed},
+        started := _started(found),
+        surplus=_surplus(found, sum(started.values()), profile),
     )
     if found.packing is None or found.room is None:
         return entry
     return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
+
+
+def _started(found: GangFit) -> dict[str, int]:
+    """Return the pods that a gang starts with, by role: as its scheduler packs it, if that is known."""
+    minimum: Counter[str] = Counter()
+    for member in found.shape.needed:
+        minimum[member.called] += member.minimum
+    packed = {} if found.packing is None else pods_together(found.packing)
+    return {role: packed.get(role) or pods for role, pods in minimum.items()}
+
+
+def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:
+    """Return the pods above those that a gang starts with, if there are any."""
+    pods = sum(member.pods for member in found.shape.members) - started
+    if pods <= 0:
+        return None
+    required = () if found.packing is None else partitions_of(found.packing)
+    return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")
 
 
 def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.fit.amounts import amount, amount_of, counted, sentence_list
 from webhook.fit.domain_rooms import DomainRoom, in_order
@@ -14,6 +14,19 @@ from webhook.fit.verdict import Answer, Scope, Shortfall, Verdict, Witness
 # The worst first.
 _ORDER = (Answer.NEVER, Answer.UNKNOWN, Answer.FITS)
 WORDS = {Answer.NEVER: "never fits", Answer.FITS: "fits an empty cluster", Answer.UNKNOWN: "not known"}
+
+
+class Surplus(NamedTuple):
+    """The pods of a gang above its minimum, which no verdict counts. `domain` is what messages call the domain in which
+    the scheduler wants room for those of them that exist; empty if it starts the minimum without them.
+    """
+
+    pods: int
+    domain: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the surplus as plain JSON values."""
+        return {"pods": self.pods, "domain": self.domain or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,7 @@ class FitEntry:
     domains: tuple[DomainRoom, ...] = ()
     now: Now | None = None
     without_growth: Witness | None = None
+    surplus: Surplus | None = None
 
     @property
     def never(self) -> bool:
@@ -51,6 +65,7 @@ class FitEntry:
             "more": self.more,
             "scheduler": self.scheduler,
             "pods": dict(self.pods or {}),
+            "surplus": None if self.surplus is None else self.surplus.as_json(),
             **self.verdict.as_json(),
             "withoutGrowth": None if self.without_growth is None else self.without_growth.why,
             "now": None if self.now is None else self.now.as_json(),
@@ -89,6 +104,14 @@ def fit_sentence(entry: FitEntry) -> str:
         why = f"not judged: {why}"
     now = f"; now {now_words(entry.now)} (an estimate)" if entry.now is not None and witness is None else ""
     return f"gang {entry.gang}: {verdict_words(verdict)}{f': {why}' if why else ''}{now}"
+
+
+def surplus_words(surplus: Surplus, scheduler: str) -> str:
+    """Return what is not known of the pods above the minimum."""
+    words = f"{counted(surplus.pods, 'pod')} above the minimum {'is' if surplus.pods == 1 else 'are'} not judged"
+    if not surplus.domain:
+        return words
+    return f"{words}: {scheduler} wants room in the required {surplus.domain} for those that wait, too"
 
 
 def remedy_of(entry: FitEntry) -> str | None:

@@ -68,6 +68,19 @@ _GANG = {
     "more": {**COUNT, "description": "Further gangs of the workload that are equal to this one."},
     "scheduler": TEXT,
     "pods": {"type": "object", "additionalProperties": COUNT, "description": "By role: the pods that it starts with."},
+    "surplus": or_null(
+        object_of(
+            {
+                "pods": COUNT,
+                "domain": {
+                    **TEXT_OR_NULL,
+                    "description": "The kind of required domain that must have room for those of them that wait; null "
+                    "if the minimum starts without them.",
+                },
+            }
+        ),
+        "Pods above the minimum. No verdict counts them.",
+    ),
     "verdict": enum_of(Answer, "`never` is a proof, `fits` has a placement on the empty cluster, else `unknown`."),
     "scope": {
         "enum": [None, *sorted(map(str, Scope))],

@@ -22,10 +22,9 @@ from tests.unit.reconciler.running_reconciler import GANGS, running, until
 from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.worlds import gang_pod
-from webhook.cli.metric_reference import metrics_of, reference
+from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
-from webhook.config.file import choosing_settings
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
@@ -38,7 +37,7 @@ SETS = "/apis/grove.io/v1alpha1/podcliquesets"
 
 
 def test_the_metrics_page_in_the_documentation_is_up_to_date() -> None:
-    made = reference(metrics_of(choosing_settings()))
+    made = reference(metrics_of(reference_settings()))
     page = CHECKOUT / "docs" / "reference" / "metrics.md"
     assert page.read_text() == made, "run: scripts/reference"
 
@@ -46,26 +45,29 @@ def test_the_metrics_page_in_the_documentation_is_up_to_date() -> None:
 def test_every_metric_has_a_test() -> None:
     tests = "\n".join(file.read_text() for file in (CHECKOUT / "tests").rglob("test_*.py"))
     named = set(re.findall(r"\b(?:rollcall|process)_[a-z_]+[a-z]\b", tests))
-    for process, families in metrics_of(choosing_settings()).items():
+    for process, families in metrics_of(reference_settings()).items():
         untested = [one.name for one in families if not {one.name, f"{one.name}_count", f"{one.name}_sum"} & named]
         assert untested == [], f"of {process}"
 
 
 def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
-    for families in metrics_of(choosing_settings()).values():
+    for families in metrics_of(reference_settings()).values():
         for family in families:
             assert all(family.labels.values()), family.name
             assert family.help.endswith("."), family.name
     server, reconciler = (
-        {one.name: one.labels for one in families} for families in metrics_of(choosing_settings()).values()
+        {one.name: one.labels for one in families} for families in metrics_of(reference_settings()).values()
     )
     schedulers = {"default-scheduler", "koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"}
     assert set(server["rollcall_admission_decisions_total"]["backend"]) >= {*schedulers, "other", "none"}
     assert set(reconciler["rollcall_gangs"]["scheduler"]) >= {*schedulers, "other"}
+    assert reconciler["rollcall_topology_problems"]["scheduler"] == ("kai-scheduler", "koord-scheduler", "volcano")
     assert reconciler["rollcall_writes_total"] == {
         "kind": (
             "AdmissionCheck",
+            "ClusterNetworkTopology",
             "CompositePodGroup",
+            "HyperNode",
             "MutatingWebhookConfiguration",
             "Pod",
             "PodGroup",

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from webhook.cli.metric_reference import RECONCILER, SERVER, Family, metrics_of
-from webhook.config.file import choosing_settings
+from webhook.cli.metric_reference import RECONCILER, SERVER, Family, metrics_of, reference_settings
 from webhook.installation.names import HEALTH_PORT, LABELS, NAMESPACE, RECONCILER_PORT
 
 CHECKOUT = Path(__file__).parents[3]
@@ -40,7 +39,7 @@ _SHOWN = re.compile(r"\$labels\.([a-z_]+)|\{\{([a-z_]+)\}\}")
 def exposed() -> dict[str, Family]:
     """Every metric of both processes by name, a histogram by those of its series."""
     found: dict[str, Family] = {}
-    for families in metrics_of(choosing_settings()).values():
+    for families in metrics_of(reference_settings()).values():
         for family in families:
             names = [family.name]
             if family.kind == "histogram":
@@ -163,7 +162,7 @@ def test_the_service_monitor_finds_the_ports_of_both_processes() -> None:
 
 
 def test_both_processes_describe_their_common_metrics_in_the_same_way() -> None:
-    found = metrics_of(choosing_settings())
+    found = metrics_of(reference_settings())
     server, reconciler = ({one.name: one for one in found[process]} for process in (SERVER, RECONCILER))
     for name in server.keys() & reconciler.keys():
         assert (server[name].kind, server[name].help) == (reconciler[name].kind, reconciler[name].help)

@@ -71,6 +71,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         "if its PodGroups were made again, annotate its running pods: koord-scheduler has forgotten them"
     )
     settings_model = KoordinatorSettings
+    gathers_surplus = True
     rules = RULES
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
     # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the

@@ -51,6 +51,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     name = NAME
     settings_model = VolcanoSettings
+    gathers_surplus = True
     rules = RULES
     required_apis: tuple[Api, ...] = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
