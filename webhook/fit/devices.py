@@ -32,6 +32,7 @@ UNBOUNDED = 2**40
 # The key of all drivers together.
 ALL_DRIVERS = ""
 _CONDITION = "C0"
+_UNCOUNTED = "which nodes have the devices of the {} is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) 
         for claim in claims
         if claim.name is not None and (needs := tuple(_needs(claim, facts, known)))
     ]
-    return PodDevices(tuple(own), tuple(shared), unknown)
+    uncounted = (_UNCOUNTED.format(claim.called) for claim in claims if not _is_counted(claim, facts, known))
+    return PodDevices(tuple(own), tuple(shared), (*unknown, *dict.fromkeys(uncounted)))
 
 
 def with_devices(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodNeeds:
@@ -175,6 +177,11 @@ def _needs(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> Iterable
         # A driver without any slice may come with devices for every node.
         if driver in known.drivers and number and not request.admin:
             yield DeviceNeed(request.alternatives[0].device_class, number, claim.at, driver)
+
+
+def _is_counted(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> bool:
+    """Return whether the devices of a claim are all counted among the needs of a pod."""
+    return all(_driver(request, facts) in known.drivers and not request.admin for request in claim.requests or ())
 
 
 def _least(request: DeviceRequest) -> int:

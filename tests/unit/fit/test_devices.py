@@ -272,6 +272,16 @@ def test_nothing_is_needed_of_a_driver_without_slices_or_of_an_unsure_one() -> N
     assert counts(facts(exactly(2), slices=(shared,))) == []
 
 
+def test_of_a_claim_whose_devices_are_not_counted_no_node_is_known_to_have_them() -> None:
+    """So the gang is not said to fit."""
+    unknown = ("which nodes have the devices of the ResourceClaimTemplate gpus is not known",)
+    any_driver = (of_class(selectors=[{"cel": {"expression": "device.attributes['a'].model == 'b'"}}]),)
+    for known in (facts(exactly(2), slices=()), facts(exactly(2), classes=any_driver), facts(exactly(2), classes=())):
+        assert needs(known).unknown == unknown
+    assert needs(facts(exactly(2, adminAccess=True))).unknown == unknown
+    assert needs(facts(exactly(2))).unknown == ()
+
+
 def test_what_is_unknown_is_told() -> None:
     known = facts(exactly(2))
     other = {"name": "x", "resourceClaimTemplateName": "other"}

@@ -114,7 +114,7 @@ def _limited(hard: dict[str, str], **spec: Any) -> Manifest:
     return manifest("ResourceQuota", "limit", "v1", {"hard": hard, **spec}, metadata={"namespace": "team"}, status=used)
 
 
-@trap(45, instead("webhook.fit.namespace_quotas._surely_matches", lambda scope, template: True))
+@trap(45, instead("webhook.fit.namespace_quotas._surely_matches", lambda scope, template, requesting: True))
 def a_quota_counts_only_pods_that_its_scopes_match_and_none_that_ended() -> None:
     shape = of(pods(4, {"cpu": "2"}))
     is_never(shape, _BIG, _limited({"requests.cpu": "7"}))
