@@ -214,10 +214,12 @@ def _refusal(member: MemberShape, together: int, shape: GangShape, facts: Cluste
         least = _least_of_claim(claim.requests)
         if least > MOST_DEVICES:
             why = f"the {claim.called} requests at least {least} devices, and a claim has {MOST_DEVICES} at most"
-            return _witness(member, claim, least, why, "divide the claim into several")
+            # Another claim of that name cures it as well.
+            return _witness(member, claim, least, why, "divide the claim into several", own_change=False)
         if claim.name is not None and together > MOST_CONSUMERS:
             why = f"{together} pods use the {claim.called}, and a claim has {MOST_CONSUMERS} consumers at most"
-            return _witness(member, claim, together, why, "use several claims, or a ResourceClaimTemplate")
+            remedy = "use several claims, or a ResourceClaimTemplate"
+            return _witness(member, claim, together, why, remedy, own_change=True)
     return None
 
 
@@ -228,7 +230,9 @@ def _least_of_claim(requests: Claim) -> int:
     )
 
 
-def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str) -> Witness:
+def _witness(
+    member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str, *, own_change: bool
+) -> Witness:
     return Witness(
         family=Family.DEVICES,
         scope=Scope.EVER,
@@ -238,5 +242,5 @@ def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy:
         remedy=remedy,
         condition=_CONDITION,
         members=(member.called,),
-        own_change=True,
+        own_change=own_change,
     )
