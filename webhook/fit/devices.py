@@ -230,9 +230,7 @@ def _least_of_claim(requests: Claim) -> int:
     )
 
 
-def _witness(
-    member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str, *, own_change: bool
-) -> Witness:
+def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str, *, own_change: bool) -> Witness:
     return Witness(
         family=Family.DEVICES,
         scope=Scope.EVER,

@@ -29,6 +29,7 @@ _CONDITION = "C0"
 _MILLI = 1000
 # Further LimitRanges of a namespace are not read: without them more is allowed.
 _MOST_RANGES = 32
+_MANY_RANGES = f"the LimitRanges of the namespace above {_MOST_RANGES}"
 # Go compares ratios as floating point numbers in thousandths.
 _TOLERANCE = Fraction(1, 100)
 
@@ -68,14 +69,16 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         return (), ()
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
-    ranges = in_namespace(facts.limit_ranges, shape.namespace)[:_MOST_RANGES]
-    members = {member.called: member for member in shape.needed} if ranges else {}
-    found = (next(_refusals(member, ranges), None) for member in members.values())
-    return tuple(one for one in found if one is not None), ()
+    ranges = in_namespace(facts.limit_ranges, shape.namespace)
+    unknown = (_MANY_RANGES,) if len(ranges) > _MOST_RANGES else ()
+    strictest = _strictest(ranges[:_MOST_RANGES])
+    members = {member.called: member for member in shape.needed} if strictest else {}
+    found = (next(_refusals(member, strictest), None) for member in members.values())
+    return tuple(one for one in found if one is not None), unknown
 
 
-def _refusals(member: MemberShape, ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> Iterator[Witness]:
-    for of, bounds in _strictest(ranges).items():
+def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:
+    for of, bounds in strictest.items():
         for stated in _containers(member.template) if of == "Container" else (_pod(member.template),):
             for at, found, (name, what), remedy in _broken(of, bounds, stated):
                 why = f"the LimitRange {shown(name)} {what} of a {of}"

@@ -283,6 +283,13 @@ def test_of_a_claim_whose_devices_are_not_counted_no_node_is_known_to_have_them(
     assert needs(facts(exactly(2))).unknown == ()
 
 
+def test_of_the_claims_of_a_pod_some_are_read() -> None:
+    many = [{"name": f"gpu-{index}", "resourceClaimTemplateName": "gpus"} for index in range(10_000)]
+    found = needs(facts(exactly(1)), *many)
+    assert len(found.own) == 16
+    assert found.unknown == ("the ResourceClaims of a pod above 16",)
+
+
 def test_what_is_unknown_is_told() -> None:
     known = facts(exactly(2))
     other = {"name": "x", "resourceClaimTemplateName": "other"}

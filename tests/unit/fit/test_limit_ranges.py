@@ -127,7 +127,7 @@ def test_of_several_limit_ranges_the_strictest_counts() -> None:
         key, value = LIMIT_RANGES.read(raw) or (("", ""), ())
         entries[key] = value
 
-    def why(**resources: dict[str, str]) -> list[str]:
+    def why(**resources: Any) -> list[str]:
         found, _ = refusals_of(gang(member(**resources)), ClusterFacts(limit_ranges=entries))
         return [one.why.partition(",")[0] for one in found]
 
@@ -138,3 +138,8 @@ def test_of_several_limit_ranges_the_strictest_counts() -> None:
     assert why(requests={"cpu": "1"}, limits={"cpu": "1500m"}) == [
         'the LimitRange "c" allows at most a limit of 1 times the request for cpu of a Container'
     ]
+
+
+def test_of_many_limit_ranges_some_are_read() -> None:
+    many = InNamespaces[Any]({("team", f"l{index:02}"): () for index in range(33)})
+    assert refusals_of(TWO, ClusterFacts(limit_ranges=many)) == ((), ("the LimitRanges of the namespace above 32",))
