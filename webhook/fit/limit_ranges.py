@@ -22,7 +22,7 @@ from webhook.model.findings import shown
 from webhook.model.namespace_limits import ResourceRange, in_namespace
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import mapping, sequence, text
-from webhook.model.workloads.pod_requests import total_requests
+from webhook.model.workloads.pod_requests import HUGE_PAGES, total_requests
 from webhook.model.workloads.podtemplate import PodTemplate
 
 _CONDITION = "C0"
@@ -170,12 +170,17 @@ def _amounts(stated: object) -> dict[str, Fraction]:
 
 
 def _pod(template: PodTemplate) -> _Stated:
-    """Return what a whole pod states, at least, without the overhead."""
+    """Return what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
     own = mapping(template.spec.get("resources"))
-    spec = {**template.spec, "overhead": None, "resources": {"requests": own.get("requests")}}
+    stated = {part: _of_pod(own.get(part)) for part in ("requests", "limits")}
+    spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
     requests = {name: amount for name, amount in total_requests(spec).items() if amount is not None}
     at = template.spec_path / ("resources" if own else "containers")
-    return _Stated(at, "the pod", requests, exact_limits(template))
+    return _Stated(at, "the pod", requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
+
+
+def _of_pod(stated: object) -> dict[str, Any]:
+    return {name: amount for name, amount in mapping(stated).items() if not name.startswith(HUGE_PAGES)}
 
 
 def _written(resource: str, amount: Fraction) -> str:
