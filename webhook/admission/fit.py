@@ -51,6 +51,8 @@ _TOLERATES_ALL = {"operator": "Exists"}
 _OF_TEMPLATES = (
     "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
+# Devices are counted, and no more.
+_OF_DEVICES = "which devices the claims may use, by selectors, constraints and taints"
 
 
 def fit_of(
@@ -112,7 +114,12 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
         witnesses=(*packing.witnesses, *refusals, *devices),
-        unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
+        unjudged=(
+            *packing.unjudged,
+            *(why for found in known for why in found.unknown),
+            *unknown,
+            *((_OF_DEVICES,) if any(role.pods.devices for role in roles.values()) else ()),
+        ),
         assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
     )
 

@@ -18,6 +18,8 @@ from webhook.model.reading import mapping, sequence, text
 from webhook.model.workloads.podtemplate import PodTemplate
 
 _GROUPS = ("schedulingGroup", "workloadRef")
+# Further claims of a pod are not read: without them it needs less.
+_MOST_CLAIMS = 16
 
 
 class PodClaim(NamedTuple):
@@ -37,7 +39,8 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
     # Rollcall's PodGroups list no claims, and stored pods are in these.
     grouped_elsewhere = not shape.stored and any(template.spec.get(field) for field in _GROUPS)
     found: list[PodClaim] = []
-    for index, entry in enumerate(sequence(template.spec.get("resourceClaims"))):
+    stated_claims = sequence(template.spec.get("resourceClaims"))
+    for index, entry in enumerate(stated_claims[:_MOST_CLAIMS]):
         stated = mapping(entry)
         name, from_template = text(stated.get("resourceClaimName")), text(stated.get("resourceClaimTemplateName"))
         own = text(stated.get("name")) or ""
@@ -52,7 +55,10 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
             known = facts.resource_claim_templates
             requests = (known or {}).get((shape.namespace, from_template or ""))
             found.append(PodClaim(at, requests, None, f"ResourceClaimTemplate {from_template}"))
-    return found, tuple(dict.fromkeys(why for one in found if (why := _unknown(one)) is not None))
+    unknown = dict.fromkeys(why for one in found if (why := _unknown(one)) is not None)
+    if len(stated_claims) > _MOST_CLAIMS:
+        unknown[f"the ResourceClaims of a pod above {_MOST_CLAIMS}"] = None
+    return found, tuple(unknown)
 
 
 def _unknown(claim: PodClaim) -> str | None:

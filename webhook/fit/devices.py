@@ -32,6 +32,7 @@ UNBOUNDED = 2**40
 # The key of all drivers together.
 ALL_DRIVERS = ""
 _CONDITION = "C0"
+_UNCOUNTED = "which nodes have the devices of the {} is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) 
         for claim in claims
         if claim.name is not None and (needs := tuple(_needs(claim, facts, known)))
     ]
-    return PodDevices(tuple(own), tuple(shared), unknown)
+    uncounted = (_UNCOUNTED.format(claim.called) for claim in claims if not _is_counted(claim, facts, known))
+    return PodDevices(tuple(own), tuple(shared), (*unknown, *dict.fromkeys(uncounted)))
 
 
 def with_devices(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodNeeds:
@@ -175,6 +177,11 @@ def _needs(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> Iterable
         # A driver without any slice may come with devices for every node.
         if driver in known.drivers and number and not request.admin:
             yield DeviceNeed(request.alternatives[0].device_class, number, claim.at, driver)
+
+
+def _is_counted(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> bool:
+    """Return whether the devices of a claim are all counted among the needs of a pod."""
+    return all(_driver(request, facts) in known.drivers and not request.admin for request in claim.requests or ())
 
 
 def _least(request: DeviceRequest) -> int:
@@ -207,10 +214,12 @@ def _refusal(member: MemberShape, together: int, shape: GangShape, facts: Cluste
         least = _least_of_claim(claim.requests)
         if least > MOST_DEVICES:
             why = f"the {claim.called} requests at least {least} devices, and a claim has {MOST_DEVICES} at most"
-            return _witness(member, claim, least, why, "divide the claim into several")
+            # Another claim of that name cures it as well.
+            return _witness(member, claim, least, why, "divide the claim into several", own_change=False)
         if claim.name is not None and together > MOST_CONSUMERS:
             why = f"{together} pods use the {claim.called}, and a claim has {MOST_CONSUMERS} consumers at most"
-            return _witness(member, claim, together, why, "use several claims, or a ResourceClaimTemplate")
+            remedy = "use several claims, or a ResourceClaimTemplate"
+            return _witness(member, claim, together, why, remedy, own_change=True)
     return None
 
 
@@ -221,7 +230,7 @@ def _least_of_claim(requests: Claim) -> int:
     )
 
 
-def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str) -> Witness:
+def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str, *, own_change: bool) -> Witness:
     return Witness(
         family=Family.DEVICES,
         scope=Scope.EVER,
@@ -231,5 +240,5 @@ def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy:
         remedy=remedy,
         condition=_CONDITION,
         members=(member.called,),
-        own_change=True,
+        own_change=own_change,
     )

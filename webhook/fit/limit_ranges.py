@@ -22,13 +22,14 @@ from webhook.model.findings import shown
 from webhook.model.namespace_limits import ResourceRange, in_namespace
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import mapping, sequence, text
-from webhook.model.workloads.pod_requests import total_requests
+from webhook.model.workloads.pod_requests import HUGE_PAGES, total_requests
 from webhook.model.workloads.podtemplate import PodTemplate
 
 _CONDITION = "C0"
 _MILLI = 1000
 # Further LimitRanges of a namespace are not read: without them more is allowed.
 _MOST_RANGES = 32
+_MANY_RANGES = f"the LimitRanges of the namespace above {_MOST_RANGES}"
 # Go compares ratios as floating point numbers in thousandths.
 _TOLERANCE = Fraction(1, 100)
 
@@ -68,14 +69,16 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         return (), ()
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
-    ranges = in_namespace(facts.limit_ranges, shape.namespace)[:_MOST_RANGES]
-    members = {member.called: member for member in shape.needed} if ranges else {}
-    found = (next(_refusals(member, ranges), None) for member in members.values())
-    return tuple(one for one in found if one is not None), ()
+    ranges = in_namespace(facts.limit_ranges, shape.namespace)
+    unknown = (_MANY_RANGES,) if len(ranges) > _MOST_RANGES else ()
+    strictest = _strictest(ranges[:_MOST_RANGES])
+    members = {member.called: member for member in shape.needed} if strictest else {}
+    found = (next(_refusals(member, strictest), None) for member in members.values())
+    return tuple(one for one in found if one is not None), unknown
 
 
-def _refusals(member: MemberShape, ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> Iterator[Witness]:
-    for of, bounds in _strictest(ranges).items():
+def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:
+    for of, bounds in strictest.items():
         for stated in _containers(member.template) if of == "Container" else (_pod(member.template),):
             for at, found, (name, what), remedy in _broken(of, bounds, stated):
                 why = f"the LimitRange {shown(name)} {what} of a {of}"
@@ -167,12 +170,17 @@ def _amounts(stated: object) -> dict[str, Fraction]:
 
 
 def _pod(template: PodTemplate) -> _Stated:
-    """Return what a whole pod states, at least, without the overhead."""
+    """Return what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
     own = mapping(template.spec.get("resources"))
-    spec = {**template.spec, "overhead": None, "resources": {"requests": own.get("requests")}}
+    stated = {part: _of_pod(own.get(part)) for part in ("requests", "limits")}
+    spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
     requests = {name: amount for name, amount in total_requests(spec).items() if amount is not None}
     at = template.spec_path / ("resources" if own else "containers")
-    return _Stated(at, "the pod", requests, exact_limits(template))
+    return _Stated(at, "the pod", requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
+
+
+def _of_pod(stated: object) -> dict[str, Any]:
+    return {name: amount for name, amount in mapping(stated).items() if not name.startswith(HUGE_PAGES)}
 
 
 def _written(resource: str, amount: Fraction) -> str:

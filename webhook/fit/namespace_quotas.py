@@ -30,6 +30,9 @@ from webhook.model.workloads.podtemplate import PodTemplate
 _UNKNOWN_QUOTAS = "the ResourceQuotas of the namespace are unknown"
 _UNREADABLE = "the ResourceQuota {} cannot be read"
 _NOT_IN_FORCE = "the ResourceQuota {} is not in force yet"
+# Further quotas of a namespace are not read: without them more is allowed.
+_MOST_QUOTAS = 32
+_MANY_QUOTAS = f"the ResourceQuotas of the namespace above {_MOST_QUOTAS}"
 _REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _OF_CLASS = ".deviceclass.resource.k8s.io/devices"
@@ -51,8 +54,8 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
     requesting = {role: _requests_compute(template) for role, template in templates.items()}
-    found, unknown = [], []
-    for name, quota in quotas:
+    found, unknown = [], [_MANY_QUOTAS] if len(quotas) > _MOST_QUOTAS else []
+    for name, quota in quotas[:_MOST_QUOTAS]:
         if quota.hard is None:
             unknown.append(_UNREADABLE.format(shown(name)))
         else:

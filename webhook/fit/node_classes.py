@@ -158,7 +158,8 @@ def _unsure(
             # No device plugin has started, as far as is known.
             not any(amounts)
             or resource in stopped
-            or (resource in around.by_class and not all(amounts))
+            # A node whose device plugin states none at the moment gives those of its ResourceSlices.
+            or resource in around.by_class
             or (around.gpus_unknown and resource in KAI_GPUS)
             or (resource.startswith(_MIG) and nodes.has_key(_MIG_MANAGER))
         ):

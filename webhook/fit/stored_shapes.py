@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from webhook.fit.shape import GangShape, MemberShape, SubsetShape
+from webhook.model import grove
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.model.workloads.gang import OptedInGang
@@ -18,6 +19,9 @@ from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.podtemplate import PodTemplate
 
+# Gates of those who change nothing else of a pod: Grove and Rollcall.
+_ADDS_NOTHING = (grove.GATE, "rollcall.dev/gang-sync")
+_TOLERATES_ALL = {"operator": "Exists"}
 # What decides which nodes have room for a pod.
 _OF_PODS = (
     "affinity",
@@ -53,7 +57,16 @@ def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: R
     known = {member: list(found) for member, found in pods.items()}
     if not all(_is_fresh(pod) for found in known.values() for pod in found):
         return None
-    return shape_of_templates(podgang, {name: [pod.template for pod in found] for name, found in known.items()}, record)
+    templates = {name: [_ungated(pod.template) for pod in found] for name, found in known.items()}
+    return shape_of_templates(podgang, templates, record)
+
+
+def _ungated(template: PodTemplate) -> PodTemplate:
+    """Return a stored pod as its scheduler may see it: who removes a gate may add tolerations, as Kueue does."""
+    gates = sequence(template.spec.get("schedulingGates"))
+    if all(text(mapping(gate).get("name")) in _ADDS_NOTHING for gate in gates):
+        return template
+    return template.with_spec({**template.spec, "tolerations": [_TOLERATES_ALL]})
 
 
 def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate]], record: Record) -> GangShape:

@@ -165,7 +165,7 @@ def _device_class(raw: Manifest) -> tuple[str, DeviceClass]:
 def _claim(raw: Manifest) -> tuple[ObjectKey, Claim] | None:
     """The requests of a ResourceClaim; None for one that is made from a template, which no other object names."""
     owners = sequence(mapping(raw.get("metadata")).get("ownerReferences"))
-    if any(mapping(owner).get("kind") in _MADE_FOR for owner in owners):
+    if any(text(mapping(owner).get("kind")) in _MADE_FOR for owner in owners):
         return None
     allocated = mapping(raw.get("status")).get("allocation") is not None
     return key_of(raw), ALLOCATED if allocated else requests_in(mapping(raw.get("spec")))

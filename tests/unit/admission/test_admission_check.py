@@ -188,13 +188,14 @@ def test_a_pod_of_no_workload_is_judged_by_itself() -> None:
 
 # Gangs that can never start: the rules fit/... warn by default.
 
-_REQUESTS = (DeviceRequest("gpu", (Alternative("gpu.example.com", 33),)),)
-_CLAIM = {"name": "gpus", "resourceClaimTemplateName": "many"}
-TOO_MANY_DEVICES = job(template=pod_template({"resourceClaims": [_CLAIM]}))
+_ONE, _MANY = ((DeviceRequest("gpu", (Alternative("gpu.example.com", number),)),) for number in (1, 33))
+_NAMED = pod_template({"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]})
+TOO_MANY_PODS = job(template=_NAMED, parallelism=257, completions=257)
+TOO_MANY_DEVICES = job(template=pod_template({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "many"}]}))
 DEVICES = replace(
     KNOWN,
-    resource_claim_templates={("default", "many"): _REQUESTS},
-    resource_claims={},
+    resource_claim_templates={("default", "many"): _MANY},
+    resource_claims={("default", "one"): _ONE},
     resource_quotas={},
     limit_ranges={},
 )
@@ -204,17 +205,17 @@ QUOTA = replace(DEVICES, resource_quotas={("default", "small"): NamespaceQuota(h
 
 
 def test_a_proof_that_only_the_object_can_cure_is_rejected_although_its_rule_warns() -> None:
-    found = asked(TOO_MANY_DEVICES, facts=DEVICES)
+    found = asked(TOO_MANY_PODS, facts=DEVICES)
     assert (found.outcome, found.state) == (Outcome.REJECTED, "Rejected")
-    assert found.message.startswith("fit/devices at spec.template.spec.resourceClaims[0]: 33: ")
-    audited = asked(TOO_MANY_DEVICES, AUDIT, DEVICES)
+    assert found.message.startswith("fit/devices at spec.template.spec.resourceClaims[0]: 257: ")
+    audited = asked(TOO_MANY_PODS, AUDIT, DEVICES)
     assert (audited.outcome, audited.state) == (Outcome.WOULD_REJECT, "Ready")
 
 
 @pytest.mark.parametrize("mode", ["warn", "audit", "off"])
 def test_no_proof_rejects_where_rules_do_not_deny(mode: str) -> None:
     facts = replace(DEVICES, namespaces=in_namespace(**{"rollcall.dev/enforcement": mode}).namespaces)
-    assert asked(TOO_MANY_DEVICES, facts=facts).state == "Ready"
+    assert asked(TOO_MANY_PODS, facts=facts).state == "Ready"
 
 
 @pytest.mark.parametrize("action", [Action.AUDIT, Action.OFF])
@@ -222,7 +223,7 @@ def test_a_rule_that_does_not_warn_does_not_reject(action: Action) -> None:
     profile = ON.profiles["koord-scheduler"]
     own = Enforcement(rules={"fit/devices": action})
     weaker = Profile(profile.backend, Enforcement(), own)
-    found = asked(TOO_MANY_DEVICES, replace(ON, profiles={"koord-scheduler": weaker}), DEVICES)
+    found = asked(TOO_MANY_PODS, replace(ON, profiles={"koord-scheduler": weaker}), DEVICES)
     assert found == Answer(Outcome.READY, "no rule of koord-scheduler denies it")
 
 
@@ -230,6 +231,7 @@ def test_a_rule_that_does_not_warn_does_not_reject(action: Action) -> None:
     ("manifest", "facts", "rule"),
     [
         pytest.param(ABOVE_NODES, NODES, "fit/node at ", id="other nodes would cure it"),
+        pytest.param(TOO_MANY_DEVICES, DEVICES, "fit/devices at ", id="another ResourceClaimTemplate would cure it"),
         pytest.param(job(), QUOTA, "fit/quota at ", id="a larger quota would cure it"),
     ],
 )

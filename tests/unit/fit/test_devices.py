@@ -24,6 +24,7 @@ from webhook.fit.verdict import Family, Scope, Witness
 from webhook.model.devices import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Summarized
 from webhook.model.facts import ClusterFacts
 from webhook.model.projections import Projection
+from webhook.model.reading import Malformed
 from webhook.model.workloads.job import Job
 from webhook.validators.opted_in_examples import job, pod_template
 
@@ -272,6 +273,23 @@ def test_nothing_is_needed_of_a_driver_without_slices_or_of_an_unsure_one() -> N
     assert counts(facts(exactly(2), slices=(shared,))) == []
 
 
+def test_of_a_claim_whose_devices_are_not_counted_no_node_is_known_to_have_them() -> None:
+    """So the gang is not said to fit."""
+    unknown = ("which nodes have the devices of the ResourceClaimTemplate gpus is not known",)
+    any_driver = (of_class(selectors=[{"cel": {"expression": "device.attributes['a'].model == 'b'"}}]),)
+    for known in (facts(exactly(2), slices=()), facts(exactly(2), classes=any_driver), facts(exactly(2), classes=())):
+        assert needs(known).unknown == unknown
+    assert needs(facts(exactly(2, adminAccess=True))).unknown == unknown
+    assert needs(facts(exactly(2))).unknown == ()
+
+
+def test_of_the_claims_of_a_pod_some_are_read() -> None:
+    many = [{"name": f"gpu-{index}", "resourceClaimTemplateName": "gpus"} for index in range(10_000)]
+    found = needs(facts(exactly(1)), *many)
+    assert len(found.own) == 16
+    assert found.unknown == ("the ResourceClaims of a pod above 16",)
+
+
 def test_what_is_unknown_is_told() -> None:
     known = facts(exactly(2))
     other = {"name": "x", "resourceClaimTemplateName": "other"}
@@ -282,8 +300,11 @@ def test_what_is_unknown_is_told() -> None:
 
 
 def test_a_claim_that_was_made_for_a_pod_is_not_kept() -> None:
-    raw = {"metadata": {"name": "a", "namespace": "team", "ownerReferences": [{"kind": "Pod"}]}, "spec": {}}
+    raw: Any = {"metadata": {"name": "a", "namespace": "team", "ownerReferences": [{"kind": "Pod"}]}, "spec": {}}
     assert RESOURCE_CLAIMS.read(raw) is None
+    raw["metadata"]["ownerReferences"] = [{"kind": ["Pod"]}]
+    with pytest.raises(Malformed):
+        RESOURCE_CLAIMS.read(raw)
 
 
 def test_a_claim_that_has_its_devices_needs_no_more() -> None:
@@ -316,7 +337,8 @@ def test_pods_that_start_alone_may_use_a_claim_in_turn() -> None:
 
 def test_a_claim_of_more_than_32_devices_is_never_allocated() -> None:
     (found,) = refusals(4, facts(exactly(30), exactly(3, name="b")))
-    assert (found.family, found.scope, found.own_change) == (Family.DEVICES, Scope.EVER, True)
+    # A new ResourceClaimTemplate of that name cures it, too.
+    assert (found.family, found.scope, found.own_change) == (Family.DEVICES, Scope.EVER, False)
     assert found.why == ("the ResourceClaimTemplate gpus requests at least 33 devices, and a claim has 32 at most")
     assert str(found.at) == "spec.templates[0].spec.resourceClaims[0]"
     assert refusals(4, facts(exactly(30), exactly(2, name="b"))) == ()
@@ -328,5 +350,6 @@ def test_all_devices_of_a_node_may_be_few() -> None:
 
 @pytest.mark.parametrize(("pods", "refused"), [(256, 0), (257, 1)])
 def test_a_shared_claim_has_256_consumers_at_most(pods: int, refused: int) -> None:
-    assert len(refusals(pods, facts(exactly()), BY_NAME)) == refused
+    found = refusals(pods, facts(exactly()), BY_NAME)
+    assert [one.own_change for one in found] == [True] * refused
     assert refusals(pods, facts(exactly())) == ()

@@ -138,3 +138,16 @@ def test_of_several_limit_ranges_the_strictest_counts() -> None:
     assert why(requests={"cpu": "1"}, limits={"cpu": "1500m"}) == [
         'the LimitRange "c" allows at most a limit of 1 times the request for cpu of a Container'
     ]
+
+
+def test_of_many_limit_ranges_some_are_read() -> None:
+    many = InNamespaces[Any]({("team", f"l{index:02}"): () for index in range(33)})
+    assert refusals_of(TWO, ClusterFacts(limit_ranges=many)) == ((), ("the LimitRanges of the namespace above 32",))
+
+
+def test_of_huge_pages_the_containers_are_summed_even_if_the_pod_states_more() -> None:
+    pages = "hugepages-2Mi"
+    own = {"requests": {pages: "8Mi"}, "limits": {pages: "8Mi"}}
+    shape = gang(member(requests={pages: "2Mi"}, limits={pages: "2Mi"}, resources=own))
+    assert refused(shape, "Pod", max={pages: "2Mi"}) is False
+    assert refused(shape, "Pod", max={pages: "1Mi"}) is True

@@ -126,6 +126,13 @@ def test_stored_pods_have_passed_the_quota() -> None:
     assert namespace_ceilings(GANG._replace(stored=True), known({"pods": "0"})) == Ceilings()
 
 
+def test_of_many_quotas_some_are_read() -> None:
+    many = InNamespaces({("team", f"q{index:02}"): NamespaceQuota({"pods": 3}) for index in range(33)})
+    found = namespace_ceilings(GANG, ClusterFacts(resource_quotas=many))
+    assert len(found.ceilings) == 32
+    assert found.unknown == ("the ResourceQuotas of the namespace above 32",)
+
+
 def test_unknown_quotas_are_told() -> None:
     assert namespace_ceilings(GANG, ClusterFacts()).unknown == ("the ResourceQuotas of the namespace are unknown",)
     unread = ClusterFacts(resource_quotas=InNamespaces({("team", "q"): NamespaceQuota(None)}))

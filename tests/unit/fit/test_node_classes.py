@@ -214,9 +214,10 @@ UNSURE: dict[str, tuple[ClusterFacts, PodReading, set[str]]] = {
         {GPU},
     ),
     "a DeviceClass stands for it, and every node has a plugin": (
+        # With none at the moment, a node gives those of its ResourceSlices, which may be more.
         facts(GPU_NODE, device_classes={"gpus": DeviceClass(resource=GPU)}),
         KUBE,
-        set(),
+        {GPU},
     ),
     "other DeviceClasses": (facts(GPU_NODE, PLAIN, device_classes={"x": DeviceClass()}), KUBE, set()),
     "DeviceClasses that could not be read": (facts(GPU_NODE, PLAIN, apis=frozenset({CLASSES})), KUBE, {GPU}),

@@ -76,3 +76,21 @@ def test_pods_that_request_different_parts_of_gpus_differ() -> None:
     shape = shape_of_gang(podgang(), {"a": parts, "b": [pod(), pod()]}, Record("any"))
     assert shape is not None
     assert shape.left_out == ("the pods of a, which differ",)
+
+
+@pytest.mark.parametrize(
+    ("gate", "tolerations"),
+    [
+        (None, None),
+        ("grove.io/podgang-pending-creation", None),
+        ("rollcall.dev/gang-sync", None),
+        ("kueue.x-k8s.io/admission", [{"operator": "Exists"}]),
+        ("example.com/later", [{"operator": "Exists"}]),
+    ],
+)
+def test_who_removes_a_gate_may_add_tolerations(gate: str | None, tolerations: Any) -> None:
+    """Kueue adds those of the flavor when it admits the pods of a gang."""
+    pods = [pod(schedulingGates=[{"name": gate}] if gate else None)] * 2
+    shape = shape_of_gang(podgang(), {"a": pods, "b": pods}, Record("any"))
+    assert shape is not None
+    assert [one.template.spec.get("tolerations") for one in shape.members] == [tolerations] * 2

@@ -224,6 +224,13 @@ def devices_count_as_few_as_may_be_enough() -> None:
     shared = _slice("n0", 1)
     shared["spec"]["devices"][0]["allowMultipleAllocations"] = True
     may_start(_claiming(20), *_NODES[:3], shared, _claim(_OF_EACH, _exactly(1)))
+    # One that has its devices needs no more. And a scheduler may place pods without allocating anything.
+    many = _claim("ResourceClaim", _exactly(9))
+    is_never(_claiming(1, "shared"), *_NODES, many)
+    may_start(_claiming(1, "shared"), *_NODES, {**many, "status": {"allocation": {"devices": {"results": []}}}})
+    above = _claim(_OF_EACH, _exactly(33))
+    is_never(_claiming(1), *_NODES, above)
+    may_start(_claiming(1), *_NODES, above, scheduler="volcano")
 
 
 @trap(
