@@ -43,6 +43,8 @@ from webhook.model.workloads.workload import OptedInWorkload
 
 # What the gangs of one workload may take together, in times of what one may take.
 _MOST_TIMES = 4
+# What all rooms of one workload may have together, in roles times classes of nodes. The first is always looked at.
+_MOST_PAIRS = 20_000
 # The most different roles of one gang.
 _MOST_ROLES = 24
 _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
@@ -57,13 +59,22 @@ def fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
 ) -> Verdict:
     """Return whether a gang can ever start under the scheduler of `backend`. Raises `Malformed`."""
+    return _judged(shape, backend, facts, settings, steps)[0]
+
+
+def _judged(
+    shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int
+) -> tuple[Verdict, int]:
+    """Return the verdict on a gang, and its roles times the classes of nodes that were looked at for it."""
     judged = bounded(shape)
     if judged is None:
-        return Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,))
+        return Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,)), 0
     packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
-        return Verdict(Answer.UNKNOWN, causes=packing.unknown)
-    return judge(packing, room_for(packing, backend, facts, settings), steps)
+        return Verdict(Answer.UNKNOWN, causes=packing.unknown), 0
+    room = room_for(packing, backend, facts, settings)
+    pairs = 0 if room is None else len(room.classes) * len(roles_of(packing.sets))
+    return judge(packing, room, steps), pairs
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
@@ -126,12 +137,12 @@ def fits_of(
     """
     shapes = list(_shapes(workload, profile.name, facts, settings))
     found: list[GangFit] = []
-    left = steps * _MOST_TIMES
+    left, pairs_left = steps * _MOST_TIMES, _MOST_PAIRS
     for shape in shapes:
-        verdict = fit_of(shape, profile.backend, facts, settings.fit, min(steps, left))
-        left -= verdict.steps
+        verdict, pairs = _judged(shape, profile.backend, facts, settings.fit, min(steps, left))
+        left, pairs_left = left - verdict.steps, pairs_left - pairs
         found.append(GangFit(shape, verdict))
-        if left <= 0:
+        if left <= 0 or pairs_left <= 0:
             break
     return found
 

@@ -24,6 +24,8 @@ from webhook.model.nodes import Nodes
 
 # A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
 _MOST_KEYS = 24
+# Nor is one that has too many roles for as many classes of nodes.
+_MOST_PAIRS = 60_000
 _HOST = "kubernetes.io/hostname"
 # Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
@@ -123,6 +125,8 @@ class _KeptRoom:
         if known is None:
             return Room((), unknown="the pods of the gang differ too much")
         classes = (*known, *self._future)
+        if len(classes) * len(self._asked.roles) > _MOST_PAIRS:
+            return Room((), unknown="the nodes differ too much for a gang of so many roles")
         unsure = _unsure(classes, self._view.stopped, nodes, self._asked, self._around)
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 

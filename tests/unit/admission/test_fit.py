@@ -11,9 +11,10 @@ import pytest
 from tests.configurations import configuration_of
 from tests.unit.worlds import koordinator, rules, settings_of, validate
 from webhook.admission import fit
-from webhook.admission.fit import fit_of, fits_of
+from webhook.admission.fit import fits_of, packing_of
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
+from webhook.fit.gang_fit import GangFit
 from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.verdict import Answer, Scope
 from webhook.model.admission_request import Verdict
@@ -200,9 +201,9 @@ def test_the_gangs_of_one_decision_are_judged_once(monkeypatch: pytest.MonkeyPat
 
     def counting(*given: Any, **named: Any) -> Any:
         calls.append(given[0].name)
-        return fit_of(*given, **named)
+        return packing_of(*given, **named)
 
-    monkeypatch.setattr(fit, "fit_of", counting)
+    monkeypatch.setattr(fit, "packing_of", counting)
     validate(of_gpus(5), facts=FOUR)
     assert calls == ["demo-0-<epoch>"]
 
@@ -279,6 +280,26 @@ def test_scopes_are_those_of_the_proof() -> None:
     assert judged.verdict.scope is Scope.ON_THESE_NODES
     (fitting,) = fits_of(PodCliqueSet(of_gpus(4)), profile, FOUR, settings)
     assert fitting.verdict.answer is Answer.FITS
+
+
+def gangs_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> list[GangFit]:
+    settings = koordinator()
+    return fits_of(workload, settings.profiles["koord-scheduler"], facts, settings)
+
+
+def test_where_nodes_all_differ_fewer_gangs_of_a_set_are_judged() -> None:
+    cliques = [clique(f"c{index}", requests={"cpu": "1"}) for index in range(60)]
+    groups = [
+        scaling_group(f"g{place}", *(f"c{index}" for index in range(place, 60, 5)), replicas=2) for place in range(5)
+    ]
+    workload = PodCliqueSet(pod_clique_set(*cliques, groups=groups))
+    assert len(gangs_of_set(workload, nodes(4))) == 6
+    unlike = Nodes()
+    for index in range(700):
+        one = node(f"n{index}")
+        one["status"] = {"allocatable": {"cpu": f"{8000 + index}m", "memory": "64Gi", "pods": "110"}}
+        unlike[f"n{index}"] = node_of(one)
+    assert len(gangs_of_set(workload, ClusterFacts(nodes=unlike))) == 2
 
 
 def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -> None:
