@@ -6,7 +6,8 @@ only the groups of that node are read again, and without one nothing is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from webhook.fit.asked import Asked, Same
@@ -25,6 +26,7 @@ _MOST_CHECKS = 100_000
 _FEW_VALUES = 32
 # What is known of so many more groups than there are now is forgotten.
 _SPARE = 64
+_NO_DEVICES: Mapping[str, int] = {}
 
 
 class Around(NamedTuple):
@@ -53,6 +55,7 @@ class NodeView:
         self._asked = asked
         self._around = around
         by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
+        self._read = frozenset((*asked.read, *by_memory))
         self._wanted = tuple(dict.fromkeys((*asked.read, *asked.shown, *by_memory)))
         self._compared = asked.compared
         self._named_nodes = asked.named_nodes
@@ -76,15 +79,16 @@ class NodeView:
         self._named = {key: values for key in own if (values := self._asked.named_values(key))}
         self._alone = bool(self._named or self._named_nodes or self._domains or self._around.devices)
         places = {key: place for place, key in enumerate((*keys, *own))}
-        # Where the keys that roles read, and those of a class, are among the values of a group.
-        self._read = tuple(place for key, place in places.items() if key in self._asked.read)
-        self._shown = tuple((key, places[key]) for key in self._asked.shown if key in places)
-        self._memory = places.get(GPU_MEMORY_LABEL)
+        # Among the values of a group, those that roles and capacities depend on, and those that a class shows.
+        self._deciding = _picked([place for key, place in places.items() if key in self._read])
+        shown = [key for key in self._asked.shown if key in places]
+        self._shown, self._showing = tuple(shown), _picked([places[key] for key in shown])
         self._roles: dict[tuple[Any, ...], frozenset[str]] = {}
-        self._shared = _SharedMaps()
+        self._kinds = _Kinds()
         self._groups: dict[int, _Group] = {}
         self._numbers: dict[_Class, int] = {}
         self._made: dict[int, tuple[list[tuple[str, ...]], NodeClass]] = {}
+        self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
 
     def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
         """Return the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
@@ -116,7 +120,7 @@ class NodeView:
 
     def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
         """Return the names of the nodes of each class, by its number."""
-        self._shared.begin()
+        self._kinds.begin()
         before, self._groups = self._groups, {}
         found: dict[int, list[tuple[str, ...]]] = {}
         stopped: set[str] = set()
@@ -125,8 +129,7 @@ class NodeView:
             ordered = names.ordered()
             known = before.get(id(names))
             if known is None or known.ordered is not ordered or (by_label and known.touched != names.touched):
-                parts = [(self._number(group, seen), some) for seen, some in self._seen_in(ordered, nodes).items()]
-                known = _Group(names, ordered, names.touched, parts, self._shared.stopped(group))
+                known = self._group(group, names, nodes)
                 if len(self._roles) * self._checks > _MOST_CHECKS:
                     return None
             self._groups[id(names)] = known
@@ -136,6 +139,15 @@ class NodeView:
                 stopped |= known.stopped
         self.stopped = frozenset(stopped)
         return found
+
+    def _group(self, group: NodeGroup, names: NodeNames, nodes: Nodes) -> _Group:
+        ordered = names.ordered()
+        if self._alone:
+            seen = self._seen_in(ordered, nodes)
+            parts = tuple([(self._number(group, one), tuple(some)) for one, some in seen.items()])
+        else:
+            parts = ((self._number(group, _NOTHING_SEEN), ordered),)
+        return _Group(names, ordered, names.touched, parts, self._kinds.stopped(group))
 
     def _classes_of(self, parts: Mapping[int, list[tuple[str, ...]]]) -> tuple[NodeClass, ...]:
         before, self._made = self._made, {}
@@ -151,13 +163,15 @@ class NodeView:
 
     def _class_of(self, one: _Class, names: list[tuple[str, ...]]) -> NodeClass:
         every = names[0] if len(names) == 1 else tuple(sorted([name for some in names for name in some]))
-        capacity, labels = self._shared.capacities[one.capacity], self._shared.labels(one.labels)
-        return NodeClass(capacity, labels, len(every), one.roles, every, dict(one.devices) if one.devices else {})
+        capacity, roles = self._kinds.kinds[one.kind]
+        labels = self._labels.get(one.shown)
+        if labels is None:
+            shown = zip(self._shown, one.shown, strict=False)
+            labels = self._labels[one.shown] = {key: value for key, value in shown if value is not None}
+        return NodeClass(capacity, labels, len(every), roles, every, dict(one.devices) if one.devices else _NO_DEVICES)
 
-    def _seen_in(self, names: tuple[str, ...], nodes: Nodes) -> Mapping[_Seen, tuple[str, ...]]:
+    def _seen_in(self, names: tuple[str, ...], nodes: Nodes) -> Mapping[_Seen, list[str]]:
         """Return the nodes of a group by what the gang sees of single nodes."""
-        if not self._alone:
-            return {_NOTHING_SEEN: names}
         found: dict[_Seen, list[str]] = {}
         for name in names:
             labels = nodes[name].labels
@@ -165,68 +179,76 @@ class NodeView:
             devices = tuple(sorted(self._around.devices_of(name).items()))
             known = name if name in self._named_nodes else ""
             found.setdefault(_Seen(known, own, self._domains.get(name, ()), devices), []).append(name)
-        return {seen: tuple(some) for seen, some in found.items()}
+        return found
 
     def _number(self, group: NodeGroup, seen: _Seen) -> int:
         """Return the number of the class of such nodes."""
-        roles = self._roles_on(group, seen)
-        memory = None if self._memory is None else group.values[self._memory]
-        claims = dict(seen.devices).get("", 0) if seen.devices else 0
-        told = self._shown if roles or self._asked.every_domain else ()
-        values = group.values
+        deciding = self._deciding(group.values)
+        key = (id(group.highest), id(group.oversubscribed), group.taints, deciding, seen)
+        kind = self._kinds.by_identity.get(key)
+        if kind is None:
+            kind = self._kinds.by_identity[key] = self._kind(group, seen)
+        told = self._kinds.kinds[kind][1] or self._asked.every_domain
         found = _Class(
-            self._shared.capacity(group, memory, claims, self._asked, self._around.reading),
-            tuple([(key, value) for key, place in told if (value := values[place]) is not None]),
-            roles,
+            kind,
+            self._showing(group.values) if told else (),
             seen.domains,
             seen.devices if self._asked.with_devices else (),
         )
         return self._numbers.setdefault(found, len(self._numbers))
 
-    def _roles_on(self, group: NodeGroup, seen: _Seen) -> frozenset[str]:
+    def _kind(self, group: NodeGroup, seen: _Seen) -> int:
+        """Return the number of what such nodes can give and to which roles."""
+        labels = self._labels_of(group)
+        claims = dict(seen.devices).get("", 0)
+        reading = self._around.reading
+        highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if reading.gpus_by_claims else {})}
+        memory = labels.get(GPU_MEMORY_LABEL)
+        capacity = capacity_of(self._asked.resources, highest, group.oversubscribed, memory, reading)
+        return self._kinds.number(capacity, self._roles_on(group, seen, labels))
+
+    def _labels_of(self, group: NodeGroup) -> dict[str, str]:
+        keys = (*self._keys, *self._own)
+        return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
+
+    def _roles_on(self, group: NodeGroup, seen: _Seen, labels: Mapping[str, str]) -> frozenset[str]:
         """Return the roles that may use such nodes."""
-        values = group.values
-        key = (group.taints, tuple([values[place] for place in self._read]), seen.name, seen.labels)
+        key = (group.taints, self._deciding(group.values), seen.name, seen.labels)
         found = self._roles.get(key)
         if found is None:
             taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
-            keys = (*self._keys, *self._own)
-            labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
-            labels.update(seen.labels)
             found = self._roles[key] = frozenset(
                 role
                 for eligibility, roles in self._by_eligibility.items()
-                if eligibility.admits(seen.name, labels, taints)
+                if eligibility.admits(seen.name, {**labels, **dict(seen.labels)}, taints)
                 for role in roles
             )
         return found
 
 
-class _SharedMaps:
-    """The capacities and labels of classes: most classes share theirs, and equal ones are one object."""
+class _Kinds:
+    """What nodes can give and to which roles: most classes share it, and then it is one object. `by_identity` has its
+    number by the identity of what groups have, as long as these groups are there.
+    """
 
     def __init__(self) -> None:
-        self.capacities: list[Mapping[str, int]] = []
-        self._numbers: dict[tuple[tuple[str, int], ...], int] = {}
-        self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        self.begin()
-
-    def begin(self) -> None:
-        """Forget what is known by the identity of what groups have. It lasts as long as these."""
-        self._by_identity: dict[tuple[Any, ...], int] = {}
+        self.kinds: list[tuple[Mapping[str, int], frozenset[str]]] = []
+        self.by_identity: dict[tuple[Any, ...], int] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._capacities: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
         self._stopped: dict[int, frozenset[str]] = {}
 
-    def capacity(self, group: NodeGroup, memory: str | None, claims: int, asked: Asked, reading: PodReading) -> int:
-        """Return the number of the capacity of such nodes."""
-        key = (id(group.highest), id(group.oversubscribed), memory, claims)
-        number = self._by_identity.get(key)
-        if number is None:
-            highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if reading.gpus_by_claims else {})}
-            found = capacity_of(asked.resources, highest, group.oversubscribed, memory, reading)
-            number = self._numbers.setdefault(tuple(sorted(found.items())), len(self._numbers))
-            self._by_identity[key] = number
-            if number == len(self.capacities):
-                self.capacities.append(found)
+    def begin(self) -> None:
+        """Forget what is known by the identity of what groups have: some may be gone."""
+        self.by_identity.clear()
+        self._stopped.clear()
+
+    def number(self, capacity: Mapping[str, int], roles: frozenset[str]) -> int:
+        """Return the number of a capacity with its roles."""
+        amounts = tuple(sorted(capacity.items()))
+        number = self._numbers.setdefault((amounts, roles), len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append((self._capacities.setdefault(amounts, capacity), roles))
         return number
 
     def stopped(self, group: NodeGroup) -> frozenset[str]:
@@ -237,13 +259,6 @@ class _SharedMaps:
             self._stopped[id(group.highest)] = found
         return found
 
-    def labels(self, found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-        """Return labels as a mapping."""
-        known = self._labels.get(found)
-        if known is None:
-            known = self._labels[found] = dict(found)
-        return known
-
 
 class _Group(NamedTuple):
     """What is known of a group: its names as they were, its parts with the numbers of their classes. `names` is kept,
@@ -253,7 +268,7 @@ class _Group(NamedTuple):
     names: NodeNames
     ordered: tuple[str, ...]
     touched: int
-    parts: list[tuple[int, tuple[str, ...]]]
+    parts: tuple[tuple[int, tuple[str, ...]], ...]
     stopped: frozenset[str]
 
 
@@ -272,13 +287,22 @@ _NOTHING_SEEN = _Seen("", (), (), ())
 
 
 class _Class(NamedTuple):
-    """What makes a class. `capacity` is a number."""
+    """What makes a class: the number of its kind, the values of the labels that it shows, its domains and devices."""
 
-    capacity: int
-    labels: tuple[tuple[str, str], ...]
-    roles: frozenset[str]
+    kind: int
+    shown: tuple[str | None, ...]
     domains: tuple[tuple[int, str], ...]
     devices: tuple[tuple[str, int], ...]
+
+
+def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str | None, ...]]:
+    """Return what takes the values at these places."""
+    if not places:
+        return lambda _: ()
+    if len(places) == 1:
+        only = slice(places[0], places[0] + 1)
+        return lambda values: values[only]
+    return itemgetter(*places)
 
 
 def _is_own(nodes: Nodes, key: str) -> bool:

@@ -53,7 +53,7 @@ class _Trial:
         """The most pods of a role, or the most children of a group, with which the rest still fits."""
         for name in witness.members[:2]:
             count = _pods_of(name, self.need)
-            most = self._largest(count - 1, partial(_with_pods, name, self.need))
+            most = self._largest(min(count - 1, self._room_for(name)), partial(_with_pods, name, self.need))
             if most:
                 return f"lower the minimum of {name} to {counted(most, 'pod')}"
         if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
@@ -73,10 +73,14 @@ class _Trial:
         return ""
 
     def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
-        """The largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does."""
+        """The largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does. What the
+        nodes have room for is often the answer, so it is tried early.
+        """
         if most < 1 or not self._fits(changed(1)):
             return 0
-        low, high = 1, most
+        if most == 1 or self._fits(changed(most)):
+            return most
+        low, high = 1, most - 1
         while low < high:
             middle = (low + high + 1) // 2
             if self._fits(changed(middle)):
@@ -99,6 +103,11 @@ class _Trial:
             finally:
                 self.budget.left -= share.used
         return False
+
+    def _room_for(self, name: str) -> int:
+        """How many pods of a role there could be at most, if there were no others."""
+        kind = self.ground.kind_of[name]
+        return max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
 
     def _areas(self, need: Need) -> list[Area]:
         """Where to try: in the domain that came nearest, or in some large ones if another partition is tried."""

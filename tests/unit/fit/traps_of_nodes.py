@@ -333,7 +333,7 @@ def _less_reserved(original: Any) -> Any:
     return capacity_of
 
 
-@trap(41, Mutant("webhook.fit.node_classes.capacity_of", _less_reserved))
+@trap(41, Mutant("webhook.fit.node_view.capacity_of", _less_reserved))
 def what_others_use_is_not_subtracted() -> None:
     daemon = {"metadata": {"name": "daemon", "namespace": "kube-system"}, "apiVersion": "v1", "kind": "Pod"}
     uses = {"nodeName": "n0", "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}

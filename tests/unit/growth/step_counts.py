@@ -19,6 +19,8 @@ _ROOM = 2.2
 # What a line may do for each item before its growth counts: a few items may be sorted already, and more of them not.
 _FREE_RUNS = 8
 _FREE_BYTES = 256
+# What a look at the memory takes itself, at most.
+_LOOK = 256
 
 Line = tuple[CodeType, int]
 Trace = Callable[[FrameType, str, Any], Any]
@@ -37,11 +39,14 @@ class Cost:
         self._ours: dict[int, bool] = {}
         self._runs: defaultdict[tuple[int, int], int] = defaultdict(int)
         self._bytes: defaultdict[tuple[int, int], int] = defaultdict(int)
-        self._counting = self._counting_memory() if memory else self._counting_runs()
+        self._counting = self._counted_memory if memory else self._counted_run
+        # The line that runs, and what memory was held when it began.
+        self._last: tuple[int, int] | None = None
+        self._held = 0
         before = sys.gettrace()
         if memory:
             tracemalloc.start()
-        sys.settrace(self._called)
+        sys.settrace(self._called_with_memory if memory else self._called)
         try:
             work()
         finally:
@@ -53,49 +58,52 @@ class Cost:
     def _by_line(self, counted: Mapping[tuple[int, int], int]) -> Counter[Line]:
         return Counter({(self._codes[code], number): count for (code, number), count in counted.items()})
 
-    def _called(self, frame: FrameType, event: str, _: Any) -> Any:
+    def _called(self, frame: FrameType, event: str, _: Any) -> Trace | None:
+        return self._counting(frame, event, None) if self._noted(frame) else None
+
+    def _called_with_memory(self, frame: FrameType, event: str, _: Any) -> Trace | None:
+        peak, known = tracemalloc.get_traced_memory()[1], len(self._runs) + len(self._codes)
+        ours = self._noted(frame)
+        if len(self._runs) + len(self._codes) > known:
+            # What is kept here takes kilobytes whenever a table grows, which are not those of the line that runs.
+            self._take(peak - _LOOK)
+            self._hold()
+        return self._counting(frame, event, None) if ours else None
+
+    def _noted(self, frame: FrameType) -> bool:
+        """Whether a call is one of our code. Any other is counted at the line that makes it."""
         code = frame.f_code
         ours = self._ours.get(id(code))
         if ours is None:
             ours = self._ours[id(code)] = code.co_filename.startswith(_OURS)
             # Kept, so that no other code gets its identity.
             self._codes[id(code)] = code
-        if ours:
-            return self._counting(frame, event, None)
         caller = frame.f_back
-        if caller is not None:
+        if not ours and caller is not None:
             self._codes.setdefault(id(caller.f_code), caller.f_code)
             self._runs[id(caller.f_code), caller.f_lineno] += 1
-        return None
+        return ours
 
-    def _counting_runs(self) -> Trace:
-        runs = self._runs
+    def _counted_run(self, frame: FrameType, _: str, __: Any) -> Trace:
+        self._runs[id(frame.f_code), frame.f_lineno] += 1
+        return self._counted_run
 
-        def ran(frame: FrameType, _: str, __: Any) -> Trace:
-            runs[id(frame.f_code), frame.f_lineno] += 1
-            return ran
+    def _counted_memory(self, frame: FrameType, _: str, __: Any) -> Trace:
+        self._take(tracemalloc.get_traced_memory()[1])
+        self._last = (id(frame.f_code), frame.f_lineno)
+        self._runs[self._last] += 1
+        self._hold()
+        return self._counted_memory
 
-        return ran
+    def _take(self, peak: int) -> None:
+        """Count what was taken since the line began."""
+        if self._last is not None and peak > self._held:
+            self._bytes[self._last] += peak - self._held
 
-    def _counting_memory(self) -> Trace:
-        runs, taken = self._runs, self._bytes
-        traced, forget = tracemalloc.get_traced_memory, tracemalloc.reset_peak
-        last: tuple[int, int] | None = None
-        held = 0
-
-        def ran(frame: FrameType, _: str, __: Any) -> Trace:
-            nonlocal last, held
-            peak = traced()[1]
-            if last is not None and peak > held:
-                taken[last] += peak - held
-            last = (id(frame.f_code), frame.f_lineno)
-            runs[last] += 1
-            # What is counted takes memory as well.
-            held = traced()[0]
-            forget()
-            return ran
-
-        return ran
+    def _hold(self) -> None:
+        """Begin to count. What is kept here takes memory as well."""
+        self._held = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
 
 
 def grows_too_fast(small: Cost, large: Cost, items: int, times: float) -> Iterator[str]:
