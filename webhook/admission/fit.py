@@ -73,8 +73,10 @@ def _judged(
     if packing.unknown:
         return Verdict(Answer.UNKNOWN, causes=packing.unknown), 0
     room = room_for(packing, backend, facts, settings)
-    pairs = 0 if room is None else len(room.classes) * len(roles_of(packing.sets))
-    return judge(packing, room, steps), pairs
+    verdict = judge(packing, room, steps)
+    if room is None:
+        return verdict, 0
+    return verdict, _MOST_PAIRS if room.too_large else len(room.classes) * len(roles_of(packing.sets))
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:

@@ -123,10 +123,10 @@ class _KeptRoom:
     def _made(self, nodes: Nodes) -> Room:
         known = self._view.classes(nodes)
         if known is None:
-            return Room((), unknown="the pods of the gang differ too much")
+            return Room((), unknown="the pods of the gang differ too much", too_large=True)
         classes = (*known, *self._future)
         if len(classes) * len(self._asked.roles) > _MOST_PAIRS:
-            return Room((), unknown="the nodes differ too much for a gang of so many roles")
+            return Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
         unsure = _unsure(classes, self._view.stopped, nodes, self._asked, self._around)
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 
