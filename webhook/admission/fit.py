@@ -54,6 +54,9 @@ _OF_TEMPLATES = (
     "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
 
+# What a verdict on stored pods relies on if there are fewer than the gang needs.
+_OF_MISSING_PODS = ("the pods of the gang that are still to be made are like those that there are",)
+
 
 def fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
@@ -109,12 +112,15 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     roles = {role.name: role for role in roles_of(packing.sets)}
     known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
+    assumed: tuple[str, ...] = () if shape.stored else _OF_TEMPLATES
+    if shape.stored and any(member.pods < member.minimum for member in shape.needed):
+        assumed = _OF_MISSING_PODS
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
         witnesses=(*packing.witnesses, *refusals, *device_refusals(shape, facts, _together(packing))),
         unjudged=(*packing.unjudged, *(why for found in known for why in found.unknown), *unknown),
-        assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
+        assumptions=(*packing.assumptions, *assumed),
     )
 
 

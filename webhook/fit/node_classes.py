@@ -107,7 +107,7 @@ class _KeptRoom:
         self._view = NodeView(asked, around)
         self._asked = asked
         self._around = around
-        self._future = tuple(_of_template(one, asked, around) for one in settings.templates)
+        self._future = tuple(_of_template(one, asked, around) for one in settings.templates if one.most != 0)
         self._revision = -1
         self._room = Room(())
 

@@ -309,6 +309,15 @@ def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) 
     ]
 
 
+def test_pods_of_a_stored_gang_that_are_still_missing_are_assumed_to_be_like_the_others(
+    rollcall: Run, tmp_path: Path
+) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    for pods, assumed in ((gang_pod(0), 1), (gang_pod(0) + gang_pod(1), 0)):
+        ran = rollcall("fit", "--config", "none", "--facts", facts, "-", stdin=GANG + pods)
+        assert ran.out.count("if   the pods of the gang that are still to be made are like those") == assumed
+
+
 @pytest.mark.parametrize(
     ("pods", "said"),
     [

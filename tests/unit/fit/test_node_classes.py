@@ -298,6 +298,13 @@ def test_a_new_node_may_get_any_value_of_a_label_that_its_group_does_not_name() 
         assert (found.roles == {"worker"}) is fits, selector
 
 
+def test_a_node_group_that_has_no_nodes_gives_no_room_and_shows_no_devices() -> None:
+    empty = replace(FIXED, templates=(replace(H100, most=0, taints=()),))
+    found = room(role({GPU: 1}), known=facts(node_manifest()), settings=empty)
+    assert [one.nodes for one in found.classes] == [("n0",)]
+    assert found.unsure == {GPU}
+
+
 def test_the_same_question_has_the_same_room_until_a_node_changes() -> None:
     known = facts(*MANY)
     assert known.nodes is not None
