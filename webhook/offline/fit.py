@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from webhook.admission import decision
 from webhook.admission.fit import fit_of, fits_of, has_begun, packing_of, room_for
@@ -27,7 +29,7 @@ from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
+from webhook.model.fields import METADATA, FieldPath
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
 from webhook.model.workloads.facts import VIEWS
@@ -51,6 +53,11 @@ _NO_GANG = (
 )
 
 
+# Stored pods by the namespace and name of their PodGang.
+PodsOfGangs: TypeAlias = Mapping[tuple[str, str], Sequence[Pod]]
+_NO_PODS_KNOWN: PodsOfGangs = MappingProxyType({})
+
+
 class Found(NamedTuple):
     """What is known of one gang, or said of a workload, and the place of the workload in its document."""
 
@@ -63,8 +70,19 @@ class Found(NamedTuple):
     broken: tuple[FieldPath, str] | None = None
 
 
+def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
+    """Return pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
+    found: dict[tuple[str, str], list[Pod]] = {}
+    for raw in pods:
+        with suppress(Malformed):
+            pod = Pod(raw)
+            if pod.podgang is not None:
+                found.setdefault((pod.namespace, pod.podgang), []).append(pod)
+    return found
+
+
 def fits_in(
-    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: Sequence[Manifest] = ()
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: PodsOfGangs = _NO_PODS_KNOWN
 ) -> Iterator[Found]:
     """Yield the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises `ReviewError`.
     `effort` multiplies the steps that each gang may take.
@@ -106,14 +124,15 @@ def _stored(
     facts: ClusterFacts,
     settings: Settings,
     steps: int,
-    pods: Sequence[Manifest],
+    pods: PodsOfGangs,
 ) -> Found:
     """Return what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
     named = (request.kind.kind, request.namespace, request.name)
+    own: Sequence[Pod] = ()
     try:
         podgang = PodGang(request.object or {}, request.namespace)
         profile = profile_of(podgang, settings)
-        own = [pod for pod in map(Pod, pods) if (pod.namespace, pod.podgang) == (podgang.namespace, podgang.name)]
+        own = pods.get((podgang.namespace, podgang.name), ())
         if profile is None or not own:
             return Found(at, named, note=_NO_PROFILE if profile is None else _NO_PODS)
         members: dict[str, list[Pod]] = {}
@@ -124,7 +143,9 @@ def _stored(
             return Found(at, named, note=_BEGUN)
         found = GangFit(shape, fit_of(shape, profile.backend, facts, settings.fit, steps))
         return Found(at, named, _entry(named, found, profile, facts, settings, steps))
-    except Malformed:
+    except Malformed as error:
+        if own:
+            return Found(at, named, broken=(METADATA / "name", f"a pod of the gang cannot be read: {error}"))
         finding = decision.malformed(request, settings).findings[0]
         return Found(at, named, broken=(finding.at, finding.why))
 

@@ -309,6 +309,14 @@ def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) 
     ]
 
 
+def test_a_pod_of_a_stored_gang_that_cannot_be_read_is_said_with_its_gang(rollcall: Run) -> None:
+    ran = rollcall("fit", "--config", "none", "-", stdin=GANG + gang_pod(0) + gang_pod(1, containers="none"))
+    assert (ran.code, ran.err) == (
+        2,
+        "rollcall: <stdin>:3:12: metadata.name: a pod of the gang cannot be read: expected a list, found str\n",
+    )
+
+
 def test_pods_of_a_stored_gang_that_are_still_missing_are_assumed_to_be_like_the_others(
     rollcall: Run, tmp_path: Path
 ) -> None:
