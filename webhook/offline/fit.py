@@ -19,6 +19,7 @@ from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
 from webhook.fit.domain_rooms import domain_rooms_of
 from webhook.fit.gang_fit import GangFit
+from webhook.fit.gang_shapes import changes_pods
 from webhook.fit.judgement import judge
 from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
 from webhook.fit.packing import Packing
@@ -32,10 +33,13 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
+from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry
 from webhook.offline.judgement import profile_of, requests_in
@@ -47,6 +51,10 @@ _NO_PROFILE = "its scheduler has no profile here"
 _NO_PODS = "none of its pods is given, so nothing is known of what they request"
 _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
 _WORK_BEGUN = "it has begun: its status counts pods, and schedulers count those that there were in their own ways"
+_NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
+_OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
+_UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
+_CHANGED_RUNTIME = "no gang is judged: it may change what the pods of its runtime request, or where they may be"
 _NO_GANG = (
     "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
     "and ClusterQueues of Kueue"
@@ -110,12 +118,28 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
         yield from (Found(at, named, one) for one in entries)
         if not entries:
-            yield Found(at, named, note=_NO_GANG)
+            yield Found(at, named, note=_why_no_gang(workload, facts))
         elif facts.nodes is None:
             yield Found(at, named, note=_WITHOUT_NODES)
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
         yield Found(at, named, broken=(finding.at, finding.why))
+
+
+def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) -> str:
+    """Return why a workload has no gang that could be judged."""
+    if isinstance(workload, PodCliqueSet):
+        return _NO_REPLICAS
+    made = with_pods(workload, facts)
+    if made is None:
+        return _OF_TRAIN_JOB if not isinstance(workload, TrainJob) else f"{workload.runtime_kind} {_UNKNOWN_RUNTIME}"
+    if (found := no_gang(made)) is not None:
+        return f"no gang is judged: {found.why}"
+    if not any(part.pods > 0 for part in made.parts):
+        return _NO_REPLICAS
+    if isinstance(workload, TrainJob) and changes_pods(workload.spec):
+        return _CHANGED_RUNTIME
+    return _NO_GANG
 
 
 def _stored(

@@ -158,6 +158,25 @@ def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_a
     ) in ran.out
 
 
+TRAIN_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: train, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec: {runtimeRef: {name: own}}
+"""
+NO_GANG = {
+    "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), "only 2 of the pods run at a time"),
+    "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), "it has no pods, or is being deleted"),
+    "an unknown runtime": (TRAIN_JOB, "ClusterTrainingRuntime is not known: give it to --facts"),
+}
+
+
+@pytest.mark.parametrize(("manifest", "said"), NO_GANG.values(), ids=NO_GANG)
+def test_why_no_gang_is_judged_is_said(rollcall: Run, manifest: str, said: str) -> None:
+    ran = rollcall("fit", "-", stdin=manifest)
+    assert (ran.code, said in ran.out) == (0, True), ran.out
+
+
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
     assert ran.code == 0
