@@ -43,6 +43,8 @@ from webhook.model.workloads.workload import OptedInWorkload
 
 # What the gangs of one workload may take together, in times of what one may take.
 _MOST_TIMES = 4
+# What all rooms of one workload may have together, in roles times classes of nodes. The first is always looked at.
+_MOST_PAIRS = 20_000
 # The most different roles of one gang.
 _MOST_ROLES = 24
 _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
@@ -53,6 +55,9 @@ _OF_TEMPLATES = (
 )
 # Devices are counted, and no more.
 _OF_DEVICES = "which devices the claims may use, by selectors, constraints and taints"
+
+# What a verdict on stored pods relies on if there are fewer than the gang needs.
+_OF_MISSING_PODS = ("the pods of the gang that are still to be made are like those that there are",)
 
 
 def fit_of(
@@ -76,6 +81,15 @@ def gang_fit_of(
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=packing.unknown))
     room = room_for(packing, backend, facts, settings)
     return GangFit(shape, judge(packing, room, steps), packing, room)
+
+
+def _pairs(found: GangFit) -> int:
+    """The roles of a gang times the classes of nodes that were looked at for it."""
+    if found.packing is None or found.room is None:
+        return 0
+    if found.room.too_large:
+        return _MOST_PAIRS
+    return len(found.room.classes) * len(roles_of(found.packing.sets))
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
@@ -110,6 +124,9 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     refusals, unknown = refusals_of(shape, facts)
     # A scheduler that allocates no devices places the pods, whatever they claim.
     devices = device_refusals(shape, facts, pods_together(packing)) if backend.allocates_devices else ()
+    assumed: tuple[str, ...] = () if shape.stored else _OF_TEMPLATES
+    if shape.stored and any(member.pods < member.minimum for member in shape.needed):
+        assumed = _OF_MISSING_PODS
     return replace(
         packing,
         ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
@@ -120,7 +137,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
             *unknown,
             *((_OF_DEVICES,) if any(role.pods.devices for role in roles.values()) else ()),
         ),
-        assumptions=packing.assumptions if shape.stored else (*packing.assumptions, *_OF_TEMPLATES),
+        assumptions=(*packing.assumptions, *assumed),
     )
 
 
@@ -145,11 +162,11 @@ def fits_of(
     """
     shapes = list(_shapes(workload, profile.name, facts, settings))
     found: list[GangFit] = []
-    left = steps * _MOST_TIMES
+    left, pairs_left = steps * _MOST_TIMES, _MOST_PAIRS
     for shape in shapes:
         found.append(gang_fit_of(shape, profile.backend, facts, settings.fit, min(steps, left)))
-        left -= found[-1].verdict.steps
-        if left <= 0:
+        left, pairs_left = left - found[-1].verdict.steps, pairs_left - _pairs(found[-1])
+        if left <= 0 or pairs_left <= 0:
             break
     return found
 

@@ -30,7 +30,7 @@ from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.kubernetes_kinds import POD
-from webhook.offline.fit import Found, fits_in
+from webhook.offline.fit import Found, fits_in, pods_of_gangs
 from webhook.offline.judgement import kind_of, objects_in
 from webhook.offline.position import Position, position_in
 from webhook.pictures.fit import fit_picture
@@ -131,7 +131,7 @@ def judged(documents: list[Document], known: ClusterFacts, settings: Settings, e
     known = one_world(with_nodes(known, documents), documents)
     found: list[Judged] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))
-    pods = [raw for raw in every if kind_of(raw)[::2] == POD]
+    pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
     for document in documents:
         try:
             for one in fits_in(document.manifest, known, settings, effort, pods):

@@ -45,7 +45,8 @@ KINDS = {
     "trainjobs": TRAIN_JOBS,
 }
 _SHOWN = ("podgang", "pcs", "job", "jobset", "lws", "trainjob")
-_NAMED = re.compile(r"(?P<kind>[a-z]+)/(?P<name>[a-z0-9]([a-z0-9.-]*[a-z0-9])?)")
+# With or without the API group, as `kubectl -o name` prints it.
+_NAMED = re.compile(r"(?P<kind>[a-zA-Z]+)(\.[a-z0-9.-]+)?/(?P<name>[a-z0-9]([a-z0-9.-]*[a-z0-9])?)")
 _IS_FILE = (".yaml", ".yml", ".json")
 
 
@@ -69,14 +70,18 @@ def objects_named(arguments: Sequence[str]) -> list[Named] | None:
 
 def _named(argument: str) -> Named | None:
     matched = _NAMED.fullmatch(argument)
-    if matched is None or argument.endswith(_IS_FILE) or Path(argument).exists() or Path(matched["kind"]).exists():
+    if matched is None or argument.endswith(_IS_FILE) or Path(argument).exists() or _folder_exists(argument):
         return None
-    resource = KINDS.get(matched["kind"])
+    resource = KINDS.get(matched["kind"].lower())
     if resource is None:
         raise typer.BadParameter(
             f"{argument}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_SHOWN)}"
         )
     return Named(argument, resource, matched["name"])
+
+
+def _folder_exists(argument: str) -> bool:
+    return Path(argument.partition("/")[0]).exists()
 
 
 def documents_there(named: Sequence[Named], namespace: str | None, access: Access) -> list[Document]:

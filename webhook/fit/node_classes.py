@@ -24,6 +24,8 @@ from webhook.model.nodes import Nodes
 
 # A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
 _MOST_KEYS = 24
+# Nor is one that has too many roles for as many classes of nodes.
+_MOST_PAIRS = 60_000
 _HOST = "kubernetes.io/hostname"
 # Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
@@ -105,7 +107,7 @@ class _KeptRoom:
         self._view = NodeView(asked, around)
         self._asked = asked
         self._around = around
-        self._future = tuple(_of_template(one, asked, around) for one in settings.templates)
+        self._future = tuple(_of_template(one, asked, around) for one in settings.templates if one.most != 0)
         self._revision = -1
         self._room = Room(())
 
@@ -121,8 +123,10 @@ class _KeptRoom:
     def _made(self, nodes: Nodes) -> Room:
         known = self._view.classes(nodes)
         if known is None:
-            return Room((), unknown="the pods of the gang differ too much")
+            return Room((), unknown="the pods of the gang differ too much", too_large=True)
         classes = (*known, *self._future)
+        if len(classes) * len(self._asked.roles) > _MOST_PAIRS:
+            return Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
         unsure = _unsure(classes, self._view.stopped, nodes, self._asked, self._around)
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 

@@ -19,8 +19,9 @@ from webhook.fit.room import NodeClass
 from webhook.model.node import Taint
 from webhook.model.nodes import NodeGroup, NodeNames, Nodes
 
-# A gang whose roles differ more is not judged by nodes: the work is bounded.
-_MOST_CHECKS = 200_000
+# A gang whose roles differ more is not judged by nodes: the work is bounded. Each requirement of a role is one check on
+# each kind of nodes.
+_MOST_CHECKS = 100_000
 # A label with more values, each on one node alone, does not divide nodes into classes.
 _FEW_VALUES = 32
 # What is known of so many more groups than there are now is forgotten.
@@ -62,6 +63,7 @@ class NodeView:
         self._by_eligibility: dict[Eligibility, set[str]] = {}
         for name, eligibility in asked.roles:
             self._by_eligibility.setdefault(eligibility, set()).add(name)
+        self._checks = sum(one.size for one in self._by_eligibility)
         # At which change of the groups the classes were made.
         self._changed: tuple[int, int] | None = None
         self._classes: tuple[NodeClass, ...] | None = None
@@ -128,7 +130,7 @@ class NodeView:
             known = before.get(id(names))
             if known is None or known.ordered is not ordered or (by_label and known.touched != names.touched):
                 known = self._group(group, names, nodes)
-                if len(self._roles) * len(self._by_eligibility) > _MOST_CHECKS:
+                if len(self._roles) * self._checks > _MOST_CHECKS:
                     return None
             self._groups[id(names)] = known
             for number, some in known.parts:

@@ -39,7 +39,7 @@ class Room:
     the scope *on these nodes* is claimed. `unknown` says why the nodes prove nothing, if so (a partial list). `free`
     resources are those that no scheduler compares or that nodes give without limit. `unsure` resources are those that
     no node has now, or not all of: a device plugin may not have started yet. They are not compared either, and a gang
-    that requests one is never said to fit.
+    that requests one is never said to fit. `too_large`: the nodes are unknown as they and the roles differ too much.
 
     `memo` is what `ground` has worked out of these nodes. Equal rooms that are one object share it.
     """
@@ -49,4 +49,5 @@ class Room:
     unknown: str | None = None
     free: frozenset[str] = frozenset()
     unsure: frozenset[str] = frozenset()
+    too_large: bool = False
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from webhook.admission import decision
 from webhook.admission.fit import fits_of, gang_fit_of, has_begun, pods_together
@@ -18,6 +20,7 @@ from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
 from webhook.fit.domain_rooms import domain_rooms_of, partitions_of
 from webhook.fit.gang_fit import GangFit
+from webhook.fit.gang_shapes import changes_pods
 from webhook.fit.judgement import judge
 from webhook.fit.now import Now, Usage, counted_by, free_room, now_of
 from webhook.fit.packing import Packing
@@ -28,13 +31,16 @@ from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
+from webhook.model.fields import METADATA, FieldPath
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
+from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry, Surplus
 from webhook.offline.judgement import profile_of, requests_in
@@ -46,10 +52,19 @@ _NO_PROFILE = "its scheduler has no profile here"
 _NO_PODS = "none of its pods is given, so nothing is known of what they request"
 _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
 _WORK_BEGUN = "it has begun: its status counts pods, and schedulers count those that there were in their own ways"
+_NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
+_OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
+_UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
+_CHANGED_RUNTIME = "no gang is judged: it may change what the pods of its runtime request, or where they may be"
 _NO_GANG = (
     "no gang is judged: it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues "
     "and ClusterQueues of Kueue"
 )
+
+
+# Stored pods by the namespace and name of their PodGang.
+PodsOfGangs: TypeAlias = Mapping[tuple[str, str], Sequence[Pod]]
+_NO_PODS_KNOWN: PodsOfGangs = MappingProxyType({})
 
 
 class Found(NamedTuple):
@@ -64,8 +79,19 @@ class Found(NamedTuple):
     broken: tuple[FieldPath, str] | None = None
 
 
+def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
+    """Return pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
+    found: dict[tuple[str, str], list[Pod]] = {}
+    for raw in pods:
+        with suppress(Malformed):
+            pod = Pod(raw)
+            if pod.podgang is not None:
+                found.setdefault((pod.namespace, pod.podgang), []).append(pod)
+    return found
+
+
 def fits_in(
-    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: Sequence[Manifest] = ()
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, effort: int = 1, pods: PodsOfGangs = _NO_PODS_KNOWN
 ) -> Iterator[Found]:
     """Yield the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises `ReviewError`.
     `effort` multiplies the steps that each gang may take.
@@ -93,12 +119,28 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
         yield from (Found(at, named, one) for one in entries)
         if not entries:
-            yield Found(at, named, note=_NO_GANG)
+            yield Found(at, named, note=_why_no_gang(workload, facts))
         elif facts.nodes is None:
             yield Found(at, named, note=_WITHOUT_NODES)
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
         yield Found(at, named, broken=(finding.at, finding.why))
+
+
+def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) -> str:
+    """Return why a workload has no gang that could be judged."""
+    if isinstance(workload, PodCliqueSet):
+        return _NO_REPLICAS
+    made = with_pods(workload, facts)
+    if made is None:
+        return _OF_TRAIN_JOB if not isinstance(workload, TrainJob) else f"{workload.runtime_kind} {_UNKNOWN_RUNTIME}"
+    if (found := no_gang(made)) is not None:
+        return f"no gang is judged: {found.why}"
+    if not any(part.pods > 0 for part in made.parts):
+        return _NO_REPLICAS
+    if isinstance(workload, TrainJob) and changes_pods(workload.spec):
+        return _CHANGED_RUNTIME
+    return _NO_GANG
 
 
 def _stored(
@@ -107,14 +149,15 @@ def _stored(
     facts: ClusterFacts,
     settings: Settings,
     steps: int,
-    pods: Sequence[Manifest],
+    pods: PodsOfGangs,
 ) -> Found:
     """Return what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
     named = (request.kind.kind, request.namespace, request.name)
+    own: Sequence[Pod] = ()
     try:
         podgang = PodGang(request.object or {}, request.namespace)
         profile = profile_of(podgang, settings)
-        own = [pod for pod in map(Pod, pods) if (pod.namespace, pod.podgang) == (podgang.namespace, podgang.name)]
+        own = pods.get((podgang.namespace, podgang.name), ())
         if profile is None or not own:
             return Found(at, named, note=_NO_PROFILE if profile is None else _NO_PODS)
         members: dict[str, list[Pod]] = {}
@@ -125,7 +168,9 @@ def _stored(
             return Found(at, named, note=_BEGUN)
         found = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
         return Found(at, named, _entry(named, found, profile, facts, settings, steps))
-    except Malformed:
+    except Malformed as error:
+        if own:
+            return Found(at, named, broken=(METADATA / "name", f"a pod of the gang cannot be read: {error}"))
         finding = decision.malformed(request, settings).findings[0]
         return Found(at, named, broken=(finding.at, finding.why))
 

@@ -14,6 +14,7 @@ from webhook.admission import fit
 from webhook.admission.fit import fits_of, gang_fit_of
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
+from webhook.fit.gang_fit import GangFit
 from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.verdict import Answer, Scope
 from webhook.model.admission_request import Verdict
@@ -279,6 +280,28 @@ def test_scopes_are_those_of_the_proof() -> None:
     assert judged.verdict.scope is Scope.ON_THESE_NODES
     (fitting,) = fits_of(PodCliqueSet(of_gpus(4)), profile, FOUR, settings)
     assert fitting.verdict.answer is Answer.FITS
+
+
+def gangs_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> list[GangFit]:
+    settings = koordinator()
+    return fits_of(workload, settings.profiles["koord-scheduler"], facts, settings)
+
+
+def test_where_nodes_all_differ_fewer_gangs_of_a_set_are_judged() -> None:
+    cliques = [clique(f"c{index}", requests={"cpu": "1"}) for index in range(60)]
+    groups = [
+        scaling_group(f"g{place}", *(f"c{index}" for index in range(place, 60, 5)), replicas=2) for place in range(5)
+    ]
+    workload = PodCliqueSet(pod_clique_set(*cliques, groups=groups))
+    assert len(gangs_of_set(workload, nodes(4))) == 6
+    unlike = Nodes()
+    for index in range(2_600):
+        one = node(f"n{index}")
+        one["status"] = {"allocatable": {"cpu": f"{8000 + index}m", "memory": "64Gi", "pods": "110"}}
+        unlike[f"n{index}"] = node_of(one)
+        if len(unlike) in {700, 2_600}:
+            expected = {700: 2, 2_600: 1}[len(unlike)]
+            assert len(gangs_of_set(workload, ClusterFacts(nodes=unlike))) == expected
 
 
 def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -> None:

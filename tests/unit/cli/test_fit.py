@@ -158,6 +158,25 @@ def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_a
     ) in ran.out
 
 
+TRAIN_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: train, namespace: team-a, labels: {rollcall.dev/scheduler: volcano}}
+spec: {runtimeRef: {name: own}}
+"""
+NO_GANG = {
+    "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), "only 2 of the pods run at a time"),
+    "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), "it has no pods, or is being deleted"),
+    "an unknown runtime": (TRAIN_JOB, "ClusterTrainingRuntime is not known: give it to --facts"),
+}
+
+
+@pytest.mark.parametrize(("manifest", "said"), NO_GANG.values(), ids=NO_GANG)
+def test_why_no_gang_is_judged_is_said(rollcall: Run, manifest: str, said: str) -> None:
+    ran = rollcall("fit", "-", stdin=manifest)
+    assert (ran.code, said in ran.out) == (0, True), ran.out
+
+
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
     assert ran.code == 0
@@ -319,6 +338,23 @@ def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) 
         "<stdin>:1:1: PodGang team-a/demo-0",
         "    gang demo-0: never fits on these nodes",
     ]
+
+
+def test_a_pod_of_a_stored_gang_that_cannot_be_read_is_said_with_its_gang(rollcall: Run) -> None:
+    ran = rollcall("fit", "--config", "none", "-", stdin=GANG + gang_pod(0) + gang_pod(1, containers="none"))
+    assert (ran.code, ran.err) == (
+        2,
+        "rollcall: <stdin>:3:12: metadata.name: a pod of the gang cannot be read: expected a list, found str\n",
+    )
+
+
+def test_pods_of_a_stored_gang_that_are_still_missing_are_assumed_to_be_like_the_others(
+    rollcall: Run, tmp_path: Path
+) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    for pods, assumed in ((gang_pod(0), 1), (gang_pod(0) + gang_pod(1), 0)):
+        ran = rollcall("fit", "--config", "none", "--facts", facts, "-", stdin=GANG + pods)
+        assert ran.out.count("if   the pods of the gang that are still to be made are like those") == assumed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.fit.gangs import AT, GPU, HOST, gang, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
 from webhook.fit.capacity import memory_of_gpu
-from webhook.fit.eligibility import Eligibility
+from webhook.fit.eligibility import Eligibility, Requirement
 from webhook.fit.node_classes import room_of
 from webhook.fit.packing import Packing, Partition, Role
 from webhook.fit.pods import Apart, DeviceNeed, PodNeeds, Spread
@@ -299,6 +299,13 @@ def test_a_new_node_may_get_any_value_of_a_label_that_its_group_does_not_name() 
         assert (found.roles == {"worker"}) is fits, selector
 
 
+def test_a_node_group_that_has_no_nodes_gives_no_room_and_shows_no_devices() -> None:
+    empty = replace(FIXED, templates=(replace(H100, most=0, taints=()),))
+    found = room(role({GPU: 1}), known=facts(node_manifest()), settings=empty)
+    assert [one.nodes for one in found.classes] == [("n0",)]
+    assert found.unsure == {GPU}
+
+
 def test_the_same_question_has_the_same_room_until_a_node_changes() -> None:
     known = facts(*MANY)
     assert known.nodes is not None
@@ -321,6 +328,19 @@ def test_the_work_is_bounded_for_labels_and_for_roles() -> None:
     many = [role(name=f"r{index}", eligibility=Eligibility((("rack", f"r{index}"),))) for index in range(3000)]
     racks = facts(*(node_manifest(f"n{index}", labels={"rack": f"r{index // 2}"}) for index in range(200)))
     assert room(*many, known=racks).unknown == "the pods of the gang differ too much"
+
+
+def test_the_work_is_bounded_for_long_affinities_and_for_nodes_that_all_differ() -> None:
+    racks = facts(*(node_manifest(f"n{index}", labels={"rack": f"r{index}"}) for index in range(30)))
+    terms = tuple((Requirement("rack", "NotIn", (str(index),)),) for index in range(64))
+    affine = [role(name=f"r{index}", eligibility=Eligibility((("x", str(index)),), terms)) for index in range(24)]
+    assert room(*affine[:12], known=racks).unknown is None
+    many = facts(*(node_manifest(f"n{index}", labels={"rack": f"r{index // 2}"}) for index in range(200)))
+    assert room(*affine, known=many).unknown == "the pods of the gang differ too much"
+    unlike = facts(*(node_manifest(f"n{index}", {"cpu": f"{index + 1}m"}) for index in range(2_600)))
+    assert room(known=unlike).unknown is None
+    alike = [role(name=f"r{index}") for index in range(24)]
+    assert room(*alike, known=unlike).unknown == "the nodes differ too much for a gang of so many roles"
 
 
 def test_needs_inside_groups_are_read() -> None:
