@@ -191,7 +191,9 @@ def test_a_pod_of_no_workload_is_judged_by_itself() -> None:
 _ONE, _MANY = ((DeviceRequest("gpu", (Alternative("gpu.example.com", number),)),) for number in (1, 33))
 _NAMED = pod_template({"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]})
 TOO_MANY_PODS = job(template=_NAMED, parallelism=257, completions=257)
-TOO_MANY_DEVICES = job(template=pod_template({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "many"}]}))
+TOO_MANY_DEVICES = job(
+    template=pod_template({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "many"}]})
+)
 DEVICES = replace(
     KNOWN,
     resource_claim_templates={("default", "many"): _MANY},
