@@ -9,7 +9,7 @@ first. Each write leaves a state that the scheduler can use, so a crash in betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from webhook.gangs.stores import Store
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
-from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_tree import NodeLabels
 from webhook.model.workloads.podgang import controller_in
@@ -66,6 +66,9 @@ class NodeTopologies:
         if not backend.topology_written or backend.name in binding.references:
             return Done(of_drift(backend.node_topology_drift(binding, nodes, live)))
         plan = _plan(backend, binding, nodes, live, bindings)
+        own = [found for found in live.values() if _controller(found) == binding.uid]
+        if (dropped := _dropped(own, plan, nodes)) is not None:
+            return Done((*of_drift(backend.node_topology_drift(binding, nodes, live)), dropped))
         left = len(plan.written) + len(plan.deleted) if self._writer.dry_run else WRITES_AT_ONCE
         for wanted in plan.written[:left]:
             store.put(await self._writer.apply(store.resource, wanted))
@@ -116,6 +119,25 @@ def _plan(
     return _Plan(tuple(written), tuple(stale), {**others, **desired}, made.left_out, waits)
 
 
+def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> Problem | None:
+    """Return why nothing may be written: most nodes of these objects would be in none, though they exist. So it is
+    while nodes get the label of a further level, and gangs that require a domain would find hardly any node.
+    """
+    before = {name for found in live for name in _nodes_of(found)}.intersection(nodes)
+    lost = before.difference(name for found in plan.after.values() for name in _nodes_of(found))
+    if 2 * len(lost) <= len(before):
+        return None
+    why = f"{len(lost)} of the {len(before)} nodes in these objects lack a label now and would be in none of them"
+    return Problem(TopologyReason.DRIFT, f"nothing is written: {why}; label them, or delete the objects")
+
+
+def _nodes_of(found: Manifest) -> Iterator[str]:
+    """Yield the nodes that an object names as members."""
+    for member in map(mapping, sequence(mapping(found.get("spec")).get("members"))):
+        if member.get("type") == "Node":
+            yield text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name")) or ""
+
+
 def _outlived(live: Manifest, bindings: Collection[str]) -> bool:
     """Whether the object is Rollcall's and its binding is gone: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
@@ -125,6 +147,11 @@ def _outlived(live: Manifest, bindings: Collection[str]) -> bool:
         and controller.uid not in bindings
         and (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
     )
+
+
+def _controller(live: Manifest) -> str | None:
+    controller = controller_in(live["metadata"])
+    return None if controller is None else controller.uid
 
 
 def _leaving(live: Manifest) -> bool:

@@ -249,7 +249,7 @@ class Batches:
             path = path_of({**manifest, "metadata": metadata}, named=False)
         self._post(path, {**manifest, "metadata": metadata})
         if manifest["kind"] == "ResourceQuota":
-            # Until then pods are refused because nothing is known of the quota.
+            # Until its controller writes this, nothing is limited.
             hard = manifest["spec"]["hard"]
             status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
             self._patch(f"{path}/{metadata['name']}/status", {"status": status})

@@ -12,7 +12,7 @@ import pytest
 from tests.configurations import configuration_of
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.running_reconciler import reconciler, running, sample, until
-from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ZONE, binding, methods
+from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ROW, ZONE, binding, methods
 from tests.unit.topology_bindings import racked
 from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
 from webhook.backends.volcano.facts import HYPER_NODES
@@ -170,6 +170,28 @@ async def test_a_node_that_goes_leaves_its_hyper_node_and_the_last_hyper_nodes_s
         cluster.remove(ALL_NODES, None, "n1")
         await until(lambda: problems(found, "TopologyLevelEmpty") == 1 and found.idle)
         assert members(cluster) == left
+
+
+async def test_while_most_nodes_lack_the_label_of_a_further_level_nothing_is_written() -> None:
+    cluster = world(*PLACES)
+    async with running(cluster, settings=WRITTEN) as found:
+        await until(lambda: members(cluster) == WHOLE and found.idle)
+        cluster.apply(BINDINGS, levelled(ZONE, ROW, RACK))
+        await until(lambda: problems(found, "TopologyLevelEmpty") == 1 and found.idle)
+        cluster.writes.clear()
+        places = racked(*PLACES)
+        cluster.apply(ALL_NODES, node("n1", {**places["n1"], ROW: "w1"}))
+        await until(lambda: problems(found, "TopologyNodeUnlabelled") == 1 and found.idle)
+        assert (members(cluster), cluster.writes) == (WHOLE, [])
+        assert notes(cluster)["TopologyDrift"].endswith(
+            "nothing is written: 3 of the 4 nodes in these objects lack a label now and would be in none of them; "
+            "label them, or delete the objects"
+        )
+        for name in ("n2", "n3"):
+            cluster.apply(ALL_NODES, node(name, {**places[name], ROW: "w1"}))
+        # One node without the label is left out, as ever.
+        await until(lambda: "dc-row.z1.w1" in members(cluster) and found.idle)
+        assert [name for name in members(cluster) if "z2" in name] == []
 
 
 async def test_many_writes_are_made_in_parts_that_each_leave_a_usable_tree(monkeypatch: pytest.MonkeyPatch) -> None:
