@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from webhook.fit.kai_gpus import whole_gpus
 from webhook.model.reading import mapping, text
 from webhook.model.workloads.pod_requests import HUGE_PAGES, total_requests
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -90,7 +91,7 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
         elif (units := _units(resource, amount, exact=rules.exact)) > 0:
             found[resource] = units
     if rules.kai_gpus:
-        found |= _gpus_of_kai(template, totals)
+        found |= _gpus_of_kai(template, from_limits=not stored)
     return {**found, SLOTS: 1}, tuple(unjudged)
 
 
@@ -118,12 +119,12 @@ def _units(resource: str, amount: Fraction, *, exact: bool) -> int:
     return min(math.floor(amount) if exact and resource != "memory" else math.ceil(amount), _HIGHEST)
 
 
-def _gpus_of_kai(template: PodTemplate, totals: Mapping[str, Fraction | None]) -> dict[str, int]:
+def _gpus_of_kai(template: PodTemplate, *, from_limits: bool) -> dict[str, int]:
     """Return what a pod requests of GPUs. An annotation for a part of a GPU replaces the requests of containers."""
     if any(key.startswith(_MIG) for key in template.annotations):
         # An older form of a request for a part. It replaces all others.
         return {}
-    whole = max(math.floor(totals.get(name) or 0) for name in (GPUS, "amd.com/gpu"))
+    whole = whole_gpus(template.spec, from_limits=from_limits)
     part, memory = _part(template.annotations), _number(template.annotations, _MEMORY)
     if part is not None:
         devices = _devices(template.annotations)

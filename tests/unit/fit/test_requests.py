@@ -182,6 +182,52 @@ OF_KAI: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
     "memory": ({"containers": [{}]}, {"gpu_memory": "4096", "gpu_fraction_num_devices": "2"}, {GPU_MEMORY: 8192}),
     "memory that is no number": (ONE_GPU, {"gpu_memory": "4Gi"}, {GPU: 1, GPU_PARTS: 1000}),
     "a MIG annotation replaces all": (ONE_GPU, {"nvidia.com/mig-1g.5gb": "1"}, {}),
+    "GPUs of two names are one sum": (
+        {"containers": [asks({GPU: "2", "amd.com/gpu": "1"})]},
+        {},
+        {GPU: 3, GPU_PARTS: 3000},
+    ),
+    "none of another name may leave one": (
+        {"containers": [asks({GPU: "4", "amd.com/gpu": "0"})]},
+        {},
+        {GPU: 1, GPU_PARTS: 1000},
+    ),
+    "GPUs of containers and sidecars": (
+        {"containers": [asks({GPU: "1"}), asks({GPU: "0"})], "initContainers": [sidecar({GPU: "2"})]},
+        {},
+        {GPU: 3, GPU_PARTS: 3000},
+    ),
+    "GPUs of a sidecar beside none": (
+        {"containers": [asks({}, {GPU: "0"})], "initContainers": [sidecar({GPU: "4"})]},
+        {},
+        {},
+    ),
+    "no GPU of a sidecar beside some": (
+        {"containers": [asks({GPU: "4"})], "initContainers": [sidecar({GPU: "0"})]},
+        {},
+        {GPU: 4, GPU_PARTS: 4000},
+    ),
+    "GPUs of a second sidecar beside none": (
+        {"containers": [{}], "initContainers": [sidecar({GPU: "0"}), sidecar({GPU: "4"})]},
+        {},
+        {},
+    ),
+    "GPUs of a sidecar before an init container with none": (
+        {"containers": [{}], "initContainers": [sidecar({GPU: "4"}), asks({GPU: "0"})]},
+        {},
+        {GPU: 4, GPU_PARTS: 4000},
+    ),
+    "GPUs of an init container beside none": (
+        {"containers": [asks({GPU: "0"})], "initContainers": [asks({GPU: "4"})]},
+        {},
+        {GPU: 4, GPU_PARTS: 4000},
+    ),
+    "an init container with sidecars that are lost beside none": (
+        {"containers": [asks({GPU: "0"})], "initContainers": [sidecar({GPU: "2"}), asks({GPU: "3"})]},
+        {},
+        {GPU: 5, GPU_PARTS: 5000},
+    ),
+    "GPUs that are no number": ({"containers": [asks({GPU: "some", "cpu": "1"})]}, {}, {"cpu": 1000}),
     "no requests of the pod itself": ({"containers": [asks({"cpu": "1"})], **asks({"cpu": "4"})}, {}, {"cpu": 1000}),
 }
 

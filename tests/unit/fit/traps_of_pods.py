@@ -30,6 +30,7 @@ from webhook.fit.reading import KAI as KAI_READING
 from webhook.fit.settings import FitSettings
 from webhook.fit.verdict import Answer
 from webhook.model.quantity import parse_quantity
+from webhook.model.workloads.pod_requests import total_requests
 
 _KAI = "webhook.backends.kai.backend.KAI"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -81,9 +82,22 @@ def for_kai_the_gpus_of_two_vendors_are_one_pool() -> None:
     is_never(shape, *nodes)
 
 
+def _every_gpu(spec: Any, **how: Any) -> int:
+    return int(total_requests(spec, **how)[GPU])
+
+
+@trap(13, instead("webhook.fit.requests.whole_gpus", _every_gpu))
+def kai_loses_the_gpus_of_a_sidecar_beside_a_container_with_none() -> None:
+    side = {"restartPolicy": "Always", "resources": {"limits": {GPU: "4"}}}
+    nodes = [node(amounts={GPU: "4"})]
+    may_start(of(pods(2, {GPU: "0"}, initContainers=[side])), *nodes, scheduler="kai")
+    is_never(of(pods(2, {"cpu": "1"}, initContainers=[side])), *nodes, scheduler="kai")
+    is_never(of(pods(2, {GPU: "0"}, initContainers=[side])), *nodes)
+
+
 def _whole_gpus(original: Any) -> Any:
-    def counted(template: Any, totals: Any) -> dict[str, int]:
-        found: dict[str, int] = original(template, totals)
+    def counted(template: Any, **how: Any) -> dict[str, int]:
+        found: dict[str, int] = original(template, **how)
         parts = -(-found.get("thousandths of nvidia.com/gpu", 0) // 1000)
         return {GPU: parts, "thousandths of nvidia.com/gpu": 1000 * parts} if parts else found
 

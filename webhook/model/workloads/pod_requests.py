@@ -39,9 +39,9 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
                 yield resource, amount
 
     for container in sequence(spec.get("containers")):
-        _add(running, amounts(_requests(container, from_limits=from_limits)))
+        _add(running, amounts(requests_of_container(container, from_limits=from_limits)))
     for container in sequence(spec.get("initContainers")):
-        own = dict(amounts(_requests(container, from_limits=from_limits)))
+        own = dict(amounts(requests_of_container(container, from_limits=from_limits)))
         if mapping(container).get("restartPolicy") == "Always":
             _add(sidecars, own.items())
             own = dict.fromkeys(own, _ZERO)
@@ -67,7 +67,7 @@ def _add(totals: dict[str, Fraction], amounts: Any) -> None:
         totals[resource] = amount if before is None else before + amount
 
 
-def _requests(container: object, *, from_limits: bool) -> Mapping[str, Any]:
+def requests_of_container(container: object, *, from_limits: bool) -> Mapping[str, Any]:
     """What a container requests. A request that is null counts as missing."""
     resources = mapping(mapping(container).get("resources"))
     own = {name: said for name, said in mapping(resources.get("requests")).items() if said is not None}
