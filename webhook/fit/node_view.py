@@ -57,7 +57,8 @@ class NodeView:
         by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
         self._read = frozenset((*asked.read, *by_memory))
         self._wanted = tuple(dict.fromkeys((*asked.read, *asked.shown, *by_memory)))
-        self._compared = asked.compared
+        # The memory of GPUs is a number, too: each node needs its own value.
+        self._compared = asked.compared.union(by_memory)
         self._named_nodes = asked.named_nodes
         self._domains = _domains_of(asked)
         self._by_eligibility: dict[Eligibility, set[str]] = {}
