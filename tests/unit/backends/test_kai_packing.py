@@ -115,6 +115,18 @@ def test_stored_pods_of_a_job_set_are_placed_together_as_those_of_its_templates(
     assert drawn(packed(shape)) == [(2, [("demo-leader", 1), (2, jobs)])]
 
 
+@pytest.mark.parametrize(("version", "expected"), [(None, [(1, [("demo-leader", 1)])]), ("0.15.2", [])])
+def test_parts_whose_pods_are_not_known_may_be_those_that_are_enough(version: str | None, expected: list[Any]) -> None:
+    def of(minimum: str) -> list[Any]:
+        parts = replicated("leader", 1), replicated("worker", 4)
+        (own,) = gangs_of(JobSet(job_set(*parts, annotations={_MINIMUM: minimum})))
+        pods = {"demo-leader": [own.parts["demo-leader"][0].template]}
+        return drawn(packed(shape_of_templates(own, pods, Record("kai-scheduler")), version=version))
+
+    assert of("2") == expected
+    assert of("1") == ([(0, [("demo-leader", 1)])] if expected else [])
+
+
 def test_before_the_trees_the_group_of_a_job_set_needs_one_pod() -> None:
     leader, worker = replicated("leader", 1), replicated("worker", 4)
     assert of_job_set(leader, worker, version="0.15.2") == [(1, [("leader", 1), ("worker", 1)])]

@@ -118,9 +118,12 @@ def _of_job_set(
     of each of these all Jobs, with the pods of each.
     """
     stated = _minimum(_annotations(workload), None)
+    left_out_members = _members_of(shape) - len(shape.needed)
     if version is not None and version < TREES:
-        # The pods count together, and any of them.
-        if stated is None or stated <= 1 or len(shape.needed) != 1:
+        if left_out_members:
+            # The pods count together, and any of them. So those that are left out may be enough.
+            return Packing((), left_out=shape.left_out)
+        if stated is None or stated <= 1 or len(workload.parts) != 1:
             needs: list[Need] = [PodsNeed(role, 1) for role in roles.values()]
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
@@ -142,10 +145,16 @@ def _of_job_set(
         else:
             one = PodsNeed(roles.of(member), pods, within)
             needs.append(one if jobs == 1 else GroupNeed(member.name, (one,) * jobs, jobs))
-    count = len(needs) if stated is None else max(min(stated, len(needs)), 1)
+    # Where some parts are enough, those that are left out may be among them.
+    count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
     found = _together(shape, needs, count, whole)
     found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
     return replace(found, left_out=(*found.left_out, "the domain of each Job")) if left_out else found
+
+
+def _members_of(shape: GangShape) -> int:
+    """Return how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
+    return 0 if shape.opted_in is None else sum(member.min_replicas > 0 for member in shape.opted_in.members)
 
 
 def _replicated_job(member: MemberShape, shape: GangShape) -> Part | None:
