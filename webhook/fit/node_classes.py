@@ -114,6 +114,11 @@ class _KeptRoom:
         self._revision = -1
         self._room = Room(())
 
+    @property
+    def weight(self) -> int:
+        """How many classes it keeps: for itself, and for each ground of its room."""
+        return self._view.weight + len(self._room.classes) * len(self._room.memo)
+
     def of(self, nodes: Nodes) -> Room:
         """Return the room that the nodes give now."""
         if nodes.revision != self._revision:

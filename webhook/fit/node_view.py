@@ -91,6 +91,11 @@ class NodeView:
         self._made: dict[int, tuple[list[tuple[str, ...]], NodeClass]] = {}
         self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
 
+    @property
+    def weight(self) -> int:
+        """How many classes or groups are kept."""
+        return max(len(self._made), len(self._groups))
+
     def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
         """Return the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
         that the gang sees, it is the same object as before.
