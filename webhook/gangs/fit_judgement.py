@@ -17,7 +17,6 @@ from webhook.gangs.waiting import Waiting, unnamed
 from webhook.model.facts import ClusterFacts
 from webhook.model.node_pods import NodePods
 from webhook.model.reading import Malformed
-from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.pod import Pod
 
 
@@ -60,11 +59,9 @@ class StoredFits:
         return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
     def _of_templates(self, gang: Waiting, facts: ClusterFacts) -> Verdict | None:
-        podgang = gang.podgang
-        workload = podgang.workload if isinstance(podgang, OptedInGang) else gang.workload
-        if workload is None:
+        if (workload := gang.templates_of) is None:
             return None
-        found = _named(podgang.name, fits_of(workload, gang.profile, facts, self._settings))
+        found = _named(gang.podgang.name, fits_of(workload, gang.profile, facts, self._settings))
         return None if found is None else found.verdict
 
 

@@ -1,22 +1,27 @@
 """A gang that waits for room, and its shape: what the answer about it depends on, without the names in it.
 
-Gangs of one shape have one answer. Its names are put into the texts afterwards.
+Gangs of one shape have one answer. Its names are put into the texts afterwards. A gang with missing pods has an answer of
+its own: it is judged by the templates of its workload.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from webhook.config.settings import Profile
 from webhook.fit.shape import GangShape
 from webhook.fit.verdict import Witness
 from webhook.gangs.waiting_pods import PodShape, only_names, pairs
 from webhook.model.keys import Record
+from webhook.model.reading import mapping
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OptedInWorkload
 
 
 class Waiting(NamedTuple):
@@ -30,6 +35,11 @@ class Waiting(NamedTuple):
     record: Record
     pods: Mapping[str, PodShape]
     counts: Mapping[str, int]
+
+    @property
+    def templates_of(self) -> OptedInWorkload | PodCliqueSet | None:
+        """The workload whose templates its pods are made from; None if it is unknown."""
+        return self.podgang.workload if isinstance(self.podgang, OptedInGang) else self.workload
 
     @property
     def workload_name(self) -> str | None:
@@ -47,8 +57,13 @@ class Waiting(NamedTuple):
 
 
 def shape_key(gang: Waiting) -> Hashable:
-    """What the answer about a gang depends on, besides the cluster: equal for gangs that differ in names only."""
+    """What the answer about a gang depends on, besides the cluster: equal for gangs that have all their pods and differ
+    in names only.
+    """
     podgang, left_out = gang.podgang, only_names()
+    if not gang.is_whole:
+        # It is judged by its workload, and another workload's gang with as few pods may request something else.
+        return gang.profile.name, podgang.workload_kind, podgang.namespace, podgang.name, _digest(gang.templates_of)
     places = {member.name: place for place, member in enumerate(podgang.members)}
     return (
         gang.profile.name,
@@ -72,6 +87,15 @@ def shape_key(gang: Waiting) -> Hashable:
             for config in podgang.group_configs
         ),
     )
+
+
+def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
+    """What stands for all that a workload says. Its text can be long, and many are kept."""
+    if workload is None:
+        return None
+    metadata = mapping(workload.raw.get("metadata"))
+    said: list[Any] = [workload.name, metadata.get("labels"), metadata.get("annotations"), workload.raw.get("spec")]
+    return blake2b(json.dumps(said, sort_keys=True, default=str).encode(), digest_size=16).digest()
 
 
 def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:

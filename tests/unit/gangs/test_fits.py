@@ -20,6 +20,8 @@ from webhook.model.keys import Record
 from webhook.model.node import node_of
 from webhook.model.node_pods import NodePod, NodePods
 from webhook.model.nodes import Nodes
+from webhook.model.workloads.gang import gangs_of
+from webhook.model.workloads.job import Job
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.fit.examples import GPU, node
 
@@ -112,6 +114,27 @@ def test_a_thousand_gangs_of_one_shape_are_judged_once() -> None:
     found = [world.fits.never(gang(f"demo-{index}")) for index in range(1000)]
     assert [one.members for one in found if one is not None] == [(f"demo-{index}-worker",) for index in range(1000)]
     assert world.judgement.verdicts == 1
+
+
+def job_without_pods(name: str, gpus: int) -> Waiting:
+    """A Job of three pods, none of which is made yet."""
+    container = {"name": "main", "resources": {"limits": {GPU: str(gpus)}}}
+    raw = {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"parallelism": 3, "completions": 3, "template": {"spec": {"containers": [container]}}},
+    }
+    (own,) = gangs_of(Job(raw))
+    profile = SETTINGS.profiles["koord-scheduler"]
+    return Waiting(own, None, profile, Record("koord-scheduler"), {}, dict.fromkeys((m.name for m in own.members), 0))
+
+
+def test_gangs_without_pods_are_judged_by_the_templates_of_their_own_workloads() -> None:
+    world = World(nodes(2))
+    assert world.fits.never(job_without_pods("large", 8)) is not None
+    assert world.fits.never(job_without_pods("small", 1)) is None
+    assert world.fits.never(job_without_pods("small", 8)) is not None, "the template has changed"
+    assert world.fits.never(job_without_pods("large", 8)) is not None
+    assert world.judgement.verdicts == 3
 
 
 def test_a_look_judges_so_many_shapes_and_the_next_one_goes_on() -> None:
