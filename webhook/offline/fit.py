@@ -32,8 +32,9 @@ from webhook.model.admission_request import Request
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
-from webhook.model.reading import Malformed, Manifest
-from webhook.model.record import OPTED_OUT
+from webhook.model.findings import shown
+from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.gang import no_gang
@@ -43,12 +44,11 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry, Surplus
-from webhook.offline.judgement import profile_of, requests_in
+from webhook.offline.judgement import requests_in
 from webhook.offline.translation import shown_record
 from webhook.validators.selection import Choice
 
 _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
-_NO_PROFILE = "its scheduler has no profile here"
 _NO_PODS = "none of its pods is given, so nothing is known of what they request"
 _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
 _WORK_BEGUN = "it has begun: its status counts pods, and schedulers count those that there were in their own ways"
@@ -124,7 +124,7 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
             yield Found(at, named, note=_WITHOUT_NODES)
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
-        yield Found(at, named, broken=(finding.at, finding.why))
+        yield Found(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
 
 
 def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) -> str:
@@ -156,10 +156,13 @@ def _stored(
     own: Sequence[Pod] = ()
     try:
         podgang = PodGang(request.object or {}, request.namespace)
-        profile = profile_of(podgang, settings)
         own = pods.get((podgang.namespace, podgang.name), ())
-        if profile is None or not own:
-            return Found(at, named, note=_NO_PROFILE if profile is None else _NO_PODS)
+        if not own:
+            return Found(at, named, note=_NO_PODS)
+        scheduler = _scheduler_of(podgang, own, settings)
+        profile = settings.profiles.get(scheduler)
+        if profile is None:
+            return Found(at, named, note=_no_profile(scheduler))
         members: dict[str, list[Pod]] = {}
         for pod in own:
             members.setdefault(pod.podclique or "", []).append(pod)
@@ -172,7 +175,17 @@ def _stored(
         if own:
             return Found(at, named, broken=(METADATA / "name", f"a pod of the gang cannot be read: {error}"))
         finding = decision.malformed(request, settings).findings[0]
-        return Found(at, named, broken=(finding.at, finding.why))
+        return Found(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+
+
+def _scheduler_of(podgang: PodGang, own: Iterable[Pod], settings: Settings) -> str:
+    """Return the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
+    all name one, it is the one that the PodGang records. Raises `Malformed`.
+    """
+    named = {pod.scheduler_name for pod in own}
+    if settings.forced is None and len(named) == 1 and (found := named.pop()):
+        return found
+    return settings.forced or text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default
 
 
 def _chosen(
@@ -196,7 +209,12 @@ def _why_not(choice: Choice | None, settings: Settings) -> str | None:
         return NOT_OPTED_IN
     if choice.scheduler == OPTED_OUT:
         return IS_NO_GANG
-    return None if choice.scheduler in settings.profiles else _NO_PROFILE
+    return None if choice.scheduler in settings.profiles else _no_profile(choice.scheduler)
+
+
+def _no_profile(scheduler: str) -> str:
+    said = "has no profile here: name another with --scheduler, or add the profile to the configuration"
+    return f"its scheduler {shown(scheduler)} {said}"
 
 
 def entries_of(

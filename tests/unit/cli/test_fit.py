@@ -197,7 +197,8 @@ def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
 def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Path) -> None:
     broken = written(tmp_path, "job.yaml", JOB.replace("parallelism: 2", "parallelism: many"))
     ran = rollcall("fit", broken)
-    assert (ran.code, ran.err) == (2, f"rollcall: {broken}:6:3: spec.parallelism: the value has the wrong type\n")
+    said = "spec.parallelism: the value has the wrong type; write a whole number"
+    assert (ran.code, ran.err) == (2, f"rollcall: {broken}:6:3: {said}\n")
     ran = rollcall("fit", "-", stdin="kind: [")
     assert ran.code == 2
     assert ran.err.startswith("rollcall: <stdin>:")
@@ -338,6 +339,23 @@ def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) 
         "<stdin>:1:1: PodGang team-a/demo-0",
         "    gang demo-0: never fits on these nodes",
     ]
+
+
+def test_stored_pods_are_judged_for_the_scheduler_that_they_name(rollcall: Run, tmp_path: Path) -> None:
+    facts = written(tmp_path, "facts.yaml", FACTS)
+    # Without a gang, kube-scheduler starts the pods one by one.
+    pods = "".join(gang_pod(index, schedulerName="default-scheduler") for index in range(2))
+    given = ("fit", "--config", "none", "--facts", facts)
+    assert rollcall(*given, "-", stdin=GANG + pods).code == 0
+    assert rollcall(*given, "--scheduler", "volcano", "-", stdin=GANG + pods).code == 1
+    # What the PodGang records is that of its workload, which may have come before Rollcall.
+    unrecorded = GANG.replace(", labels: {rollcall.dev/scheduler: volcano}", "")
+    pods = "".join(gang_pod(index, schedulerName="volcano") for index in range(2))
+    assert rollcall(*given, "-", stdin=unrecorded + pods).code == 1
+    pods = "".join(gang_pod(index, schedulerName="other") for index in range(2))
+    assert (
+        'its scheduler "other" has no profile here: name another with' in rollcall(*given, "-", stdin=GANG + pods).out
+    )
 
 
 def test_a_pod_of_a_stored_gang_that_cannot_be_read_is_said_with_its_gang(rollcall: Run) -> None:
