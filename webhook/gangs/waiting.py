@@ -1,7 +1,7 @@
 """A gang that waits for room, and its shape: what the answer about it depends on, without the names in it.
 
-Gangs of one shape have one answer. Its names are put into the texts afterwards. A gang with missing pods has an answer of
-its own: it is judged by the templates of its workload.
+Gangs of one shape have one answer. Its names are put into the texts afterwards. A gang with missing pods has an answer
+of its own: it is judged by the templates of its workload.
 """
 
 from __future__ import annotations
