@@ -147,6 +147,11 @@ def judged(documents: list[Document], known: ClusterFacts, settings: Settings, e
 
 def _print(found: list[Judged], output: Picture) -> None:
     entries = [one.found.entry for one in found if one.found.entry is not None]
+    if output in {Picture.MERMAID, Picture.SVG}:
+        # A picture shows gangs alone.
+        for one in found:
+            if one.found.note:
+                tell(f"{one.place}: {one.found.note}")
     match output:
         case Picture.JSON:
             gangs = [one.found.entry.as_json() | one.place.as_json() for one in found if one.found.entry is not None]

@@ -19,6 +19,7 @@ from webhook.gangs.waiting_pods import PodShape, only_names, pairs
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, mapping
 from webhook.model.workloads.gang import OptedInGang
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.topology_request import every_place
@@ -65,7 +66,9 @@ def shape_key(gang: Waiting) -> Hashable:
     podgang, left_out = gang.podgang, only_names()
     if not gang.is_whole:
         # It is judged by its workload, and another workload's gang with as few pods may request something else.
-        return gang.profile.name, podgang.workload_kind, podgang.namespace, podgang.name, _digest(gang.templates_of)
+        found = gang.templates_of
+        name = "" if _has_equal_gangs(found) else podgang.name
+        return gang.profile.name, podgang.workload_kind, podgang.namespace, name, _digest(found)
     places = {member.name: place for place, member in enumerate(podgang.members)}
     return (
         gang.profile.name,
@@ -105,6 +108,13 @@ def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
     except Malformed:
         return None
     return tuple(pairs(one, left_out) for one in found), tuple(part.each for part in workload.parts)
+
+
+def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
+    """Whether the templates of a workload say the same of each of its gangs."""
+    if isinstance(workload, PodCliqueSet):
+        return not workload.scaling_groups
+    return isinstance(workload, LeaderWorkerSet)
 
 
 def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:

@@ -133,7 +133,9 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) 
         return _NO_REPLICAS
     made = with_pods(workload, facts)
     if made is None:
-        return _OF_TRAIN_JOB if not isinstance(workload, TrainJob) else f"{workload.runtime_kind} {_UNKNOWN_RUNTIME}"
+        if not isinstance(workload, TrainJob):
+            return _OF_TRAIN_JOB
+        return f"{workload.runtime_kind} {shown(workload.runtime.name)} {_UNKNOWN_RUNTIME}"
     if (found := no_gang(made)) is not None:
         return f"no gang is judged: {found.why}"
     if not any(part.pods > 0 for part in made.parts):

@@ -87,7 +87,7 @@ _GANG = {
         "description": "How far `never` reaches: `ever` is cured by no node.",
     },
     "witness": or_null(_WITNESS, "The proof of `never`."),
-    "causes": list_of(TEXT, description="Why it is unknown."),
+    "causes": list_of(TEXT, description="Why it is unknown; if it fits, what was not judged."),
     "assumptions": list_of(TEXT, description="What the verdict relies on, because it is about a template."),
     "withoutGrowth": {
         **TEXT_OR_NULL,

@@ -74,7 +74,7 @@ def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> 
         try:
             for part in _parts(group, kind.removesuffix("List")):
                 known_part = found.setdefault(part, _start(known, part))
-                if part == NODES.part and is_list and _goes_on(item.manifest):
+                if is_list and _goes_on(item.manifest):
                     cut.add(part)
                 if not is_list and not _nameless(part, item.manifest):
                     _add(part, item, known_part)
@@ -88,7 +88,7 @@ def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> 
         # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
         del found[NODE_PODS.part]
     if cut:
-        found["partial"] = (known.partial or frozenset()) | cut
+        found["partial"] = _both(known.partial, frozenset(cut))
     return replace(known, **found)
 
 
@@ -128,7 +128,12 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
     if queues := found.get("volcano_queues"):
         found["volcano_queues"] = _opened(queues, known.volcano_queues or {})
     partial = frozenset(part for part in (_IN_PART | _LIMITS) & found.keys() if getattr(known, part) is None)
-    return with_stock_runtimes(replace(known, **found, partial=partial or known.partial))
+    return with_stock_runtimes(replace(known, **found, partial=_both(known.partial, partial)))
+
+
+def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the parts of which only some objects are known, by either; None if there are none."""
+    return (some or frozenset()) | (others or frozenset()) or None
 
 
 def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFacts:
@@ -137,11 +142,17 @@ def with_nodes(known: ClusterFacts, documents: Sequence[Document]) -> ClusterFac
     """
     if known.nodes is not None:
         return known
-    items = [item for item in _objects(documents) if kind_of(item.manifest)[::2] in _ON_NODES]
+    items = [item for item in _objects(documents) if _is_on_nodes(*kind_of(item.manifest)[::2])]
     if not any(kind_of(item.manifest).kind == NODES.resource.api.kind for item in items):
         return known
     told = _facts_of(items)
-    return replace(known, nodes=told.nodes, node_pods=known.node_pods or told.node_pods)
+    partial = _both(known.partial, told.partial)
+    return replace(known, nodes=told.nodes, node_pods=known.node_pods or told.node_pods, partial=partial)
+
+
+def _is_on_nodes(group: str, kind: str) -> bool:
+    """Return whether it is a node or a pod, or a list of them: that says whether it is one page of several."""
+    return (group, kind.removesuffix("List")) in _ON_NODES
 
 
 def _opened(queues: Mapping[str, VolcanoQueue], known: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:

@@ -69,7 +69,7 @@ class GangScheduler:
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         """What it must place at one moment before it starts any pod of a gang, without ceilings."""
-        return Packing((), unknown=("how the scheduler places a gang",))
+        return Packing((), unknown=("it is not known how this scheduler places a gang",))
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:
         """The limits of its own queues and quotas on a gang with these roles."""

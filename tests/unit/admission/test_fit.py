@@ -247,7 +247,7 @@ def test_a_scheduler_of_which_nothing_is_known_gives_no_verdict() -> None:
     settings = settings_of("lpx-scheduler")
     (judged,) = fits_of(PodCliqueSet(of_gpus(5)), settings.profiles["lpx-scheduler"], FOUR, settings)
     assert judged.verdict.answer is Answer.UNKNOWN
-    assert judged.verdict.causes == ("how the scheduler places a gang",)
+    assert judged.verdict.causes == ("it is not known how this scheduler places a gang",)
 
 
 def test_pods_that_start_one_by_one_are_judged_one_by_one() -> None:

@@ -27,4 +27,4 @@ def test_several_members_with_pods_above_a_minimum_are_not_judged_because_any_po
 
 def test_nothing_is_claimed_of_a_scheduler_whose_ways_are_not_known() -> None:
     found = LpxBackend(LpxSettings()).packing(gang(member("a")), NOTHING_KNOWN, NOTHING_STATED)
-    assert found.unknown == ("how the scheduler places a gang",)
+    assert found.unknown == ("it is not known how this scheduler places a gang",)

@@ -167,7 +167,7 @@ spec: {runtimeRef: {name: own}}
 NO_GANG = {
     "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), "only 2 of the pods run at a time"),
     "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), "it has no pods, or is being deleted"),
-    "an unknown runtime": (TRAIN_JOB, "ClusterTrainingRuntime is not known: give it to --facts"),
+    "an unknown runtime": (TRAIN_JOB, 'ClusterTrainingRuntime "own" is not known: give it to --facts'),
 }
 
 
@@ -192,6 +192,12 @@ def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
     assert (ran.code, ran.out.splitlines()[0]) == (0, "<stdin>:1:1: Job team-a/train")
     assert "not opted in: neither it nor its namespace has the label" in ran.out
     assert rollcall("fit", "--scheduler", "volcano", "-o", "json", "-", stdin=f"{plain}---\n{FACTS}").code == 1
+
+
+def test_a_picture_says_on_standard_error_which_workloads_it_does_not_show(rollcall: Run) -> None:
+    ran = rollcall("fit", "-o", "svg", "-", stdin=TRAIN_JOB)
+    assert ran.code == 0
+    assert ran.err.startswith('rollcall: <stdin>:1:1: ClusterTrainingRuntime "own" is not known')
 
 
 def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Path) -> None:

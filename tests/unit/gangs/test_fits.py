@@ -22,6 +22,7 @@ from webhook.model.node_pods import NodePod, NodePods
 from webhook.model.nodes import Nodes
 from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.fit.examples import GPU, node
 
@@ -135,6 +136,24 @@ def test_gangs_without_pods_are_judged_by_the_templates_of_their_own_workloads()
     assert world.fits.never(job_without_pods("small", 8)) is not None, "the template has changed"
     assert world.fits.never(job_without_pods("large", 8)) is not None
     assert world.judgement.verdicts == 3
+
+
+def set_without_pods(index: int) -> Waiting:
+    """One of the gangs of a PodCliqueSet, none of whose pods is made yet."""
+    container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+    clique = {"name": "worker", "spec": {"replicas": 3, "minAvailable": 3, "podSpec": {"containers": [container]}}}
+    raw = {
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {"replicas": 9, "template": {"cliques": [clique]}},
+    }
+    whole = gang(f"demo-{index}")
+    return whole._replace(workload=PodCliqueSet(raw), pods={}, counts=dict.fromkeys(whole.counts, 0))
+
+
+def test_the_replicas_of_a_set_without_pods_are_judged_once() -> None:
+    world = World(nodes(2))
+    assert all(world.fits.never(set_without_pods(index)) is not None for index in range(9))
+    assert world.judgement.verdicts == 1
 
 
 def test_a_look_judges_so_many_shapes_and_the_next_one_goes_on() -> None:

@@ -12,7 +12,7 @@ from webhook.model.devices import Alternative, DeviceRequest
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.namespace_limits import NamespaceQuota
 from webhook.model.node_pods import NodePod
-from webhook.sources.facts import one_world
+from webhook.sources.facts import one_world, with_nodes
 from webhook.sources.manifests import read_text
 
 
@@ -67,6 +67,24 @@ def test_what_limits_a_namespace_counts_from_the_folder_of_its_workloads() -> No
     assert found.resource_claim_templates == {("team", "gpu"): (DeviceRequest("a", (Alternative("gpu", 2),)),)}
     assert found.limit_ranges is None
     assert {"resource_quotas", "resource_claim_templates"} <= (found.partial or frozenset())
+
+
+PAGE = "apiVersion: v1\nkind: NodeList\nmetadata: {continue: abc}\nitems:\n- metadata: {name: n1}\n"
+SLICES = "apiVersion: resource.k8s.io/v1\nkind: ResourceSliceList\nmetadata: {remainingItemCount: 5}\nitems: []\n"
+
+
+def test_a_page_of_nodes_stays_a_part_of_them_with_other_objects_beside_the_workloads() -> None:
+    found = one_world(facts(PAGE), read_text(LIMITS, "folder.yaml"))
+    assert {"nodes", "resource_quotas"} <= (found.partial or frozenset())
+
+
+def test_a_page_of_nodes_among_manifests_is_a_part_of_them() -> None:
+    assert with_nodes(NOTHING_KNOWN, read_text(PAGE, "page.yaml")).partial == frozenset({"nodes"})
+    assert with_nodes(NOTHING_KNOWN, read_text(NAMED, "nodes.yaml")).partial is None
+
+
+def test_a_page_of_devices_is_a_part_of_them() -> None:
+    assert facts(SLICES).partial == frozenset({"resource_slices"})
 
 
 HEAD = "apiVersion: v1\nkind: Node\n"
