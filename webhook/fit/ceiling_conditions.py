@@ -28,7 +28,8 @@ def over_a_ceiling(packing: Packing, room: Room | None) -> Witness | None:
             weight = _weight(ceiling, resource)
             for need in packing.sets:
                 needed = _least(need, weight, {})
-                if needed > limit:
+                # A limit below 0 does not hold back what requests none of it.
+                if needed > max(limit, 0):
                     return _witness(ceiling, resource, needed, limit, need, weight)
     return None
 

@@ -145,11 +145,6 @@ class Eligibility:
         """How many checks a node may take."""
         return 1 + len(self.selector) + sum(map(len, self.terms or ()))
 
-    @property
-    def names_nodes(self) -> bool:
-        """Whether it reads the name of a node."""
-        return self.node_name is not None or any(one.field for term in self.terms or () for one in term)
-
     def admits(
         self,
         name: str | None,

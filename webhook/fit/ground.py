@@ -69,8 +69,8 @@ class Ground:
         self.roles = tuple(first[kind] for kind in range(self.kinds))
         needed = [_needed(role) for role in self.roles]
         shared = [_devices(need for one in role.pods.shared_devices for need in one.devices) for role in self.roles]
-        skipped = room.free | room.unsure
-        self.resources = tuple(sorted({name for one in needed + shared for name in one if one[name] > 0} - skipped))
+        requested = {name for one in needed + shared for name in one if one[name] > 0}
+        self.resources = tuple(sorted(requested - room.unsure))
         self.requests = tuple(tuple(max(one.get(name, 0), 0) for name in self.resources) for one in needed)
         # What a pod shares with others by a claim: its node must have that beside what each pod has for itself.
         self.shared = tuple(tuple(one.get(name, 0) for name in self.resources) for one in shared)

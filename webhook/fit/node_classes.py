@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.fit.asked import Asked, Same, asked_by
-from webhook.fit.capacity import GPU_MEMORY_LABEL, KAI_GPUS, capacity_of, template_amounts
+from webhook.fit.capacity import GPU_MEMORY_LABEL, GPUS_BY_CLAIMS, KAI_GPUS, capacity_of, template_amounts
+from webhook.fit.devices import ALL_DRIVERS
 from webhook.fit.growth import growth_of, startup_taints
 from webhook.fit.node_view import Around, NodeView
 from webhook.fit.packing import Packing
@@ -27,6 +28,8 @@ _MOST_KEYS = 24
 # Nor is one that has too many roles for as many classes of nodes.
 _MOST_PAIRS = 60_000
 _HOST = "kubernetes.io/hostname"
+# No node has this name.
+_NO_NODE = ""
 # Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
 
@@ -111,6 +114,11 @@ class _KeptRoom:
         self._revision = -1
         self._room = Room(())
 
+    @property
+    def weight(self) -> int:
+        """How many classes it keeps: for itself, and for each ground of its room."""
+        return self._view.weight + len(self._room.classes) * len(self._room.memo)
+
     def of(self, nodes: Nodes) -> Room:
         """Return the room that the nodes give now."""
         if nodes.revision != self._revision:
@@ -133,7 +141,11 @@ class _KeptRoom:
 
 def _of_template(template: NodeTemplate, asked: Asked, around: Around) -> NodeClass:
     """Return the class of the nodes that a node group of the configuration may get."""
+    # It has no ResourceSlice yet, and the configuration does not tell its devices.
+    devices = around.devices_of(_NO_NODE)
     amounts = template_amounts(template)
+    if around.reading.gpus_by_claims:
+        amounts[GPUS_BY_CLAIMS] = devices.get(ALL_DRIVERS, 0)
     labels = dict(template.labels)
     capacity = capacity_of(asked.resources, amounts, None, labels.get(GPU_MEMORY_LABEL), around.reading)
     taints = [taint for taint in template.taints if taint not in around.startup_taints]
@@ -141,7 +153,8 @@ def _of_template(template: NodeTemplate, asked: Asked, around: Around) -> NodeCl
     unnamed = frozenset(asked.read) - labels.keys()
     roles = frozenset(name for name, one in asked.roles if one.admits(None, labels, taints, unnamed))
     shown = {key: labels.get(key, OWN_VALUE) for key in asked.shown if key in labels or key == _HOST}
-    return NodeClass(capacity, shown, template.most, roles, (template.name,), future=True)
+    of_claims = dict(devices) if asked.with_devices else {}
+    return NodeClass(capacity, shown, template.most, roles, (template.name,), of_claims, future=True)
 
 
 def _unsure(

@@ -24,7 +24,7 @@ from webhook.model.nodes import NodeGroup, NodeNames, Nodes
 _MOST_CHECKS = 100_000
 # A label with more values, each on one node alone, does not divide nodes into classes.
 _FEW_VALUES = 32
-# What is known of so many more groups than there are now is forgotten.
+# What is known of so many more parts of groups than there are now is forgotten.
 _SPARE = 64
 _NO_DEVICES: Mapping[str, int] = {}
 
@@ -57,7 +57,8 @@ class NodeView:
         by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
         self._read = frozenset((*asked.read, *by_memory))
         self._wanted = tuple(dict.fromkeys((*asked.read, *asked.shown, *by_memory)))
-        self._compared = asked.compared
+        # The memory of GPUs is a number, too: each node needs its own value.
+        self._compared = asked.compared.union(by_memory)
         self._named_nodes = asked.named_nodes
         self._domains = _domains_of(asked)
         self._by_eligibility: dict[Eligibility, set[str]] = {}
@@ -89,6 +90,11 @@ class NodeView:
         self._numbers: dict[_Class, int] = {}
         self._made: dict[int, tuple[list[tuple[str, ...]], NodeClass]] = {}
         self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
+
+    @property
+    def weight(self) -> int:
+        """How many classes or groups are kept."""
+        return max(len(self._made), len(self._groups))
 
     def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
         """Return the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
@@ -157,9 +163,11 @@ class NodeView:
             if made is None or made[0] != names:
                 made = (names, self._class_of(numbered[number], names))
             self._made[number] = made
-        if max(len(self._numbers), len(self._roles)) > 2 * len(self._groups) + _SPARE:
+        classes = tuple(sorted([one for _, one in self._made.values()], key=lambda one: one.nodes[0]))
+        # A group may have many parts, such as the members of a hundred racks.
+        if max(len(self._numbers), len(self._roles)) > 2 * sum(map(len, parts.values())) + _SPARE:
             self._forget(self._keys, self._own)
-        return tuple(sorted([one for _, one in self._made.values()], key=lambda one: one.nodes[0]))
+        return classes
 
     def _class_of(self, one: _Class, names: list[tuple[str, ...]]) -> NodeClass:
         every = names[0] if len(names) == 1 else tuple(sorted([name for some in names for name in some]))

@@ -130,7 +130,7 @@ def _node_holds(node: NodeClass, pods: Sequence[tuple[Role, int]], room: Room) -
         all(
             amount <= 0 or amount <= node.capacity.get(resource, 0)
             for resource, amount in used.items()
-            if resource not in room.free and resource not in room.unsure
+            if resource not in room.unsure
         )
         and all(
             amount <= (node.devices.get(driver, 0) if driver else node.devices.get("", sum(node.devices.values())))

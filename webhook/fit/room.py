@@ -36,10 +36,10 @@ class NodeClass(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Room:
     """The nodes that a gang may use. `grows` says that other nodes may come whose shape is unknown: then nothing of
-    the scope *on these nodes* is claimed. `unknown` says why the nodes prove nothing, if so (a partial list). `free`
-    resources are those that no scheduler compares or that nodes give without limit. `unsure` resources are those that
-    no node has now, or not all of: a device plugin may not have started yet. They are not compared either, and a gang
-    that requests one is never said to fit. `too_large`: the nodes are unknown as they and the roles differ too much.
+    the scope *on these nodes* is claimed. `unknown` says why the nodes prove nothing, if so (a partial list). `unsure`
+    resources are those that no node has now, or not all of: a device plugin may not have started yet. They are not
+    compared, and a gang that requests one is never said to fit. `too_large`: the nodes are unknown as they and the
+    roles differ too much.
 
     `memo` is what `ground` has worked out of these nodes. Equal rooms that are one object share it.
     """
@@ -47,7 +47,6 @@ class Room:
     classes: tuple[NodeClass, ...]
     grows: bool = False
     unknown: str | None = None
-    free: frozenset[str] = frozenset()
     unsure: frozenset[str] = frozenset()
     too_large: bool = False
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -17,11 +17,13 @@ from webhook.fit.shape import GangShape
 from webhook.fit.verdict import Witness
 from webhook.gangs.waiting_pods import PodShape, only_names, pairs
 from webhook.model.keys import Record
-from webhook.model.reading import mapping
+from webhook.model.reading import Malformed, mapping
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.topology_request import every_place
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OptedInWorkload
 
 
@@ -89,6 +91,7 @@ def shape_key(gang: Waiting) -> Hashable:
             (tuple(places.get(name) for name in config.members), config.constraint.required)
             for config in podgang.group_configs
         ),
+        _said_beside_pods(podgang, left_out),
     )
 
 
@@ -97,6 +100,21 @@ def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
     if isinstance(workload, PodCliqueSet):
         return not workload.scaling_groups
     return isinstance(workload, LeaderWorkerSet)
+
+
+def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
+    """What schedulers read of an opted-in workload and not of its pods: the annotations of its Jobs and of its
+    TrainJob, and how many pods each Job has. None if that cannot be read.
+    """
+    if not isinstance(podgang, OptedInGang):
+        return ()
+    workload = podgang.workload
+    above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
+    try:
+        found = [above, *(place.found for place in every_place(workload))]
+    except Malformed:
+        return None
+    return tuple(pairs(one, left_out) for one in found), tuple(part.each for part in workload.parts)
 
 
 def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:

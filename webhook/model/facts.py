@@ -189,7 +189,7 @@ class ClusterFacts:
         for part in fields(self):
             value = getattr(self, part.name)
             if isinstance(value, dict):
-                copied[part.name] = (type(value), dict(value))
+                copied[part.name] = (type(value), value.copy())
 
         def made() -> ClusterFacts:
             parts: dict[str, Any] = {name: kept(entries) for name, (kept, entries) in copied.items()}

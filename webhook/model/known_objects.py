@@ -241,6 +241,10 @@ class ElasticQuotas(dict[str, Quota]):
                 self[name] = quota
             self.disputed |= getattr(found, "disputed", set())
 
+    def copy(self) -> ElasticQuotas:
+        """These quotas with the disputed names. A plain dict of them would not have these."""
+        return ElasticQuotas(self)
+
     def overlaid(self, changes: Mapping[str, Quota | None]) -> ElasticQuotas:
         """These quotas with some of them replaced by a live read; None for a removed one."""
         found = ElasticQuotas()

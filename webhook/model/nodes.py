@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from webhook.model.keys import Api
 from webhook.model.node import NODE_BYTES, Node, Taint, node_of
@@ -19,12 +19,16 @@ from webhook.model.rows import Row
 __all__ = ["NODES", "Node", "NodeGroup", "Nodes", "Taint"]
 
 T = TypeVar("T")
+V = TypeVar("V", bound="View")
 _Keys = tuple[tuple[str, ...], tuple[str, ...]]
 
 # How many sets of label keys, and label keys, are followed at once. A gang names a handful.
 _MOST_GROUPINGS, _MOST_COUNTED = 32, 256
 # How many results of others are remembered until a node changes, and how many views are kept over changes.
 _MOST_REMEMBERED, _MOST_VIEWS = 64, 32
+# How many groups, and classes of nodes, all of these may have together, at about a kilobyte each. Anybody who creates
+# workloads may ask for others, and in a large cluster all nodes may differ by some bytes of memory.
+_MOST_KEPT = 60_000
 
 
 # No label has this value.
@@ -67,6 +71,14 @@ class NodeNames(dict[str, None]):
         """Remove a name."""
         del self[name]
         self._ordered = None
+
+
+class View(Protocol):
+    """What is known of the nodes for one question. `weight` is how many classes of nodes it keeps."""
+
+    @property
+    def weight(self) -> int:
+        """The number of classes, once for each time that something is known of them."""
 
 
 class NodeGroups(dict[NodeGroup, NodeNames]):
@@ -173,16 +185,19 @@ class Nodes(dict[str, Node]):
     def groups(self, keys: tuple[str, ...], present: tuple[str, ...] = ()) -> NodeGroups:
         """Return the names of the nodes by group, for the values of label `keys` and for having those of `present`."""
         both = (keys, present)
-        return _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)
+        found = _kept(self._groupings, both, lambda: self._grouped(both), _MOST_GROUPINGS)
+        _lighten(self._groupings, len)
+        return found
 
     def remembered(self, key: Hashable, made: Callable[[], T]) -> T:
         """Return what `made` returns, until a node changes."""
         found: T = _kept(self._remembered, key, made, _MOST_REMEMBERED)
         return found
 
-    def view(self, key: Hashable, made: Callable[[], T]) -> T:
+    def view(self, key: Hashable, made: Callable[[], V]) -> V:
         """Return what `made` returned, also after nodes changed: it looks itself at what did since."""
-        found: T = _kept(self._views, key, made, _MOST_VIEWS)
+        found: V = _kept(self._views, key, made, _MOST_VIEWS)
+        _lighten(self._views, _weight)
         return found
 
     @property
@@ -258,6 +273,17 @@ def _kept(known: OrderedDict[Any, T], key: Hashable, made: Callable[[], T], most
     while len(known) > most:
         known.popitem(last=False)
     return found
+
+
+def _weight(view: View) -> int:
+    return view.weight
+
+
+def _lighten(known: OrderedDict[Any, T], weight: Callable[[T], int]) -> None:
+    """Drop those that were not asked for longest, until all together are light enough. The last one stays."""
+    total = sum(map(weight, known.values()))
+    while total > _MOST_KEPT and len(known) > 1:
+        total -= weight(known.popitem(last=False)[1])
 
 
 def _node(raw: Manifest) -> tuple[str, Node]:

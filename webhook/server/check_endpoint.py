@@ -71,6 +71,8 @@ class ManifestEndpoint:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._held = 0
+        # Facts of the state, and their copy.
+        self._copied: tuple[ClusterFacts, ClusterFacts] | None = None
 
     async def check(self, request: Request) -> Response:
         """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
@@ -174,13 +176,21 @@ class ManifestEndpoint:
             return choosing_settings()
         raise InputError("configuration", f"must be {_SERVER} or {_BUILT_IN}")
 
+    def _own_facts(self) -> ClusterFacts:
+        """Return a copy of the facts for the thread of these calls. Without a cluster the facts never change, but nodes
+        keep what the event loop has worked out of them, and two threads must not change that at once.
+        """
+        facts = self._state.facts
+        if self._copied is None or self._copied[0] is not facts:
+            self._copied = facts, facts.snapshot()()
+        return self._copied[1]
+
     def _work(
         self, work: Work, body: bytes, scheduler: str | None, settings: Settings, turn: Turn
     ) -> tuple[int, bytes]:
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
-        # Without a cluster the facts never change.
-        facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
+        facts = self._own_facts() if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
         if not documents:
             raise InputError(SOURCE, NO_MANIFEST)

@@ -12,7 +12,7 @@ from webhook.admission.live_reads import in_doubt, required_facts
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record
-from webhook.model.known_objects import Namespace, PodGangFacts, Quota
+from webhook.model.known_objects import ElasticQuotas, Namespace, PodGangFacts, Quota
 from webhook.validators.examples import pod_clique_set
 
 LABEL = "rollcall.dev/scheduler"
@@ -108,6 +108,15 @@ def test_a_snapshot_is_immutable() -> None:
     gangs.clear()
     copy = made()
     assert (len(live.pod_gangs or ()), len(copy.pod_gangs or ())) == (0, 1)
+
+
+def test_a_snapshot_still_knows_which_quotas_are_disputed() -> None:
+    quotas = ElasticQuotas()
+    for namespace in ("a", "b"):
+        quotas["team"] = Quota(is_parent=False, namespace=namespace)
+    copy = ClusterFacts(elastic_quotas=quotas).snapshot()().elastic_quotas
+    assert isinstance(copy, ElasticQuotas)
+    assert copy.disputed == {"team"}
 
 
 def test_a_needed_fact_is_printed_with_its_kind() -> None:

@@ -13,10 +13,13 @@ from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.fit.packing import Packing
 from webhook.fit.settings import NOTHING_STATED
 from webhook.fit.shape import GangShape
+from webhook.fit.stored_shapes import shape_of_templates
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.known_objects import KaiLevels, TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
+from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -96,6 +99,32 @@ def test_the_group_of_a_job_set_needs_all_pods_of_as_many_parts_as_it_says() -> 
     assert of_job_set(leader, worker, annotations={_MINIMUM: "1"}) == [(1, [("leader", 1), ("worker", 12)])]
     fewer = replicated("worker", 4, replicas=3, metadata={"annotations": {_MINIMUM: "1"}})
     assert of_job_set(leader, fewer) == [(2, [("leader", 1), ("worker", 3)])]
+
+
+def test_a_job_needs_no_more_pods_than_it_has() -> None:
+    worker = replicated("worker", 2, replicas=3, metadata={"annotations": {_MINIMUM: "5"}})
+    assert of_job_set(worker) == [(1, [("worker", 6)])]
+
+
+def test_stored_pods_of_a_job_set_are_placed_together_as_those_of_its_templates() -> None:
+    leader, worker = replicated("leader", 1), replicated("worker", 4, replicas=2, metadata={"annotations": _IN_RACK})
+    (own,) = gangs_of(JobSet(job_set(leader, worker)))
+    pods = {name: [part.template] * part.pods for name, (part,) in own.parts.items()}
+    shape = shape_of_templates(own, pods, Record("kai-scheduler"))
+    jobs = [("demo-worker", 4, LEVELS), ("demo-worker", 4, LEVELS)]
+    assert drawn(packed(shape)) == [(2, [("demo-leader", 1), (2, jobs)])]
+
+
+@pytest.mark.parametrize(("version", "expected"), [(None, [(1, [("demo-leader", 1)])]), ("0.15.2", [])])
+def test_parts_whose_pods_are_not_known_may_be_those_that_are_enough(version: str | None, expected: list[Any]) -> None:
+    def of(minimum: str) -> list[Any]:
+        parts = replicated("leader", 1), replicated("worker", 4)
+        (own,) = gangs_of(JobSet(job_set(*parts, annotations={_MINIMUM: minimum})))
+        pods = {"demo-leader": [own.parts["demo-leader"][0].template]}
+        return drawn(packed(shape_of_templates(own, pods, Record("kai-scheduler")), version=version))
+
+    assert of("2") == expected
+    assert of("1") == ([(0, [("demo-leader", 1)])] if expected else [])
 
 
 def test_before_the_trees_the_group_of_a_job_set_needs_one_pod() -> None:

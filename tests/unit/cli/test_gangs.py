@@ -175,9 +175,10 @@ def test_watch_shows_changes_until_it_is_interrupted(
 def test_an_unreadable_cluster_gives_no_verdict(
     rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "PATIENCE_SECONDS", 0.2)
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
-    ran = rollcall("gangs", "--config", config)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(looking, "PATIENCE_SECONDS", 0.2)
+        ran = rollcall("gangs", "--config", config)
     assert (ran.code, ran.out) == (3, "")
     assert "rollcall: cluster: the served kinds are not known: HTTP 403: you may not" in ran.err
     cluster.failing = None

@@ -201,6 +201,12 @@ def test_the_cheapest_groups_count_against_a_quota() -> None:
     assert judge(packing(gang(*groups, count=3), ceilings=(QUOTA,)), None).answer is Answer.NEVER
 
 
+def test_a_quota_below_zero_holds_back_only_what_requests_some_of_it() -> None:
+    below = QUOTA._replace(amounts={GPU: -1})
+    assert judge(packing(pods(role("worker", 0), 4), ceilings=(below,)), None).answer is Answer.UNKNOWN
+    assert judge(packing(pods(WORKER, 1), ceilings=(below,)), None).answer is Answer.NEVER
+
+
 def test_a_quota_of_other_roles_does_not_count() -> None:
     of_others = QUOTA._replace(roles=frozenset({"other"}))
     assert judge(packing(pods(WORKER, 12), ceilings=(of_others,)), None).answer is Answer.UNKNOWN
@@ -278,10 +284,6 @@ def test_an_unknown_packing_is_not_judged_at_all() -> None:
 def test_nodes_that_prove_nothing_are_not_judged() -> None:
     verdict = judge(packing(pods(WORKER, 4)), room(nodes(3, 8), unknown="the list of nodes is partial"))
     assert (verdict.answer, verdict.causes) == (Answer.UNKNOWN, ("the list of nodes is partial",))
-
-
-def test_resources_that_nodes_give_without_limit_are_not_compared() -> None:
-    assert judge(packing(pods(WORKER, 4)), room(nodes(3, 0), free=frozenset({GPU}))).answer is Answer.FITS
 
 
 def test_a_resource_that_may_still_come_proves_nothing_and_is_no_fit() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.fit.gangs import AT, GPU, HOST, gang, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
 from webhook.fit.capacity import memory_of_gpu
+from webhook.fit.devices import UNBOUNDED, DevicesByNode, NodeDevices
 from webhook.fit.eligibility import Eligibility, Requirement
 from webhook.fit.node_classes import room_of
 from webhook.fit.packing import Packing, Partition, Role
@@ -297,6 +298,22 @@ def test_a_new_node_may_get_any_value_of_a_label_that_its_group_does_not_name() 
     for selector, fits in (((zone, "a"), True), ((pool, "h100"), True), ((pool, "cpu"), False)):
         (found,) = room(role(eligibility=Eligibility((selector,))), known=facts(), settings=untainted).classes
         assert (found.roles == {"worker"}) is fits, selector
+
+
+def test_a_new_node_may_have_any_number_of_devices() -> None:
+    known = DevicesByNode(NodeDevices({"n0": {"a": 2}}, {"a": 0}, frozenset()))
+    untainted = replace(FIXED, templates=(replace(H100, taints=()),))
+    claiming = role(devices=(DeviceNeed("gpu", 4, AT, "a"),))
+    found = room(claiming, known=facts(node_manifest("n0")), settings=untainted, devices=known)
+    assert [dict(one.devices) for one in found.classes] == [{"a": 2, "": 2}, {"a": UNBOUNDED, "": UNBOUNDED}]
+    found = room(role({GPU: 1}), known=facts(), settings=untainted, reading=KAI, devices=known)
+    assert [one.capacity[GPU] for one in found.classes] == [8 + UNBOUNDED]
+
+
+def test_nodes_with_a_memory_of_gpus_of_their_own_are_told_apart() -> None:
+    nodes = [node_manifest(f"n{one}", {GPU: "1"}, labels={"nvidia.com/gpu.memory": f"{40 + one}"}) for one in range(40)]
+    found = room(role({GPU_MEMORY: 100}), known=facts(*nodes), reading=KAI)
+    assert sorted(one.capacity[GPU_MEMORY] for one in found.classes) == list(range(40, 80))
 
 
 def test_a_node_group_that_has_no_nodes_gives_no_room_and_shows_no_devices() -> None:

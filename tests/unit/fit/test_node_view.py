@@ -126,3 +126,20 @@ def test_a_room_stays_while_the_gang_cannot_see_the_change() -> None:
     assert [question for question in QUESTIONS if of(question, nodes) is not kept[question]] == []
     del nodes["n9"]
     assert [question for question in QUESTIONS if of(question, nodes) == kept[question]] == []
+
+
+def test_a_room_has_all_nodes_after_many_changes_of_few() -> None:
+    nodes = Nodes([("n0", node_of(node_manifest("n0", amounts={"cpu": "8"})))])
+    for cores in range(1, 200):
+        nodes["n1"] = node_of(node_manifest("n1", amounts={"cpu": str(cores)}))
+        capacities = [one.capacity["cpu"] for one in of("anywhere", nodes).classes]
+        assert capacities == ([8000] if cores == 8 else [8000, 1000 * cores])
+
+
+def test_equal_nodes_in_a_hundred_domains_are_a_hundred_classes() -> None:
+    nodes = Nodes((f"n{number}", node_of(node_manifest(f"n{number}"))) for number in range(200))
+    racks = {f"rack-{number}": frozenset({f"n{number}", f"n{number + 100}"}) for number in range(100)}
+    asked = packing(pods(role("a", {"cpu": 1}), 2, Partition("rack", members=racks)))
+    room = room_of(asked, ClusterFacts(nodes=nodes), FIXED, KUBE)
+    assert room is not None
+    assert [one.number for one in room.classes] == [2] * 100

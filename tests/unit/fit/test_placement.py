@@ -85,5 +85,5 @@ def test_enough_groups_must_be_complete() -> None:
     assert not holds([Spot((0,), 0, 0, 1, 1), Spot((1,), 0, 1, 1, 1)], need, some)
 
 
-def test_free_resources_are_not_checked() -> None:
-    assert holds([Spot((), 0, 0, 1, 1)], pods(WORKER, 1), room(nodes(1, 0), free=frozenset({GPU})))
+def test_unsure_resources_are_not_checked() -> None:
+    assert holds([Spot((), 0, 0, 1, 1)], pods(WORKER, 1), room(nodes(1, 0), unsure=frozenset({GPU})))

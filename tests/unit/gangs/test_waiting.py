@@ -16,7 +16,10 @@ from webhook.gangs.waiting_pods import PodShape, pod_shapes
 from webhook.gangs.waits import tallies
 from webhook.model.fields import SPEC
 from webhook.model.keys import Record
+from webhook.model.workloads.gang import gangs_of
+from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.validators.opted_in_examples import job_set, replicated
 
 
 def stored(name: str, *, labels: Any = None, annotations: Any = None, **spec: Any) -> GangPod:
@@ -101,6 +104,19 @@ def test_gangs_that_differ_in_names_only_have_one_key() -> None:
 )
 def test_gangs_that_differ_in_more_have_keys_of_their_own(other: Waiting) -> None:
     assert shape_key(gang("demo-0")) != shape_key(other)
+
+
+def of_job_set(**annotations: str) -> Waiting:
+    workers = replicated("worker", 4, replicas=2, metadata={"annotations": annotations})
+    (own,) = gangs_of(JobSet(job_set(workers)))
+    known = gang("demo-0")
+    pods = dict.fromkeys((member.name for member in own.members), next(iter(known.pods.values())))
+    return known._replace(podgang=own, pods=pods, counts=dict.fromkeys(pods, 8))
+
+
+def test_gangs_of_job_sets_whose_jobs_ask_for_another_topology_have_keys_of_their_own() -> None:
+    assert shape_key(of_job_set()) == shape_key(of_job_set())
+    assert shape_key(of_job_set()) != shape_key(of_job_set(**{"kai.scheduler/topology": "dc"}))
 
 
 def test_the_names_of_a_gang_are_put_into_the_proof() -> None:

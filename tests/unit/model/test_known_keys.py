@@ -85,7 +85,7 @@ def test_only_some_keys_of_one_object_are_compared() -> None:
 
 def test_every_key_that_the_code_reads_or_writes_is_known() -> None:
     # Keys of Kubernetes, of nodes and of examples.
-    others = ("kubernetes.io", "nvidia.com", "example.com")
+    others = ("kubernetes.io", "nvidia.com", "karpenter.sh", "example.com")
     unknown = {key for key in _keys() if key not in KNOWN_KEYS}
     assert sorted(key for key in unknown if not key.partition("/")[0].endswith(others)) == []
 

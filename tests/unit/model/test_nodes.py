@@ -248,6 +248,30 @@ def test_what_is_remembered_and_followed_is_bounded() -> None:
     assert len(found._counts) <= 256
 
 
+class Heavy:
+    weight = 25_000
+
+
+def test_fewer_views_are_kept_if_they_are_heavy() -> None:
+    found = nodes(manifest())
+    first, second, third = (found.view(name, Heavy) for name in "abc")
+    assert found.view("c", Heavy) is third
+    assert found.view("b", Heavy) is second
+    assert found.view("a", Heavy) is not first
+
+
+def test_fewer_groupings_are_kept_if_all_nodes_differ() -> None:
+    found = nodes(*(manifest(f"n{number}", labels={"name": str(number)}) for number in range(3000)))
+    first = found.groups(("name",))
+    for number in range(19):
+        found.groups(("name", f"k{number}"))
+    assert found.groups(("name",)) is first
+    for number in range(20):
+        found.groups(("name", f"k{number}"))
+    assert found.groups(("name",)) is not first
+    assert len(found._groupings) == 20
+
+
 def test_rows_are_equal_by_their_entries_and_share_their_keys() -> None:
     first, second = Row.of({"b": 1, "a": 2}), Row.of({"a": 2, "b": 1})
     assert (first == second, hash(first) == hash(second), first.places is second.places) == (True, True, True)

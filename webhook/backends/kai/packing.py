@@ -20,7 +20,7 @@ from webhook.backends.kai.keys import ANNOTATION_MINIMUM
 from webhook.backends.kai.topology import levels_of
 from webhook.fit.packing import GroupNeed, Need, Packing, Partition, PodsNeed
 from webhook.fit.roles import Roles, all_together, group_of
-from webhook.fit.shape import GangShape
+from webhook.fit.shape import GangShape, MemberShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.known_objects import KaiLevels
@@ -30,7 +30,7 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.topology_request import KAI_REQUIRED, KAI_TOPOLOGY
 from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.workloads.workload import OptedInWorkload, Part
 
 # From this version on, podgrouper's groups of JobSets are trees.
 TREES = Version(0, 16)
@@ -118,32 +118,49 @@ def _of_job_set(
     of each of these all Jobs, with the pods of each.
     """
     stated = _minimum(_annotations(workload), None)
+    left_out_members = _members_of(shape) - len(shape.needed)
     if version is not None and version < TREES:
-        # The pods count together, and any of them.
-        if stated is None or stated <= 1 or len(shape.needed) != 1:
+        if left_out_members:
+            # The pods count together, and any of them. So those that are left out may be enough.
+            return Packing((), left_out=shape.left_out)
+        if stated is None or stated <= 1 or len(workload.parts) != 1:
             needs: list[Need] = [PodsNeed(role, 1) for role in roles.values()]
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
         return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
     whole = domains.of_annotations(_annotations(workload))
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
-    each = {part.name: part.each for part in workload.parts}
     needs, left_out = [], False
     for member in shape.needed:
-        annotations = mapping(of_jobs.get(member.called, {}).get("annotations"))
-        pods = _minimum(annotations, each.get(member.called, member.minimum))
-        jobs = member.minimum // max(each.get(member.called, 1), 1)
+        part = _replicated_job(member, shape)
+        # Without its replicated Job nothing is known but that there are pods.
+        each = 1 if part is None else max(part.each, 1)
+        annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
+        pods = min(_minimum(annotations, None) or each, each)
+        jobs = 1 if part is None else member.minimum // each
         within = domains.of_annotations(annotations)
         if within is None or jobs > _MOST_LISTED:
             left_out = left_out or within is not None
-            needs.append(PodsNeed(roles.of(member), jobs * min(pods or 1, member.minimum)))
+            needs.append(PodsNeed(roles.of(member), jobs * pods))
         else:
-            one = PodsNeed(roles.of(member), min(pods or 1, member.minimum), within)
+            one = PodsNeed(roles.of(member), pods, within)
             needs.append(one if jobs == 1 else GroupNeed(member.name, (one,) * jobs, jobs))
-    count = len(needs) if stated is None else max(min(stated, len(needs)), 1)
+    # Where some parts are enough, those that are left out may be among them.
+    count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
     found = _together(shape, needs, count, whole)
     found = replace(found, assumptions=() if version is not None else (_ASSUMED,))
     return replace(found, left_out=(*found.left_out, "the domain of each Job")) if left_out else found
+
+
+def _members_of(shape: GangShape) -> int:
+    """Return how many members of a gang of a JobSet have pods, also those that its shape leaves out."""
+    return 0 if shape.opted_in is None else sum(member.min_replicas > 0 for member in shape.opted_in.members)
+
+
+def _replicated_job(member: MemberShape, shape: GangShape) -> Part | None:
+    """Return the replicated Job that a member's pods are of. Stored pods do not have its name as their role."""
+    parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
+    return next(iter(parts), None)
 
 
 def _together(shape: GangShape, needs: list[Need], count: int, within: Partition | None) -> Packing:

@@ -93,8 +93,8 @@ def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
 
 
 # A quota is identified by its name alone, without its namespace. koord-manager refuses a second quota with the same
-# name. If its webhook is off, koord-scheduler keeps the quota that it saw first, so a later one in another namespace
-# does not replace it. Source: pkg/scheduler/plugins/elasticquota (`getPodAssociateQuotaName`, `OnQuotaAdd`),
+# name. If its webhook is off, koord-scheduler keeps the quota that it saw first until one of the others is updated.
+# Source: pkg/scheduler/plugins/elasticquota (`getPodAssociateQuotaName`, `OnQuotaAdd`, `OnQuotaUpdate`),
 # pkg/webhook/elasticquota (`ValidAddQuota`), v1.8.0.
 ELASTIC_QUOTAS = Projection(
     "elastic_quotas",
