@@ -99,14 +99,16 @@ def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, setti
 
 def bounded(shape: GangShape) -> GangShape | None:
     """Return a gang with no more roles than can be judged in little time: without its last ones. What the others need,
-    it needs, too. Return None for a workload of which a scheduler may start some parts only.
+    it needs, too. Return None for a workload of which a scheduler may start some parts only, and if pods of the last
+    roles above their minimum may be counted for the others, as in a merged group.
     """
     roles = dict.fromkeys(member.called for member in shape.members)
     kept = frozenset(islice(roles, _MOST_ROLES))
     members = tuple(member for member in shape.members if member.called in kept)
     if len(members) == len(shape.members):
         return shape
-    if shape.opted_in is not None:
+    surplus = any(0 < member.minimum < member.pods for member in shape.members if member.called not in kept)
+    if shape.opted_in is not None or surplus:
         return None
     left_out = (*shape.left_out, f"all but {_MOST_ROLES} of its {len(roles)} roles")
     return shape._replace(members=members, left_out=left_out)

@@ -314,3 +314,7 @@ def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -
     cliques[0] = clique("c0", replicas=1, requests={GPU: "16"})
     (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
     assert judged.verdict.answer is Answer.NEVER
+    # In a merged group, pods above the minimum of a role that is left out are counted for the others.
+    cliques[199] = clique("c199", replicas=3, minimum=1, requests={GPU: "1"})
+    (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
+    assert judged.verdict.answer is Answer.UNKNOWN
