@@ -41,7 +41,7 @@ class FirstFit:
         # Without domains below, all nodes of a shape are alike, and bins are of shapes instead of classes.
         self._pooled = False
         self._counts: dict[int, int] = {}
-        self._failed: set[tuple[Any, int]] = set()
+        self._failed: set[tuple[Any, Area]] = set()
         # The places of equal pods that were placed together, and how many each of them needs.
         self._copies: list[tuple[list[Path], int]] = []
 
@@ -191,7 +191,7 @@ class FirstFit:
         for domain in self._domains(part, area, state):
             self.budget.spend(1)
             # Where an equal part did not fit with fewer pods there, this one is not tried.
-            key = (part.key, id(domain))
+            key = (part.key, domain)
             if key in self._failed or not self._may_fit(part, domain):
                 continue
             if (found := self._content(part, path, domain, State(state))) is not None:

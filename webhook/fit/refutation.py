@@ -24,13 +24,14 @@ class Refuter:
         self.ground = ground
         self.budget = budget
         self.strong = strong
-        self._known: dict[tuple[Any, int], Refusal | None] = {}
+        # An area stands for itself, and stays as long as what is known of it.
+        self._known: dict[tuple[Any, Area], Refusal | None] = {}
 
     def refused(self, part: Part, area: Area) -> Refusal | None:
         """Return why the part cannot be placed, or None if that is not shown."""
         if part.within is None:
             return self.refused_inside(part, area)
-        key = part.key, id(area)
+        key = part.key, area
         if key not in self._known:
             self._known[key] = self._refused_in_each(part, area)
         return self._known[key]
