@@ -25,7 +25,7 @@ _GAP = 2
 def print_entry(entry: FitEntry, out: Console) -> None:
     """Print one gang."""
     verdict = entry.verdict
-    lead = Text.assemble("    ", (f"gang {printable(entry.gang)}", "bold"))
+    lead = Text.assemble("    ", (f"gang {printable(entry.gang)}", "bold"), f" ({entry.scheduler})")
     more = f" and {entry.more:,} more like it" if entry.more else ""
     out.print(Text.assemble(lead, f"{more}: ", (verdict_words(verdict), _STYLES[verdict.answer])))
     for name, value in _fields(entry):

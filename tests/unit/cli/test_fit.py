@@ -21,7 +21,7 @@ CLUSTER, LARGE, SMALL = (str(EXAMPLES / f"{name}.yaml") for name in ("cluster", 
 ALL = str(EXAMPLES)
 LARGE_SAID = f"""\
 {LARGE}:2:1: Job research/large
-    gang large: never fits on these nodes
+    gang large (koord-scheduler): never fits on these nodes
         at   spec.template: 12
         why  12 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 9
         do   lower the minimum of large to 9 pods, or do not require one rack
@@ -93,7 +93,7 @@ def test_a_gang_that_fits_has_an_estimate_of_now(rollcall: Run) -> None:
     ran = rollcall("fit", "--facts", ALL, SMALL)
     assert ran.code == 0
     assert ran.out.splitlines()[1:4] == [
-        "    gang small: fits an empty cluster",
+        "    gang small (koord-scheduler): fits an empty cluster",
         "        now  short by 2 pods on rack r7 (an estimate)",
         "        go   eval would have to go",
     ]
@@ -139,7 +139,7 @@ def test_nodes_among_the_manifests_count(rollcall: Run) -> None:
 def test_without_nodes_only_quotas_are_judged(rollcall: Run) -> None:
     ran = rollcall("fit", "-", stdin=JOB)
     assert ran.code == 0
-    assert "gang train: not known" in ran.out
+    assert "gang train (volcano): not known" in ran.out
     assert "no node is known, so only quotas and queues were judged: give --facts a list of nodes" in ran.out
 
 
@@ -272,7 +272,7 @@ def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster
     assert ran.code == 1
     assert ran.out.splitlines()[:2] == [
         "job/train:1:1: Job team-a/train",
-        "    gang train: never fits on these nodes",
+        "    gang train (volcano): never fits on these nodes",
     ]
     ran = rollcall("fit", "job/other", "-n", "team-a", "--config", option)
     assert (ran.code, ran.err) == (2, "rollcall: job/other: there is no Job team-a/other\n")
