@@ -343,7 +343,7 @@ def test_a_stored_pod_gang_is_judged_by_its_pods(rollcall: Run, tmp_path: Path) 
     assert ran.code == 1
     assert ran.out.splitlines()[:2] == [
         "<stdin>:1:1: PodGang team-a/demo-0",
-        "    gang demo-0: never fits on these nodes",
+        "    gang demo-0 (volcano): never fits on these nodes",
     ]
 
 
