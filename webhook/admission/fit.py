@@ -206,7 +206,16 @@ def makes_new_pods(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet |
 
 
 def has_begun(workload: PodCliqueSet | OptedInWorkload) -> bool:
-    """Return whether a Job, JobSet or TrainJob has or had pods. Raises `Malformed`."""
+    """Return whether a Job, JobSet or TrainJob has or had pods, also if all of them wait. Raises `Malformed`."""
+    return _counts(workload, (_ACTIVE, *_RAN))
+
+
+def has_run(workload: PodCliqueSet | OptedInWorkload) -> bool:
+    """Return whether a pod of a Job, JobSet or TrainJob is ready or has ended. Raises `Malformed`."""
+    return _counts(workload, _RAN)
+
+
+def _counts(workload: PodCliqueSet | OptedInWorkload, counts: Sequence[str]) -> bool:
     if not isinstance(workload, Job | JobSet | TrainJob):
         return False
     status = mapping(workload.raw.get("status"))
@@ -215,11 +224,12 @@ def has_begun(workload: PodCliqueSet | OptedInWorkload) -> bool:
         *map(mapping, sequence(status.get("replicatedJobsStatus"))),
         *map(mapping, sequence(status.get("jobsStatus"))),
     ]
-    return any(integer(holder.get(count)) for holder in holders for count in _COUNTS)
+    return any(integer(holder.get(count)) for holder in holders for count in counts)
 
 
-# In the status of a Job, and of each part of a JobSet or TrainJob: pods or Jobs that there are or were.
-_COUNTS = ("active", "ready", "succeeded", "failed", "terminating")
+# In the status of a Job, and of each part of a JobSet or TrainJob: pods or Jobs that there are or were. Pods that wait
+# for a node are active, too.
+_ACTIVE, _RAN = "active", ("ready", "succeeded", "failed", "terminating")
 # Without any of these nothing can be said.
 _PARTS = (
     "nodes",

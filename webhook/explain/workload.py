@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from webhook.admission import decision
-from webhook.admission.fit import has_begun
+from webhook.admission.fit import has_run
 from webhook.admission.opinion import (
     Answer,
     Honour,
@@ -243,7 +243,7 @@ def _explain_opted_in(
 def _fits(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> tuple[FitEntry, ...]:
-    if facts.nodes is None or has_begun(workload):
+    if facts.nodes is None or has_run(workload):
         return ()
     return tuple(entries_of(workload, profile, facts, settings))
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from webhook.admission import decision
-from webhook.admission.fit import fits_of, gang_fit_of, has_begun, pods_together
+from webhook.admission.fit import fits_of, gang_fit_of, has_run, pods_together
 from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
@@ -51,7 +51,9 @@ from webhook.validators.selection import Choice
 _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
 _NO_PODS = "none of its pods is given, so nothing is known of what they request"
 _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
-_WORK_BEGUN = "it has begun: its status counts pods, and schedulers count those that there were in their own ways"
+_WORK_BEGUN = (
+    "it has begun: its status counts pods that are ready or have ended, and each scheduler counts these in its own way"
+)
 _NO_REPLICAS = "no gang is judged: it has no pods, or is being deleted"
 _OF_TRAIN_JOB = "no gang is judged: it is judged with the TrainJob that makes it"
 _UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
@@ -113,7 +115,7 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
         if note is not None or choice is None:
             yield Found(at, named, note=note or "")
             return
-        if has_begun(workload):
+        if has_run(workload):
             yield Found(at, named, note=_WORK_BEGUN)
             return
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))

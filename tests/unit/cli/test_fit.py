@@ -180,10 +180,14 @@ def test_why_no_gang_is_judged_is_said(rollcall: Run, manifest: str, said: str) 
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
     assert ran.code == 0
-    assert "it has begun: its status counts pods" in ran.out
+    assert "it has begun: its status counts pods that are ready or have ended" in ran.out
     facts = written(tmp_path, "facts.yaml", FACTS)
-    assert "never fits" not in rollcall("explain", "--facts", facts, "-", stdin=f"{JOB}status: {{active: 1}}\n").out
+    assert "never fits" not in rollcall("explain", "--facts", facts, "-", stdin=f"{JOB}status: {{ready: 1}}\n").out
     assert "never fits" in rollcall("explain", "--facts", facts, "-", stdin=JOB).out
+    # Pods that wait are active, too.
+    waiting = f"{JOB}status: {{active: 2, ready: 0}}\n"
+    assert "never fits" in rollcall("explain", "--facts", facts, "-", stdin=waiting).out
+    assert rollcall("fit", "-", stdin=f"{waiting}---\n{FACTS}").code == 1
 
 
 def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
