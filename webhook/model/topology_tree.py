@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding, Level
 
 # The labels of each node, by its name.
@@ -135,3 +136,12 @@ def _misplaced(levels: Sequence[Level], paths: Sequence[tuple[str, ...]]) -> Ite
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
+
+
+def members_of(live: Manifest, kind: str) -> Iterator[str]:
+    """The members of that kind, "Node" or "HyperNode", that a HyperNode names exactly."""
+    for entry in sequence(mapping(live.get("spec")).get("members")):
+        member = mapping(entry)
+        name = text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name"))
+        if text(member.get("type")) == kind and name:
+            yield name

@@ -9,7 +9,7 @@ first. Each write leaves a state that the scheduler can use, so a crash in betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,9 +20,9 @@ from webhook.gangs.stores import Store
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_tree import NodeLabels
+from webhook.model.topology_tree import NodeLabels, members_of
 from webhook.model.workloads.podgang import controller_in
 from webhook.reconciler.topology_problems import Done, Problem, of_drift
 from webhook.reconciler.writer import Writer
@@ -123,19 +123,12 @@ def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> Prob
     """Return why nothing may be written: most nodes of these objects would be in none, though they exist. So it is
     while nodes get the label of a further level, and gangs that require a domain would find hardly any node.
     """
-    before = {name for found in live for name in _nodes_of(found)}.intersection(nodes)
-    lost = before.difference(name for found in plan.after.values() for name in _nodes_of(found))
+    before = {name for found in live for name in members_of(found, "Node")}.intersection(nodes)
+    lost = before.difference(name for found in plan.after.values() for name in members_of(found, "Node"))
     if 2 * len(lost) <= len(before):
         return None
     why = f"{len(lost)} of the {len(before)} nodes in these objects lack a label now and would be in none of them"
     return Problem(TopologyReason.DRIFT, f"nothing is written: {why}; label them, or delete the objects")
-
-
-def _nodes_of(found: Manifest) -> Iterator[str]:
-    """Yield the nodes that an object names as members."""
-    for member in map(mapping, sequence(mapping(found.get("spec")).get("members"))):
-        if member.get("type") == "Node":
-            yield text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name")) or ""
 
 
 def _outlived(live: Manifest, bindings: Collection[str]) -> bool:

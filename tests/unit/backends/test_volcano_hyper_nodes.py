@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from tests.unit.topology_bindings import HOST, OWNER, RACK, ZONE, binding, racked
 from tests.unit.worlds import settings_of
-from webhook.backends.volcano.hyper_nodes import differences, hyper_nodes, members_of
+from webhook.backends.volcano.hyper_nodes import differences, hyper_nodes
 from webhook.backends.volcano.topology import tier_of
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import HyperNode, TopologyBinding
 from webhook.model.naming import is_subdomain
+from webhook.model.topology_tree import members_of
 
 
 def made(name: str, tier: int, tier_name: str, kind: str, *members: str) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def test_no_hyper_node_has_two_parents_two_owners_of_a_node_or_an_invalid_name(
     names = [one["metadata"]["name"] for one in found]
     assert len(set(names)) == len(names)
     assert all(map(is_subdomain, names))
-    children = [child for one in found for child in members_of(one)]
+    children = [child for one in found for child in members_of(one, "HyperNode")]
     assert len(set(children)) == len(children)
     assert set(children) <= set(names)
     placed = [
@@ -104,7 +105,7 @@ def test_no_hyper_node_has_two_parents_two_owners_of_a_node_or_an_invalid_name(
     assert len(set(placed)) == len(placed)
     for place, one in enumerate(found):
         # Members are written before what contains them.
-        assert set(members_of(one)) <= set(names[:place])
+        assert set(members_of(one, "HyperNode")) <= set(names[:place])
         assert one["spec"]["members"]
 
 

@@ -35,7 +35,7 @@ from webhook.model.known_objects import SpecField
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_tree import NodeLabels
+from webhook.model.topology_tree import NodeLabels, members_of
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OptedInWorkload
@@ -125,7 +125,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         if self.topology_kind is None:
             return NodeTopology((), ())
         # A HyperNode of another author may have a name of ours, or one of ours as its member.
-        taken = {*live, *(member for found in live.values() for member in hyper_nodes.members_of(found))}
+        taken = {*live, *(member for found in live.values() for member in members_of(found, "HyperNode"))}
         every = hyper_nodes.hyper_nodes(binding, nodes)
         names = [made["metadata"]["name"] for made in every]
         left_out = tuple(name for name in names if name in taken)

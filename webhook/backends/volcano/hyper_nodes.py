@@ -20,7 +20,7 @@ from webhook.model.fields import SPEC
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.model.topology_tree import Domain, NodeLabels, TopologyLevel, tree_of
+from webhook.model.topology_tree import Domain, NodeLabels, TopologyLevel, members_of, tree_of
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 _DIGEST_CHARACTERS = 10
@@ -48,15 +48,6 @@ def hyper_nodes(binding: ClusterTopologyBinding, nodes: NodeLabels, taken: Colle
                 made.setdefault(domain.path[:-1], []).append(_member("HyperNode", name))
         below = made
     return found
-
-
-def members_of(live: Manifest) -> Iterator[str]:
-    """The HyperNodes that a HyperNode names as members."""
-    for entry in sequence(mapping(live.get("spec")).get("members")):
-        member = mapping(entry)
-        name = text(mapping(mapping(member.get("selector")).get("exactMatch")).get("name"))
-        if text(member.get("type")) == "HyperNode" and name:
-            yield name
 
 
 def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mapping[str, Manifest]) -> str | None:
@@ -110,7 +101,7 @@ class _Stored(NamedTuple):
                 exact = exact and name is not None
                 nodes.add(name or "")
         tier = integer(spec.get("tier"))
-        children = tuple(members_of(live))
+        children = tuple(members_of(live, "HyperNode"))
         return cls(-1 if tier is None else tier, text(spec.get("tierName")), frozenset(nodes), children, exact)
 
 
