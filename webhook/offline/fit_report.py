@@ -162,7 +162,7 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     """Return the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
     if not domains:
         return []
-    resources = [one for one in in_order(domains[0].total) if one != "pods"] or ["pods"]
+    resources = resources_of(domains[0])
     known = all(one.free is not None for one in domains)
     head = (
         domains[0].partition or "where",
@@ -170,6 +170,14 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
         *(f"{one} free" if known else one for one in resources),
     )
     return [head, *(_row(one, resources) for one in by_room(domains))]
+
+
+def resources_of(domain: DomainRoom) -> list[str]:
+    """Return the resources that are shown of a domain: those that the gang requests, or the pod slots if there are no
+    others. None if its scheduler compares nothing, or does not place the pods.
+    """
+    ordered = in_order(domain.total)
+    return [one for one in ordered if one != "pods"] or ordered
 
 
 def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from webhook.fit.amounts import counted
-from webhook.fit.domain_rooms import DomainRoom, in_order
+from webhook.fit.domain_rooms import DomainRoom
 from webhook.fit.now import NowAnswer
 from webhook.fit.verdict import Answer, Placed, Shortfall
-from webhook.offline.fit_report import FitEntry, by_room, now_words, room_text, shortfall_text, verdict_words
+from webhook.offline.fit_report import (
+    FitEntry,
+    by_room,
+    now_words,
+    resources_of,
+    room_text,
+    shortfall_text,
+    verdict_words,
+)
 from webhook.pictures.boxes import Box, Shape
 from webhook.pictures.folding import folded
 
@@ -36,10 +44,9 @@ def _details(entry: FitEntry) -> Iterator[str]:
 
 
 def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[Placed]) -> Box:
-    resources = [one for one in in_order(domain.total) if one != "pods"] or ["pods"]
     free = "" if domain.free is None else " free"
     details = [counted(domain.nodes, "node")]
-    details += [f"{room_text(domain, one)} {one}{free}" for one in resources]
+    details += [f"{room_text(domain, one)} {one}{free}" for one in resources_of(domain)]
     nearest = _is_nearest(entry, domain)
     if nearest:
         details += [f"short of {shortfall_text(one)}" for one in _short(entry)] or ["comes nearest"]

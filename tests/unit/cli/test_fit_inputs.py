@@ -1,0 +1,31 @@
+"""`rollcall fit` of manifests that a person gets wrong, or that leave little to judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import CONFIG, Run
+
+EXAMPLES = Path(__file__).parents[3] / "manifests" / "fit"
+FACTS, SMALL = str(EXAMPLES), (EXAMPLES / "small.yaml").read_text()
+_POD = "      restartPolicy: Never"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "svg", "mermaid"])
+def test_pods_that_name_their_node_are_not_placed_and_request_nothing_of_a_domain(rollcall: Run, output: str) -> None:
+    placed = SMALL.replace(_POD, f"{_POD}\n      nodeName: r7-1")
+    ran = rollcall("fit", "--facts", FACTS, "-o", output, "-", stdin=placed)
+    assert (ran.code, ran.err) == (0, "")
+    if output == "text":
+        assert "why  spec.nodeName places the pods without a scheduler" in ran.out
+        assert "        rack  nodes\n        r6    4\n        r7    9\n" in ran.out
+
+
+def test_a_scheduler_that_compares_no_resources_has_domains_without_amounts(rollcall: Run, tmp_path: Path) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(f"{CONFIG}fit: {{disabledFilters: [NodeResourcesFit]}}\n")
+    ran = rollcall("fit", "--config", str(config), "--facts", FACTS, "-", stdin=SMALL)
+    assert (ran.code, ran.err) == (0, "")
+    assert "├── rack r7: 9 nodes\n" in ran.out
