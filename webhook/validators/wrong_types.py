@@ -32,13 +32,50 @@ METADATA: dict[str, Any] = {
     "annotations": WORDS,
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str}],
 }
-_CONTAINER: dict[str, Any] = {"name": str, "resources": {"requests": {}, "limits": {}}}
+_CONTAINER: dict[str, Any] = {
+    "name": str,
+    "resources": {"requests": {}, "limits": {}},
+    "ports": [{"containerPort": int, "hostPort": int, "protocol": str, "hostIP": str}],
+}
+_EXPRESSION: dict[str, Any] = {"key": str, "operator": str, "values": [str]}
+_SELECTOR: dict[str, Any] = {"matchLabels": WORDS, "matchExpressions": [_EXPRESSION]}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_TERM: dict[str, Any] = {"matchExpressions": [_EXPRESSION], "matchFields": [_EXPRESSION]}
+_POD_TERM: dict[str, Any] = {
+    "topologyKey": str,
+    "labelSelector": _SELECTOR,
+    "namespaces": [str],
+    "namespaceSelector": _SELECTOR,
+    "matchLabelKeys": [str],
+    "mismatchLabelKeys": [str],
+}
+_SPREAD: dict[str, Any] = {
+    "topologyKey": str,
+    "maxSkew": int,
+    "minDomains": int,
+    "whenUnsatisfiable": str,
+    "labelSelector": _SELECTOR,
+    "matchLabelKeys": [str],
+}
 POD_SPEC: dict[str, Any] = {
     "containers": [_CONTAINER],
     "initContainers": [_CONTAINER],
     "schedulerName": str,
     "priorityClassName": str,
-    "resourceClaims": [{}],
+    "runtimeClassName": str,
+    "nodeName": str,
+    "hostNetwork": bool,
+    "resources": {"requests": {}, "limits": {}},
+    "overhead": {},
+    "resourceClaims": [{"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}],
+    "nodeSelector": WORDS,
+    "affinity": {
+        "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [_NODE_TERM]}},
+        "podAffinity": {_REQUIRED: [_POD_TERM]},
+        "podAntiAffinity": {_REQUIRED: [_POD_TERM]},
+    },
+    "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
+    "topologySpreadConstraints": [_SPREAD],
 }
 
 

@@ -11,6 +11,28 @@ from tests.unit.cli.conftest import CONFIG, Run
 EXAMPLES = Path(__file__).parents[3] / "manifests" / "fit"
 FACTS, SMALL = str(EXAMPLES), (EXAMPLES / "small.yaml").read_text()
 _POD = "      restartPolicy: Never"
+# A field of the wrong type, the column and the path that are named, and what is to be written.
+WRONG = {
+    "affinity: {nodeAffinity: 7}": (18, "affinity.nodeAffinity", "an object"),
+    "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: 5}]}}": (
+        86,
+        "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey",
+        "a string",
+    ),
+    "tolerations: {}": (7, "tolerations", "a list"),
+    "topologySpreadConstraints: [{maxSkew: a}]": (36, "topologySpreadConstraints[0].maxSkew", "a whole number"),
+    "nodeSelector: {a: 5}": (22, "nodeSelector.a", "a string; quote it"),
+    "resourceClaims: [{name: 5}]": (25, "resourceClaims[0].name", "a string"),
+    "hostNetwork: sometimes": (7, "hostNetwork", "true or false"),
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_field_of_a_pod_that_cannot_be_read_is_named_with_its_place(rollcall: Run, field: str) -> None:
+    column, path, wanted = WRONG[field]
+    ran = rollcall("fit", "--facts", FACTS, "-", stdin=SMALL.replace(_POD, f"{_POD}\n      {field}"))
+    said = f"spec.template.spec.{path}: the value has the wrong type; write {wanted}"
+    assert (ran.code, ran.err) == (2, f"rollcall: <stdin>:18:{column}: {said}\n")
 
 
 @pytest.mark.parametrize("output", ["text", "json", "svg", "mermaid"])
