@@ -17,6 +17,8 @@ from webhook.fit.set_judgement import SetOutcome, judge_set
 from webhook.fit.verdict import Answer, Placed, Scope, Verdict, Witness
 from webhook.fit.witnesses import witness_of
 
+_NO_PODS = "no pod of the gang has to be on a node for it to start"
+
 
 def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> Verdict:
     """Return the verdict on a gang. Without a room only ceilings are judged."""
@@ -75,6 +77,8 @@ def _refused(outcome: SetOutcome, packing: Packing, ground: Ground, budget: Budg
 def _unsure(packing: Packing, roles: Sequence[Role], room: Room) -> tuple[str, ...]:
     """Why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
+    if not roles and not causes:
+        causes[_NO_PODS] = None
     for role in roles:
         causes.update(dict.fromkeys((*role.pods.unjudged, *role.pods.left_out)))
         if role.pods.shared_devices:

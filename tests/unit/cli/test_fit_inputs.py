@@ -51,3 +51,18 @@ def test_a_scheduler_that_compares_no_resources_has_domains_without_amounts(roll
     ran = rollcall("fit", "--config", str(config), "--facts", FACTS, "-", stdin=SMALL)
     assert (ran.code, ran.err) == (0, "")
     assert "├── rack r7: 9 nodes\n" in ran.out
+
+
+def test_a_gang_of_volcano_that_requests_nothing_is_not_said_to_fit(rollcall: Run) -> None:
+    bare = SMALL.replace("          limits: {cpu: 16, nvidia.com/gpu: 8}", "          limits: {}")
+    ran = rollcall("fit", "--scheduler", "volcano", "--facts", FACTS, "-", stdin=bare)
+    assert ran.code == 0
+    assert "gang small (volcano): not known" in ran.out
+    assert "why  where pods that request nothing may be, as Volcano starts the gang without them" in ran.out
+
+
+def test_a_gang_without_pods_is_not_said_to_fit(rollcall: Run) -> None:
+    empty = "apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {name: none}\nspec: {replicas: 1}\n"
+    ran = rollcall("fit", "--facts", FACTS, "-", stdin=empty)
+    assert ran.code == 0
+    assert "not known\n        why  no pod of the gang has to be on a node for it to start\n" in ran.out

@@ -29,6 +29,8 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.reading import Manifest
 
+_BEST_EFFORT = "where pods that request nothing may be, as Volcano starts the gang without them"
+
 
 class _Tiers(NamedTuple):
     """The tiers that a gang and its members require, by member, and whether more is required that is not known."""
@@ -48,6 +50,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts:
     }
     unknown = tiers.unknown or None in partitions.values()
     members = [member for member in shape.needed if not _is_best_effort(roles, member)]
+    free = (_BEST_EFFORT,) if len(members) < len(tuple(shape.needed)) else ()
     needs: list[Need] = []
     counted: dict[str, int] = {}
     for name, alike in _by_part(members).items():
@@ -61,9 +64,10 @@ def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts:
             needs.append(group_of(name, [PodsNeed(roles.of(one), one.minimum) for one in alike], within))
     needs[:0] = [PodsNeed(roles[name], count) for name, count in counted.items()]
     if not needs:
-        return Packing((), left_out=shape.left_out)
+        return Packing((), left_out=(*shape.left_out, *free))
     whole = None if tiers.whole is None else partitions[tiers.whole]
-    found = Packing((group_of(shape.name, needs, whole),), left_out=shape.left_out)
+    sets = (group_of(shape.name, needs, whole),)
+    found = Packing(sets, unjudged=free, left_out=shape.left_out)
     return replace(found, left_out=(*shape.left_out, "the HyperNodes that the gang requires")) if unknown else found
 
 
