@@ -18,6 +18,7 @@ from webhook.fit.packing import GroupNeed, Need, Partition, PodsNeed
 from webhook.fit.parts import part_of, partitions_below
 from webhook.fit.set_judgement import SetOutcome
 from webhook.fit.verdict import Family, Witness
+from webhook.fit.witnesses import no_node_admits
 
 # What all remedies of a verdict may take together, and one of them.
 _STEPS, _EACH = 2_500, 1_000
@@ -37,7 +38,13 @@ def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness
     """Return the witness with its remedy."""
     trial = _Trial(outcome, ground)
     found = [one for one in (trial.fewer(witness), trial.broader()) if one]
-    return replace(witness, remedy=", or ".join(found) or _OTHERWISE.get(witness.family, "add nodes"))
+    return replace(witness, remedy=", or ".join(found) or _otherwise(witness, outcome, ground))
+
+
+def _otherwise(witness: Witness, outcome: SetOutcome, ground: Ground) -> str:
+    if outcome.refusal is not None and witness.family is Family.NODE and no_node_admits(outcome.refusal, ground):
+        return "change their node selector, affinity or tolerations, or add nodes that these admit"
+    return _OTHERWISE.get(witness.family, "add nodes")
 
 
 class _Trial:

@@ -39,6 +39,12 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
     )
 
 
+def no_node_admits(refusal: Refusal, ground: Ground) -> bool:
+    """Return whether pods cannot be placed because of where they may be, whatever they request."""
+    inner = _innermost(refusal)
+    return inner.condition == "C1" and not any(shape.kinds >> inner.kinds[0] & 1 for shape in ground.shapes)
+
+
 def _innermost(refusal: Refusal) -> Refusal:
     while refusal.inner is not None and refusal.condition == "D":
         refusal = refusal.inner

@@ -25,6 +25,7 @@ def test_a_pod_that_no_node_admits_never_fits() -> None:
     assert witness.why == (
         "no node admits the pods of worker: their node selector, affinity or tolerations exclude all nodes"
     )
+    assert witness.remedy == "change their node selector, affinity or tolerations, or add nodes that these admit"
 
 
 def test_a_pod_that_needs_what_no_single_node_has_never_fits() -> None:
