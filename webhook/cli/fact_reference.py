@@ -11,6 +11,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.kept_fields import POD_FIELDS
 from webhook.model.keys import Needed
 from webhook.model.kueue.projections import FOLLOWED, WORKLOADS
+from webhook.model.node_growth import GROWTH
 from webhook.offline.fact_supply import kubectl_of, plural_of, projections_by_part, resources_of
 from webhook.offline.stock_runtimes import STOCK_RUNTIMES, VERSION
 from webhook.reports.rule_pages import rule_place
@@ -49,9 +50,17 @@ _ALSO = {
     "job_sets": "the preparation of pods",
     "leader_worker_sets": "the preparation of pods",
     "train_jobs": "the preparation of pods",
-    "topology_bindings": "the gang objects",
+    "topology_bindings": "the gang objects, whether a gang can ever fit",
     **dict.fromkeys(
         (
+            "nodes",
+            *(projection.part for projection in GROWTH),
+            "elastic_quotas",
+            "volcano_queues",
+            "kai_queues",
+            "network_topologies",
+            "hyper_nodes",
+            "kai_topologies",
             "resource_quotas",
             "limit_ranges",
             "resource_slices",

@@ -24,13 +24,14 @@ def facts(
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
 ) -> None:
-    """Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `render` and
-    `serve`.
+    """Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `fit`, `render`
+    and `serve`.
 
-    Reads with your own rights and changes nothing in the cluster. It writes one file for each kind: queues, quotas,
-    topologies and their bindings, PriorityClasses, labels of namespaces, runtimes, gangs, the workloads that Rollcall
-    recorded, the served kinds and the names of their fields. Only the fields that rules read are written: no Secret,
-    no ConfigMap, and of pods no image, command, environment or volume. Other files of the folder are left alone.
+    Reads with your own rights and changes nothing in the cluster. It writes one file for each kind: nodes, queues,
+    quotas, devices, topologies and their bindings, PriorityClasses, labels of namespaces, runtimes, gangs, the
+    workloads that Rollcall recorded, the served kinds and the names of their fields. Only the fields that rules read
+    are written: no Secret, of ConfigMaps only that the Cluster Autoscaler has written its status, and of pods no image,
+    command, environment or volume. Other files of the folder are left alone. What pods on nodes use is not written.
 
     A kind that you may not read is not written, so `check` says which rules it cannot judge. With `--config` only the
     kinds of the enabled schedulers are read.
@@ -41,6 +42,7 @@ def facts(
 
     - `rollcall facts --context prod -o cluster/`
     - `rollcall check --facts cluster/ deploy/`
+    - `rollcall fit --facts cluster/ deploy/`
     """
     from webhook.sources.cluster_objects import projections_of, read_cluster
     from webhook.sources.facts_folder import SUFFIX, write_folder

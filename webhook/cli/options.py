@@ -39,7 +39,7 @@ Facts = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE|DIR",
-        help="What is known about the cluster: manifests of its queues, topologies, namespaces. Repeatable.",
+        help="What is known about the cluster: manifests of its nodes, queues, topologies, namespaces. Repeatable.",
         show_default=False,
     ),
 ]

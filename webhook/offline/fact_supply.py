@@ -60,7 +60,10 @@ def kubectl_of(part: str) -> str | None:
         return "kubectl get customresourcedefinitions -o yaml"
     if not resources:
         return None
-    return f"kubectl get {plural_of(resources[0])}{' -A' if resources[0].namespaced else ''} -o yaml"
+    # Of ConfigMaps only one is a fact, and others may have what does not belong into a folder.
+    selectors = [one.field_selector for one in projections_by_part().get(part, ())]
+    where = "".join(f" --field-selector {one}" for one in selectors if "metadata.name=" in one)
+    return f"kubectl get {plural_of(resources[0])}{' -A' if resources[0].namespaced else ''}{where} -o yaml"
 
 
 def may_not_read(resource: Resource) -> str:

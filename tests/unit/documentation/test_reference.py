@@ -34,3 +34,15 @@ def test_the_command_line_page_lists_commands_options_and_defaults() -> None:
     assert "| `--namespace`, `-n` | `NAME` | `rollcall-system` |" in page
     assert "| `--output`, `-o` | `text`, `json`, `markdown` | `text` |" in page
     assert "`rollcall check [OPTIONS] FILE|DIR|-...`" in page
+
+
+def test_the_facts_about_nodes_say_who_asks_for_them_and_of_config_maps_only_one_is_asked_for() -> None:
+    page = reference_pages()["facts.md"]
+    of_nodes, autoscaler = (
+        page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        for title in ("Node", "status of the Cluster Autoscaler")
+    )
+    assert "* asked for by: whether a gang can ever fit\n" in of_nodes
+    assert (
+        "--field-selector metadata.namespace=kube-system,metadata.name=cluster-autoscaler-status -o yaml" in autoscaler
+    )
