@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,9 @@ def refused(shape: GangShape = GANG, config: dict[str, Any] | None = None, **quo
 
 
 def leaf(**most: Any) -> Quota:
-    return Quota(is_parent=False, max={GPU if name == "gpu" else name: amount for name, amount in most.items()})
+    return Quota(
+        is_parent=False, namespace="team", max={GPU if name == "gpu" else name: amount for name, amount in most.items()}
+    )
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(32, []), (31, ["team-a"]), (0, ["team-a"])])
@@ -77,7 +80,10 @@ def test_what_a_quota_gives_at_the_moment_is_no_ceiling() -> None:
     assert refused(team_a=read[1]) == []
 
 
-PARENTS = {"team_a": Quota(is_parent=False, max={GPU: 64}, parent="all"), "all": Quota(is_parent=True, max={GPU: 16})}
+PARENTS = {
+    "team_a": Quota(is_parent=False, max={GPU: 64}, parent="all"),
+    "all": Quota(is_parent=True, namespace="team", max={GPU: 16}),
+}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,7 @@ def test_a_parent_limits_only_resources_that_the_child_limits() -> None:
 def test_a_parent_of_another_tree_and_a_cycle_of_parents_are_left_out() -> None:
     other = Quota(is_parent=True, max={GPU: 1}, tree="other")
     assert refused(GANG, {"enableRuntimeQuota": True}, team_a=PARENTS["team_a"], all=other) == []
-    circle = Quota(is_parent=True, max={GPU: 16}, parent="all")
+    circle = replace(PARENTS["all"], parent="all")
     assert refused(GANG, {"enableRuntimeQuota": True}, team_a=PARENTS["team_a"], all=circle) == ["all"]
 
 
@@ -201,9 +207,21 @@ def test_the_cure_names_another_quota_that_allows_the_gang() -> None:
     assert {one.cure for one in judged(GANG, {}, **quotas).ceilings} == {
         'name the ElasticQuota "team-b", which allows it'
     }
-    below = Quota(is_parent=False, max={GPU: 64}, parent="all")
+    below = replace(leaf(gpu=64), parent="all")
     found = judged(GANG, {}, team_a=leaf(gpu=8), below=below, all=PARENTS["all"])
     assert [one.cure for one in found.ceilings] == [""]
+
+
+def test_no_quota_of_another_namespace_is_named_that_the_gang_does_not_name() -> None:
+    quotas = {"team_a": leaf(gpu=8), "secret": replace(leaf(gpu=64), namespace="other")}
+    assert [one.cure for one in judged(GANG, {}, **quotas).ceilings] == [""]
+    lent = replace(quotas["secret"], namespaces=frozenset({"team"}))
+    (found,) = judged(GANG, {}, team_a=leaf(gpu=8), lent=lent).ceilings
+    assert found.cure == 'name the ElasticQuota "lent", which allows it'
+    above = {**PARENTS, "all": replace(PARENTS["all"], namespace="other")}
+    _, found = judged(GANG, {"enableCheckParentQuota": True}, **above).ceilings
+    assert (found.called, found.name) == ("the ElasticQuota above", "team-a")
+    assert refused(GANG, {"enableCheckParentQuota": True}, **above) == ["team-a"]
 
 
 def _stored(**annotations: str) -> Quota:
@@ -267,4 +285,4 @@ def test_the_parent_of_a_quota_may_be_one_of_two_as_well() -> None:
     settings = KoordinatorSettings(enableCheckParentQuota=True)
     found = ceilings_of(GANG, roles(GANG, KOORDINATOR), ClusterFacts(elastic_quotas=known), settings)
     assert [one.name for one in found.ceilings] == ["team-a"]
-    assert found.unknown == ('another namespace has an ElasticQuota "all" as well, and which one counts is not known',)
+    assert found.unknown == ('two namespaces have the ElasticQuota above "team-a", and which one counts is not known',)

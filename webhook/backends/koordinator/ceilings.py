@@ -30,6 +30,9 @@ from webhook.model.reading import text
 _UNKNOWN_QUOTAS = "the ElasticQuotas are unknown"
 _UNREADABLE = "an amount of the ElasticQuota {} cannot be read"
 _DISPUTED = "another namespace has an ElasticQuota {} as well, and which one counts is not known"
+_ABOVE = "the ElasticQuota above"
+_UNREADABLE_ABOVE = "an amount of an ElasticQuota above {} cannot be read"
+_DISPUTED_ABOVE = "two namespaces have the ElasticQuota above {}, and which one counts is not known"
 _BY_NAMESPACE = (
     "an ElasticQuota may take the pods of the namespace; the profile's disableDefaultQuota says whether the scheduler "
     "looks for it"
@@ -147,12 +150,14 @@ class _Quotas:
             limit = _limit(parent, below)
             below.append(parent)
             if self._is_disputed(parent_name):
-                self._unknown[_DISPUTED.format(shown(parent_name))] = None
+                self._unknown[_DISPUTED_ABOVE.format(shown(name))] = None
                 return
             if limit is None:
-                self._unknown[_UNREADABLE.format(shown(parent_name))] = None
+                self._unknown[_UNREADABLE_ABOVE.format(shown(name))] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
-                yield self._ceiling("the parent ElasticQuota", parent_name, amounts, roles, of=name)
+                named = self._may_be_named(parent)
+                called, own = ("the parent ElasticQuota", parent_name) if named else (_ABOVE, name)
+                yield self._ceiling(called, own, amounts, roles, of=name)
 
     def _above(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
         """Yield the known quotas above one, of the same tree."""
@@ -200,9 +205,15 @@ class _Quotas:
         demand = demand_of(self._part(roles), self._roles, self._counted, roles)
         for other in nsmallest(MOST_TRIED, self._known or {}):
             quota = (self._known or {})[other]
-            if other != name and not quota.is_parent and self._allow(quota, demand):
+            may_be = other != name and not quota.is_parent and self._may_be_named(quota)
+            if may_be and self._allow(quota, demand):
                 return f"name the ElasticQuota {shown(other)}, which allows it"
         return ""
+
+    def _may_be_named(self, quota: Quota) -> bool:
+        """Return whether a message to users of the gang's namespace may name a quota that they have not named."""
+        namespace = self._shape.namespace
+        return quota.namespace == namespace or namespace in (quota.namespaces or ())
 
     def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
         """Return whether a quota and all above it allow what pods count together."""
