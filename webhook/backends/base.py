@@ -327,6 +327,10 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """How preemption treats the gang with these objects; None if they do not state it. Raises `Malformed`."""
         return None
 
+    def may_be_started(self, objects: Sequence[Manifest]) -> bool:
+        """Whether its scheduler may remember a start that these objects do not state. Raises `Malformed`."""
+        return False
+
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         """`desired` with those fields of `live` that must survive: the last step before a gang object or topology
         object is written. `live` is None at creation. Neither argument is changed.

@@ -58,7 +58,7 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
 ) -> Waiting | None:
     """The gang as it waits; None if it was started before."""
     try:
-        if any(map(says_started, own)) or any(map(_has_run, roster.pods)):
+        if any(map(says_started, own)) or any(map(_has_run, roster.pods)) or profile.backend.may_be_started(own):
             return None
     except Malformed:
         return None

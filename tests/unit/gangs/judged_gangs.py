@@ -79,9 +79,9 @@ def whole(**changes: Any) -> list[GangPod]:
     return [pod("leader", 0, **changes), pod("worker", 0, **changes), pod("worker", 1, **changes)]
 
 
-def in_step(gang: Manifest | None = None) -> dict[str, Manifest]:
+def in_step(gang: Manifest | None = None, settings: Settings | None = None) -> dict[str, Manifest]:
     """The gang's objects by name, as they are once they were written."""
-    planned = plan(PodGang(gang or podgang()), FACTS, koordinator(standalone=False))
+    planned = plan(PodGang(gang or podgang()), FACTS, settings or koordinator(standalone=False))
     assert isinstance(planned, Plan)
     return {one["metadata"]["name"]: to_apply(planned.profile.backend.adopt(one, None)) for one in planned.objects}
 

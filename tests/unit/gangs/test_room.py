@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.gangs.judged_gangs import in_step, judged, pod, podgang, reasons, whole
+from tests.unit.worlds import koordinator
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Family, Scope, Shortfall, Witness
 from webhook.gangs.health import State
@@ -123,6 +124,36 @@ def test_a_gang_with_another_reason_or_a_past_is_not_judged(pods: Any, objects: 
     found = judged(pods, objects, fits=told)
     assert told.asked == []
     assert Reason.NEVER_FITS not in reasons(found)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("once-satisfied", [Reason.SILENT]), ("waiting-and-running", [Reason.NEVER_FITS, Reason.SILENT])],
+)
+def test_a_gang_that_koordinator_may_remember_as_started_is_not_judged(policy: str, expected: list[Reason]) -> None:
+    """All its pods were replaced, so the status is that of a new gang. koord-scheduler binds them one by one, without
+    their topology.
+    """
+    settings = koordinator({"matchPolicy": policy}, standalone=False)
+    reset = {"status": {"phase": "Scheduling"}}
+    objects = {name: group | reset for name, group in in_step(settings=settings).items()}
+    assert reasons(judged(whole(), objects, settings=settings, fits=Told(WITNESS))) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        ({}, True),
+        ({"gang.scheduling.koordinator.sh/match-policy": "unknown"}, True),
+        ({"gang.scheduling.koordinator.sh/match-policy": "only-waiting"}, False),
+        ({"pod-group.scheduling.sigs.k8s.io/match-policy": "waiting-and-running"}, False),
+    ],
+)
+def test_a_pod_group_of_another_author_may_have_koordinators_default_policy(
+    annotation: dict[str, str], *, expected: bool
+) -> None:
+    profile = koordinator(standalone=False).profiles["koord-scheduler"]
+    assert profile.backend.may_be_started([{"metadata": {"name": "a", "annotations": annotation}}]) is expected
 
 
 def unnamed_gang() -> Any:

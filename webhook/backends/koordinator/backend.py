@@ -151,6 +151,9 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         roles = self.roles(shape, facts, settings)
         return packing_of(shape, roles, self.settings, self.scheduler_version, facts)
 
+    def may_be_started(self, objects: Sequence[Manifest]) -> bool:
+        return any(map(gangs.remembers_start, objects))
+
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return desired if desired["kind"] == NETWORK_TOPOLOGIES.resource.api.kind else gangs.adopt(desired, live)
 

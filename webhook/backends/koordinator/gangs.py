@@ -15,6 +15,7 @@ from webhook.backends.inexpressible import UnknownTopology, inexpressible, refus
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.carried_topology import carried_topology
+from webhook.backends.koordinator.gang_settings import match_policy
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import layer_of, unavailable
 from webhook.model.capabilities import Capability
@@ -22,6 +23,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
 from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.stored_object import StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import Member, PodGang
@@ -65,6 +67,16 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
         "metadata": {**desired["metadata"], "annotations": annotations},
         "spec": {**desired["spec"], "minMember": minimum},
     }
+
+
+def remembers_start(live: Manifest) -> bool:
+    """Whether koord-scheduler binds the pods of a PodGroup one by one, on any nodes, once the gang was complete. That
+    is its default. The status counts the pods of today, so it does not say that all of them were replaced.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (v1.8.0, OnceResourceSatisfied).
+    """
+    stated = match_policy(StoredObject(live, keys.POD_GROUP.kind, keys.POD_GROUP.version))
+    return stated is None or stated[0] not in {"waiting-and-running", keys.ONLY_WAITING}
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
