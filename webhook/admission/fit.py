@@ -40,6 +40,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.membership import has_gangs
 
 # What the gangs of one workload may take together, in times of what one may take.
 _MOST_TIMES = 4
@@ -196,12 +197,17 @@ class Fits:
             return ()
 
 
-def makes_new_pods(workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload) -> bool:
-    """Return whether an update may make pods that the old version would not: the spec changed. Pods of a Job or JobSet
-    that has begun are counted by each scheduler in its own way, so such a workload is not judged again.
+def makes_new_gangs(
+    workload: PodCliqueSet | OptedInWorkload, old: PodCliqueSet | OptedInWorkload, facts: ClusterFacts
+) -> bool:
+    """Return whether an update may make gangs that the old version would not: the spec changed. The pods of a Job or
+    JobSet that has begun, and of a PodCliqueSet that has a gang, may be on nodes, and others may join them one by one.
+    Each scheduler counts such pods in its own way, so such a workload is not judged again.
     """
     if workload.raw.get("spec") == old.raw.get("spec"):
         return False
+    if isinstance(workload, PodCliqueSet):
+        return not has_gangs(workload, facts)
     return not has_begun(workload)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from webhook.admission.fit import makes_new_pods
+from webhook.admission.fit import makes_new_gangs
 from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import gang_context
 from webhook.admission.workload import WorkloadAdmission
@@ -150,7 +150,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """
         rules = profile.rules[ceiling]
         context = gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace)
-        if old is not None and not makes_new_pods(workload, old):
+        if old is not None and not makes_new_gangs(workload, old, facts):
             context = replace(context, fits=no_fits)
         found = run_on_opted_in(rules, context, workload, old)
         if not isinstance(workload, TrainJob):

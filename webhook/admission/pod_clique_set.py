@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.admission.fit import makes_new_pods
+from webhook.admission.fit import makes_new_gangs
 from webhook.admission.opinion import could_run, gang_context
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import CHOICE_BOUND, CHOICE_RULE_IDS, Profile, Settings
@@ -74,7 +74,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     ) -> Outcome:
         """Run the rules of one profile on a set and on the pods of each clique."""
         context = gang_context(profile, facts, choice, capabilities_used(workload), settings, workload)
-        if old is not None and not makes_new_pods(workload, old):
+        if old is not None and not makes_new_gangs(workload, old, facts):
             context = replace(context, fits=no_fits)
         return run(profile.set_rules[ceiling], context, tuple(workload.pod_templates()), old)
 

@@ -19,7 +19,7 @@ from webhook.fit.settings import FitSettings, Growth
 from webhook.fit.verdict import Answer, Scope
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.known_objects import Quota, TopologyBinding
+from webhook.model.known_objects import PodGangFacts, Quota, TopologyBinding
 from webhook.model.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
 from webhook.model.node import node_of
 from webhook.model.nodes import Nodes
@@ -99,6 +99,14 @@ def test_an_update_is_warned_of_only_if_its_spec_changed() -> None:
     same["metadata"]["labels"] = {"team": "a"}
     assert found(validate(same, old, facts=FOUR)) == []
     assert len(found(validate(of_gpus(6), old, facts=FOUR))) == 1
+
+
+def test_an_update_of_a_set_that_has_gangs_is_not_judged_as_its_pods_may_be_replaced_one_by_one() -> None:
+    strict = denying(fit_total="deny")
+    living = replace(FOUR, pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+    assert found(validate(of_gpus(6), of_gpus(5), facts=living, settings=strict)) == []
+    other = replace(FOUR, pod_gangs={("default", "other-0"): PodGangFacts("other")})
+    assert len(found(validate(of_gpus(6), of_gpus(5), facts=other, settings=strict))) == 1
 
 
 def test_an_update_is_not_refused_for_an_old_fault_and_is_for_a_new_one() -> None:
