@@ -45,6 +45,8 @@ class RoomReasons(NamedTuple):
 
 
 NOTHING_ABOUT_ROOM = RoomReasons()
+# What a proof by the templates relies on: pods are missing, so it is not known what they request.
+_OF_TEMPLATES = ", if no other webhook lowers the requests of its pods"
 
 
 def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
@@ -73,7 +75,8 @@ def room_reasons(gang: Waiting, fits: Fits, *, has_no_room: bool) -> RoomReasons
     if (witness := fits.never(gang)) is not None:
         if not gang.is_whole and witness.family is not Family.QUOTA:
             return NOTHING_ABOUT_ROOM
-        return RoomReasons((HoldReason(Reason.NEVER_FITS, _never(witness), witness.remedy),), witness)
+        why = f"{_never(witness)}{'' if gang.is_whole else _OF_TEMPLATES}"
+        return RoomReasons((HoldReason(Reason.NEVER_FITS, why, witness.remedy),), witness)
     now = fits.now(gang) if has_no_room else None
     if now is None or now.answer is not NowAnswer.SHORT:
         return NOTHING_ABOUT_ROOM

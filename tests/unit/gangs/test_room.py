@@ -168,5 +168,8 @@ def test_a_quota_that_keeps_pods_from_being_made_is_why_pods_are_missing() -> No
     quota = replace(WITNESS, family=Family.QUOTA, scope=Scope.EVER, why="3 pods; ResourceQuota small allows 2")
     found = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(quota))
     assert reasons(found) == [Reason.NEVER_FITS, Reason.TOO_FEW_PODS]
+    assert found.why == (
+        "it can never start: 3 pods; ResourceQuota small allows 2, if no other webhook lowers the requests of its pods"
+    )
     other = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(WITNESS))
     assert reasons(other) == [Reason.TOO_FEW_PODS]
