@@ -54,6 +54,8 @@ _TOLERATES_ALL = {"operator": "Exists"}
 _OF_TEMPLATES = (
     "no other webhook lowers the requests of the pods, adds tolerations or changes which nodes they may use",
 )
+# A LimitRange may demand more than a pod requests, so a webhook that raises requests cures that.
+_OF_RANGES = ("no other webhook brings the pods within the LimitRange",)
 # Devices are counted, and no more.
 _OF_DEVICES = "which devices the claims may use, by selectors, constraints and taints"
 
@@ -127,7 +129,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     refusals, unknown = refusals_of(shape, facts)
     # A scheduler that allocates no devices places the pods, whatever they claim.
     devices = device_refusals(shape, facts, pods_together(packing)) if backend.allocates_devices else ()
-    assumed: tuple[str, ...] = () if shape.stored else _OF_TEMPLATES
+    assumed: tuple[str, ...] = () if shape.stored else (*_OF_TEMPLATES, *(_OF_RANGES if refusals else ()))
     if shape.stored and any(member.pods < member.minimum for member in shape.needed):
         assumed = _OF_MISSING_PODS
     return replace(

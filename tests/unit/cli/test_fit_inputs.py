@@ -66,3 +66,12 @@ def test_a_gang_without_pods_is_not_said_to_fit(rollcall: Run) -> None:
     ran = rollcall("fit", "--facts", FACTS, "-", stdin=empty)
     assert ran.code == 0
     assert "not known\n        why  no pod of the gang has to be on a node for it to start\n" in ran.out
+
+
+def test_a_pod_below_a_limit_range_assumes_that_no_webhook_raises_its_requests(rollcall: Run, tmp_path: Path) -> None:
+    facts = tmp_path / "limits.yaml"
+    limits = "spec: {limits: [{type: Container, min: {cpu: 32}}]}"
+    facts.write_text(f"apiVersion: v1\nkind: LimitRange\nmetadata: {{name: small, namespace: research}}\n{limits}\n")
+    ran = rollcall("fit", "--facts", str(facts), "-", stdin=SMALL)
+    assert ran.code == 1
+    assert "        if   no other webhook brings the pods within the LimitRange\n" in ran.out
