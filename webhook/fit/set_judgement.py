@@ -24,6 +24,8 @@ _QUICK_STEPS = (4_500, 1_500)
 _EXACT_STEPS, _MORE = 2_000, 4
 # What checking and telling the place of some pods takes.
 _CHECK_STEPS = 5
+_MANY_WAYS = "the conditions hold, and there are too many ways to place the pods"
+_OF_LABELS = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
 
 
 class SetOutcome(NamedTuple):
@@ -100,7 +102,7 @@ def _areas(domain: Domain) -> tuple[Area, ...]:
 def _looked_at(part: Part, need: Need, domains: Sequence[Domain], ground: Ground, budget: Budget) -> SetOutcome:
     """Every way in every domain, with more steps for each domain in every round."""
     waiting = list(domains)
-    unclear = False
+    unclear = unsure = False
     refused: list[Refusal] = []
     steps = _EXACT_STEPS
     while waiting:
@@ -121,11 +123,13 @@ def _looked_at(part: Part, need: Need, domains: Sequence[Domain], ground: Ground
                     spots = spots_of(found, ground)
                     if holds(spots, need, ground.room):
                         return SetOutcome(part, spots=tuple(spots))
-                    unclear = True
+                    unsure = True
             finally:
                 budget.settle(share)
         waiting = later
         steps *= _MORE
-    if unclear or not refused:
-        return SetOutcome(part, cause="the conditions hold, and there are too many ways to place the pods")
+    if unsure and any(one.future for one in ground.room.classes):
+        return SetOutcome(part, cause=_OF_LABELS)
+    if unclear or unsure or not refused:
+        return SetOutcome(part, cause=_MANY_WAYS)
     return SetOutcome(part, max(refused, key=nearness))

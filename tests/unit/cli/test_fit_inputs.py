@@ -75,3 +75,20 @@ def test_a_pod_below_a_limit_range_assumes_that_no_webhook_raises_its_requests(r
     ran = rollcall("fit", "--facts", str(facts), "-", stdin=SMALL)
     assert ran.code == 1
     assert "        if   no other webhook brings the pods within the LimitRange\n" in ran.out
+
+
+GROWING = """\
+fit:
+  templates:
+  - {name: big, allocatable: {cpu: 180, memory: 1900Gi, nvidia.com/gpu: 8, pods: 110}, max: 3}
+"""
+
+
+def test_a_gang_that_fits_if_new_nodes_are_in_its_rack_is_not_known_to_fit_and_says_why(
+    rollcall: Run, tmp_path: Path
+) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(f"{CONFIG}{GROWING}")
+    ran = rollcall("fit", "--config", str(config), "--facts", FACTS, str(EXAMPLES / "large.yaml"))
+    why = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
+    assert (ran.code, f"not known\n        why  {why}\n" in ran.out) == (0, True)
