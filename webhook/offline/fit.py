@@ -28,7 +28,7 @@ from webhook.fit.room import Room
 from webhook.fit.stored_shapes import shape_of_gang
 from webhook.fit.verdict import Answer, Witness
 from webhook.model import grove
-from webhook.model.admission_request import Request
+from webhook.model.admission_request import Kind, Request
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
@@ -177,9 +177,19 @@ def _stored(
         return Found(at, named, _entry(named, found, profile, facts, settings, steps))
     except Malformed as error:
         if own:
-            return Found(at, named, broken=(METADATA / "name", f"a pod of the gang cannot be read: {error}"))
+            return Found(at, named, broken=(METADATA / "name", _unreadable_pod(own, error, settings)))
         finding = decision.malformed(request, settings).findings[0]
         return Found(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+
+
+def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) -> str:
+    """Return which pod of a gang cannot be read, with its field, if that is found."""
+    for pod in own:
+        request = Request("", "CREATE", Kind("", "v1", Pod.kind), pod.namespace, pod.name, pod.raw)
+        finding = decision.malformed(request, settings).findings[0]
+        if finding.at.parts:
+            return f"the pod {shown(pod.name)} cannot be read: {finding.at}: {finding.why}; {finding.remedy}"
+    return f"a pod of the gang cannot be read: {error}"
 
 
 def _scheduler_of(podgang: PodGang, own: Iterable[Pod], settings: Settings) -> str:

@@ -92,3 +92,26 @@ def test_a_gang_that_fits_if_new_nodes_are_in_its_rack_is_not_known_to_fit_and_s
     ran = rollcall("fit", "--config", str(config), "--facts", FACTS, str(EXAMPLES / "large.yaml"))
     why = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
     assert (ran.code, f"not known\n        why  {why}\n" in ran.out) == (0, True)
+
+
+GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: train-0, namespace: research}
+spec: {podgroups: [{name: train-0-w, minReplicas: 2}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: other
+  namespace: research
+  labels: {app.kubernetes.io/managed-by: grove-operator, grove.io/podgang: train-0, grove.io/podclique: train-0-other}
+spec: {containers: [{name: main}]}
+"""
+
+
+@pytest.mark.parametrize("scheduler", ["koord-scheduler", "volcano", "kai-scheduler", "scheduler-plugins-scheduler"])
+def test_a_stored_gang_whose_needed_pods_are_missing_is_not_said_to_fit(rollcall: Run, scheduler: str) -> None:
+    ran = rollcall("fit", "--scheduler", scheduler, "--facts", FACTS, "-", stdin=GANG)
+    assert (ran.code, f"({scheduler}): not known\n" in ran.out) == (0, True)
+    assert "why  the pods of train-0-w, which are missing" in ran.out

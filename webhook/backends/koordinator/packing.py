@@ -43,7 +43,7 @@ def packing_of(
         within = None
     needs = needs_in(shape.needed, roles, in_no_domain)
     if not needs:
-        return Packing(())
+        return Packing((), left_out=shape.left_out)
     found = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
     return replace(found, left_out=(*shape.left_out, _UNKNOWN)) if left_out else found
 
