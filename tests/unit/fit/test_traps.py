@@ -20,8 +20,8 @@ def _named(value: object) -> str:
     return f"{value.number}-{value.check.__name__}" if isinstance(value, Trap) else ""
 
 
-def test_every_trap_has_a_test() -> None:
-    assert sorted({one.number for one in TRAPS}) == list(_NUMBERS)
+def test_every_trap_has_a_test_and_a_naive_check() -> None:
+    assert sorted({one.number for one in TRAPS if one.mutants}) == list(_NUMBERS)
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=_named)

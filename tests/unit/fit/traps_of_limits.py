@@ -33,7 +33,15 @@ def a_queue_without_cpu_or_with_none_of_it_does_not_limit_cpu() -> None:
     is_never(shape, _BIG, _volcano("team-a", capability={"cpu": "7"}), **_VOLCANO)
 
 
-@trap(21)
+def _deserved_as_capability(mapping: Any) -> Any:
+    def read(value: object) -> Any:
+        found = mapping(value)
+        return {**found, "capability": found["deserved"]} if "deserved" in found else found
+
+    return read
+
+
+@trap(21, Mutant("webhook.backends.volcano.facts.mapping", _deserved_as_capability))
 def what_a_queue_deserves_is_no_ceiling() -> None:
     queue = _volcano("team-a", deserved={"cpu": "1"}, capability={"cpu": "8"})
     may_start(of(pods(4, {"cpu": "2"})), _BIG, queue, **_VOLCANO)
