@@ -93,7 +93,11 @@ _GANG = {
         **TEXT_OR_NULL,
         "description": "Why it does not fit the nodes that there are, in a cluster that may grow.",
     },
-    "now": or_null(_NOW, "An estimate; null if it is not known what pods on nodes use."),
+    "now": or_null(
+        _NOW,
+        "An estimate; null if it is not known what pods on nodes use, and for a gang that does not fit the nodes that "
+        "there are.",
+    ),
     "domains": list_of(_DOMAIN),
     "placement": list_of(
         object_of({"role": TEXT, "domain": TEXT_OR_NULL, "node": TEXT, "pods": COUNT}),
