@@ -26,7 +26,7 @@ from webhook.fit.packing import Packing
 from webhook.fit.parts import roles_of
 from webhook.fit.room import Room
 from webhook.fit.settings import FitSettings
-from webhook.fit.shape import GangShape
+from webhook.fit.shape import GangShape, MemberShape
 from webhook.fit.verdict import Answer, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.kueue import keys
@@ -106,15 +106,21 @@ def bounded(shape: GangShape) -> GangShape | None:
     roles above their minimum may be counted for the others, as in a merged group.
     """
     roles = dict.fromkeys(member.called for member in shape.members)
-    kept = frozenset(islice(roles, _MOST_ROLES))
-    members = tuple(member for member in shape.members if member.called in kept)
-    if len(members) == len(shape.members):
+    first = frozenset(islice(roles, _MOST_ROLES))
+    kept: list[MemberShape] = []
+    left: list[MemberShape] = []
+    for member in shape.members:
+        (kept if member.called in first else left).append(member)
+    if not left:
         return shape
-    surplus = any(0 < member.minimum < member.pods for member in shape.members if member.called not in kept)
-    if shape.opted_in is not None or surplus:
+    if shape.opted_in is not None or any(map(_has_spare_pods, left)):
         return None
     left_out = (*shape.left_out, f"all but {_MOST_ROLES} of its {len(roles)} roles")
-    return shape._replace(members=members, left_out=left_out)
+    return shape._replace(members=tuple(kept), left_out=left_out)
+
+
+def _has_spare_pods(member: MemberShape) -> bool:
+    return 0 < member.minimum < member.pods
 
 
 def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Packing:
