@@ -165,10 +165,16 @@ def _requests_compute(template: PodTemplate) -> bool:
 
 
 def _compute(template: PodTemplate) -> Iterator[object]:
-    """Yield the cpu and memory that the containers of a pod request or limit."""
-    for kind in ("containers", "initContainers"):
-        for container in sequence(template.spec.get(kind)):
-            resources = mapping(mapping(container).get("resources"))
-            for part in ("requests", "limits"):
-                stated = mapping(resources.get(part))
-                yield from (stated[name] for name in _COMPUTE & stated.keys())
+    """Yield the cpu and memory that decide whether a pod is BestEffort: those of the pod, if it has resources of its
+    own, else those of its containers. Up to Kubernetes 1.36 empty resources of the pod leave out its containers, too.
+
+    Source: k8s.io/kubernetes v1.36.3, pkg/apis/core/v1/helper/qos/qos.go, ComputePodQOS.
+    """
+    spec = template.spec
+    of_pod = spec.get("resources") is not None
+    holders = (spec,) if of_pod else (*sequence(spec.get("containers")), *sequence(spec.get("initContainers")))
+    for holder in holders:
+        resources = mapping(mapping(holder).get("resources"))
+        for part in ("requests", "limits"):
+            stated = mapping(resources.get(part))
+            yield from (stated[name] for name in _COMPUTE & stated.keys())

@@ -151,6 +151,8 @@ SCOPES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
     "terminating": ({"scopes": ["Terminating"]}, {}, False),
     "terminating, with a deadline": ({"scopes": ["Terminating"]}, {"activeDeadlineSeconds": 60}, True),
     "not best effort": ({"scopes": ["NotBestEffort"]}, {}, True),
+    "empty resources of the pod": ({"scopes": ["NotBestEffort"]}, {"resources": {}}, False),
+    "resources of the pod": ({"scopes": ["NotBestEffort"]}, {"resources": {"requests": {"cpu": "2"}}}, True),
     "best effort": ({"scopes": ["BestEffort"]}, {}, False),
     "of several scopes all must match": ({"scopes": ["NotBestEffort", "Terminating"]}, {}, False),
     "a class that is listed": (_selecting(BY_PRIORITY, "In", "high"), {"priorityClassName": "high"}, True),

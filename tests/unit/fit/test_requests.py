@@ -103,7 +103,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "zero is not compared": ({"containers": [asks({"cpu": "0", GPU: "0"})]}, {}),
     "a name that is no resource of nodes is not compared": ({"containers": [asks({"disk": "1", "pods": "9"})]}, {}),
     "more than a quantity can be": ({"containers": [asks({"memory": "1e99"})]}, {"memory": 2**63 - 1}),
-    "null counts as missing": ({"containers": [asks({"cpu": None}, {"cpu": "1"})], "overhead": None}, {"cpu": 1000}),
+    "null is 0, which no limit replaces": ({"containers": [asks({"cpu": None}, {"cpu": "1"})], "overhead": None}, {}),
 }
 
 

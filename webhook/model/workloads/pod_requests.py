@@ -14,6 +14,8 @@ from webhook.model.quantity import parse_quantity
 from webhook.model.reading import mapping, sequence
 
 _ZERO = Fraction(0)
+# A quantity that is null.
+_NULL = "0"
 HUGE_PAGES = "hugepages-"
 
 
@@ -68,9 +70,9 @@ def _add(totals: dict[str, Fraction], amounts: Any) -> None:
 
 
 def requests_of_container(container: object, *, from_limits: bool) -> Mapping[str, Any]:
-    """What a container requests. A request that is null counts as missing."""
+    """What a container requests. The API server reads null as 0, and a limit is no default for it."""
     resources = mapping(mapping(container).get("resources"))
-    own = {name: said for name, said in mapping(resources.get("requests")).items() if said is not None}
+    own = {name: _NULL if said is None else said for name, said in mapping(resources.get("requests")).items()}
     return {**mapping(resources.get("limits")), **own} if from_limits else own
 
 
@@ -82,7 +84,8 @@ def _of_pod(spec: Mapping[str, Any], requested: Any) -> Mapping[str, Any]:
         for name, said in mapping(own.get("limits")).items()
         if name not in requested or name.startswith(HUGE_PAGES)
     }
-    return {**limits, **{name: said for name, said in mapping(own.get("requests")).items() if said is not None}}
+    requests = mapping(own.get("requests")).items()
+    return {**limits, **{name: _NULL if said is None else said for name, said in requests}}
 
 
 def _is_pod_level(resource: str) -> bool:
