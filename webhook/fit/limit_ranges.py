@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from webhook.fit.demand import exact_limits
 from webhook.fit.shape import GangShape, MemberShape
 from webhook.fit.verdict import Family, Scope, Witness
-from webhook.model.amounts import is_cpu, rounded_up
+from webhook.model.amounts import MOST_COUNTED, is_cpu, rounded_up
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath, Item
 from webhook.model.findings import shown
@@ -136,7 +136,9 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
                 )
     for resource, limit in stated.limits.items() if of == "Container" else ():
         ratio, request = bounds.ratio.get(resource), stated.requests.get(resource)
-        if ratio is not None and request and limit and limit / request > ratio.amount + _TOLERANCE:
+        if ratio is None or not request or not limit or max(limit, request, ratio.amount) > MOST_COUNTED:
+            continue
+        if limit / request > ratio.amount + _TOLERANCE:
             at, found = stated.at / "limits" / resource, _written(resource, limit)
             allowed = f"a limit of {float(ratio.amount):g} times the request"
             what = f"allows at most {allowed} for {resource}"
@@ -144,7 +146,9 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
-    """Return whether an amount is more than another when both are rounded up, as the API server compares them."""
+    """Return whether an amount is surely more than another when both are rounded up, as the API server compares them."""
+    if max(amount, than) > MOST_COUNTED:
+        return False
     return rounded_up(resource, amount) > rounded_up(resource, than)
 
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from webhook.fit.kai_gpus import whole_gpus
+from webhook.model.amounts import MOST_COUNTED
 from webhook.model.reading import mapping, text
 from webhook.model.workloads.pod_requests import HUGE_PAGES, total_requests
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -21,8 +22,8 @@ from webhook.model.workloads.podtemplate import PodTemplate
 # The resource "pods": a slot of a node, of which every pod takes one.
 SLOTS = "pods"
 _OF_EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage"})
-# What a quantity of the API can be at most.
-_HIGHEST = 2**63 - 1
+# Further resources of a pod are not compared. No node has so many.
+_MOST_RESOURCES = 32
 # A device of a DeviceClass, asked for as if it were an extended resource: dynamic resource allocation places it.
 BY_CLASS = "deviceclass.resource.kubernetes.io/"
 
@@ -36,6 +37,7 @@ _MIG = "nvidia.com/mig-"
 # KAI compares parts as memory, on a node without a label as hundredths.
 _PARTS_OF_GPU = 100
 _MOST_DIGITS = 64
+_OVERFLOW = "the request for {} is more than schedulers can count"
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
@@ -83,15 +85,24 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     for resource, amount in totals.items():
         if not is_compared(resource) or rules.ignores(resource) or (rules.kai_gpus and is_gpu_name(resource)):
             continue
+        if len(found) == _MOST_RESOURCES:
+            unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
+            break
         if amount is None:
             unjudged.append(f"the request for {resource[:80]} is not a quantity")
+        elif amount > MOST_COUNTED:
+            unjudged.append(_OVERFLOW.format(resource[:80]))
         elif resource.startswith(unsure):
             if amount > 0:
                 unjudged.append(f"the scheduler handles {resource[:80]} in its own way")
         elif (units := _units(resource, amount, exact=rules.exact)) > 0:
             found[resource] = units
     if rules.kai_gpus:
-        found |= _gpus_of_kai(template, from_limits=not stored)
+        gpus = _gpus_of_kai(template, from_limits=not stored)
+        if any(amount > MOST_COUNTED for amount in gpus.values()):
+            unjudged.append(_OVERFLOW.format("GPUs"))
+        else:
+            found |= gpus
     return {**found, SLOTS: 1}, tuple(unjudged)
 
 
@@ -113,10 +124,10 @@ def is_best_effort(request: Mapping[str, int], unjudged: tuple[str, ...] = ()) -
 def _units(resource: str, amount: Fraction, *, exact: bool) -> int:
     """Return an amount in the scheduler's units, rounded as the scheduler rounds the sum of a pod."""
     if amount.denominator == 1:
-        return min(amount.numerator * (1000 if resource == "cpu" else 1), _HIGHEST)
+        return amount.numerator * (1000 if resource == "cpu" else 1)
     if resource == "cpu":
-        return min(math.ceil(amount * 1000), _HIGHEST)
-    return min(math.floor(amount) if exact and resource != "memory" else math.ceil(amount), _HIGHEST)
+        return math.ceil(amount * 1000)
+    return math.floor(amount) if exact and resource != "memory" else math.ceil(amount)
 
 
 def _gpus_of_kai(template: PodTemplate, *, from_limits: bool) -> dict[str, int]:
@@ -135,7 +146,7 @@ def _gpus_of_kai(template: PodTemplate, *, from_limits: bool) -> dict[str, int]:
 
 
 def _positive(found: Mapping[str, int]) -> dict[str, int]:
-    return {resource: min(amount, _HIGHEST) for resource, amount in found.items() if amount > 0}
+    return {resource: amount for resource, amount in found.items() if amount > 0}
 
 
 def _part(annotations: Mapping[str, Any]) -> int | None:

@@ -19,6 +19,9 @@ from webhook.model.reading import mapping
 MOST_RESOURCES = 32
 _LONGEST_RESOURCE = 320
 _MILLI = 1000
+# Kubernetes counts cpu in thousandths, and some schedulers other resources, in 64 bits that overflow: 10E of memory is
+# 0, and 1e16 cores are 0 or less (apimachinery 0.37, pkg/api/resource). Above this a request may count as nothing.
+MOST_COUNTED = (2**63 - 1) // _MILLI
 
 Amounts = Mapping[str, int]
 _NOTHING: Amounts = MappingProxyType({})

@@ -49,6 +49,13 @@ ITEMS: dict[str, tuple[GangShape, str, dict[str, Any], bool]] = {
     ),
     "a storage claim is no pod": (TWO, "PersistentVolumeClaim", {"max": {"cpu": "1"}}, False),
     "defaults refuse nothing": (TWO, "Container", {"default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}, False),
+    "a limit that overflows in the API server counts as 0": (
+        gang(member(limits={"memory": "10E"})),
+        "Container",
+        {"max": {"memory": "1Gi"}, "maxLimitRequestRatio": {"memory": "1"}},
+        False,
+    ),
+    "so does a min": (gang(member(requests={"memory": "1"})), "Container", {"min": {"memory": "10E"}}, False),
     "what cannot be read demands nothing": (TWO, "Container", {"max": {"cpu": "many"}}, False),
 }
 
