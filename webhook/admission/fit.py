@@ -48,6 +48,9 @@ _MOST_TIMES = 4
 _MOST_PAIRS = 20_000
 # The most different roles of one gang.
 _MOST_ROLES = 24
+# The most containers, and amounts of resources that these state, of all roles of one gang.
+_MOST_CONTAINERS, _MOST_AMOUNTS = 512, 4096
+_LONG = "the pods of the gang have more containers, or name more resources, than are judged"
 _MANY_PARTS = f"the workload has more than {_MOST_ROLES} parts"
 _TOLERATES_ALL = {"operator": "Exists"}
 # What a verdict on a template relies on. One on stored pods does not.
@@ -79,6 +82,8 @@ def gang_fit_of(
     judged = bounded(shape)
     if judged is None:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_MANY_PARTS,)))
+    if _is_long(judged):
+        return GangFit(shape, Verdict(Answer.UNKNOWN, causes=(_LONG,)))
     packing = packing_of(judged, backend, facts, settings)
     if packing.unknown:
         return GangFit(shape, Verdict(Answer.UNKNOWN, causes=packing.unknown))
@@ -117,6 +122,20 @@ def bounded(shape: GangShape) -> GangShape | None:
         return None
     left_out = (*shape.left_out, f"all but {_MOST_ROLES} of its {len(roles)} roles")
     return shape._replace(members=tuple(kept), left_out=left_out)
+
+
+def _is_long(shape: GangShape) -> bool:
+    """Return whether the templates of a gang are too long to be read in little time. Raises `Malformed`."""
+    containers = [
+        container
+        for template in {member.called: member.template for member in shape.members}.values()
+        for field in ("containers", "initContainers")
+        for container in sequence(template.spec.get(field))
+    ]
+    if len(containers) > _MOST_CONTAINERS:
+        return True
+    stated = [mapping(mapping(container).get("resources")) for container in containers]
+    return sum(len(mapping(one.get(part))) for one in stated for part in ("requests", "limits")) > _MOST_AMOUNTS
 
 
 def _has_spare_pods(member: MemberShape) -> bool:

@@ -17,7 +17,7 @@ from webhook.model.reading import mapping, sequence, text
 __all__ = ["EVERYTHING", "Eligibility", "Requirement", "Taint", "Toleration", "is_transient"]
 
 # More than these are not read. A template is as large as its author likes, and is held against every node.
-_MOST_PAIRS, _MOST_TERMS, _MOST_REQUIREMENTS, _MOST_VALUES, _MOST_TOLERATIONS = 64, 64, 256, 4096, 256
+_MOST_PAIRS, _MOST_TERMS, _MOST_REQUIREMENTS, _MOST_VALUES, _MOST_TOLERATIONS = 32, 32, 64, 1024, 128
 # Taints that come and go with the state of a node. A pod waits for that.
 _TRANSIENT_PREFIXES = (
     "node.kubernetes.io/",
@@ -44,6 +44,8 @@ _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 # Gt and Lt of a toleration depend on a feature gate that is off, so they tolerate.
 _EQUAL = frozenset({"", "Equal"})
 _NAME = "metadata.name"
+# Operators that ask whether a value is one of many.
+_OF_MEMBERS = frozenset({"In", "NotIn"})
 # As strconv.ParseInt reads it, with any number of leading zeros. A label value has 63 characters at most.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}\Z")
 _INT64 = 2**63
@@ -73,7 +75,7 @@ class Requirement(NamedTuple):
 
     key: str
     operator: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] | frozenset[str]
     field: bool = False
 
     def admits(self, value: str | None) -> bool:
@@ -82,12 +84,12 @@ class Requirement(NamedTuple):
         return check is None or check(value, self.values)
 
 
-def _compares(value: str | None, values: tuple[str, ...], *, greater: bool) -> bool:
-    found, bound = _integer(value), _integer(values[0]) if len(values) == 1 else None
+def _compares(value: str | None, values: tuple[str, ...] | frozenset[str], *, greater: bool) -> bool:
+    found, bound = _integer(value), _integer(next(iter(values))) if len(values) == 1 else None
     return found is not None and bound is not None and (found > bound if greater else found < bound)
 
 
-_CHECKS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
+_CHECKS: Mapping[str, Callable[[str | None, tuple[str, ...] | frozenset[str]], bool]] = {
     "In": lambda value, values: value is not None and value in values,
     "NotIn": lambda value, values: value is None or value not in values,
     "Exists": lambda value, _: value is not None,
@@ -207,8 +209,11 @@ def _terms(required: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...] |
 def _requirements(term: Mapping[str, Any]) -> Iterator[Requirement]:
     for field in (False, True):
         for one in map(mapping, sequence(term.get("matchFields" if field else "matchExpressions"))):
+            operator = text(one.get("operator")) or ""
             values = tuple(text(value) or "" for value in sequence(one.get("values")))
-            yield Requirement(text(one.get("key")) or "", text(one.get("operator")) or "", values, field)
+            # Each value is looked for on each kind of nodes.
+            known = frozenset(values) if operator in _OF_MEMBERS else values
+            yield Requirement(text(one.get("key")) or "", operator, known, field)
 
 
 def _holds(term: tuple[Requirement, ...], name: str | None, labels: Mapping[str, str], unknown: frozenset[str]) -> bool:

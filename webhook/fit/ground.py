@@ -77,8 +77,7 @@ class Ground:
         self.conflicts = conflicts_of(roles, self.kind_of, _label_values(roles, room))
         self.keys = self.conflicts.keys
         self.shapes, self.shape_of = self._shapes()
-        self.node_conflicts = [self._on_one_node(shape) for shape in self.shapes]
-        self.floors = [self._floors_on(index) for index in range(len(self.shapes))]
+        self.node_conflicts, self.floors = self._on_nodes()
         self.shared_cells = any(cell not in (None, OWN_VALUE) for shape in self.shapes for cell in shape.cells)
         self.usable: dict[tuple[int, int], list[int]] = {}
         self._preferred: dict[int, list[int]] = {}
@@ -212,6 +211,20 @@ class Ground:
                         mask &= ~(1 << kind)
         return mask
 
+    def _on_nodes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """Return, by shape, the kinds that cannot be on a node together, and how many pods of each it takes. Shapes
+        that differ only in the values of labels have the same.
+        """
+        known: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        found = []
+        for shape in self.shapes:
+            alike = shape.capacity, shape.kinds, tuple([cell is None for cell in shape.cells])
+            if (both := known.get(alike)) is None:
+                conflicts = self._on_one_node(shape)
+                both = known[alike] = conflicts, self._floors_on(shape, conflicts)
+            found.append(both)
+        return [conflicts for conflicts, _ in found], [floors for _, floors in found]
+
     def _on_one_node(self, shape: Shape) -> tuple[int, ...]:
         """By kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a value of
         the key, which then only its own pods and those of its neighbours share.
@@ -222,9 +235,8 @@ class Ground:
                 rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
         return tuple(rows)
 
-    def _floors_on(self, index: int) -> tuple[int, ...]:
-        shape = self.shapes[index]
-        return tuple(self._floor_on(shape, self.node_conflicts[index], kind) for kind in range(self.kinds))
+    def _floors_on(self, shape: Shape, conflicts: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds))
 
     def _floor_on(self, shape: Shape, conflicts: tuple[int, ...], kind: int) -> int:
         if not shape.kinds >> kind & 1:

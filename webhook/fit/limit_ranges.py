@@ -146,7 +146,7 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
-    """Return whether an amount is surely more than another when both are rounded up, as the API server compares them."""
+    """Return whether an amount is surely more than another, both rounded up, as the API server compares them."""
     if max(amount, than) > MOST_COUNTED:
         return False
     return rounded_up(resource, amount) > rounded_up(resource, than)

@@ -21,12 +21,16 @@ from webhook.model.nodes import NodeGroup, NodeNames, Nodes
 
 # A gang whose roles differ more is not judged by nodes: the work is bounded. Each requirement of a role is one check on
 # each kind of nodes.
-_MOST_CHECKS = 100_000
+_MOST_CHECKS = 30_000
 # A label with more values, each on one node alone, does not divide nodes into classes.
 _FEW_VALUES = 32
 # What is known of so many more parts of groups than there are now is forgotten.
 _SPARE = 64
 _NO_DEVICES: Mapping[str, int] = {}
+
+
+class _TooManyChecksError(Exception):
+    """The roles of a gang, and the nodes, differ too much."""
 
 
 class Around(NamedTuple):
@@ -57,8 +61,9 @@ class NodeView:
         by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
         self._read = frozenset((*asked.read, *by_memory))
         self._wanted = tuple(dict.fromkeys((*asked.read, *asked.shown, *by_memory)))
-        # The memory of GPUs is a number, too: each node needs its own value.
-        self._compared = asked.compared.union(by_memory)
+        # Of the memory of GPUs each node needs its own value.
+        self._compared = asked.compared
+        self._by_memory = frozenset(by_memory)
         self._named_nodes = asked.named_nodes
         self._domains = _domains_of(asked)
         self._by_eligibility: dict[Eligibility, set[str]] = {}
@@ -101,6 +106,9 @@ class NodeView:
         that the gang sees, it is the same object as before.
         """
         keys, own = self._split(nodes)
+        if not self._compared.isdisjoint(own):
+            # A number that each node has its own of makes each node a kind of its own.
+            return None
         if (keys, own) != (self._keys, self._own):
             self._forget(keys, own)
             self._changed = None
@@ -121,11 +129,17 @@ class NodeView:
     def _split(self, nodes: Nodes) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the label keys of the question that nodes have: those to group by, and those of own values."""
         keys = [key for key in self._wanted if nodes.has_key(key)]
-        own = tuple(key for key in keys if key not in self._compared and _is_own(nodes, key))
+        own = tuple(key for key in keys if key not in self._by_memory and _is_own(nodes, key))
         return tuple(key for key in keys if key not in own), own
 
     def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
-        """Return the names of the nodes of each class, by its number."""
+        """Return the names of the nodes of each class, by its number; None if that takes too much work."""
+        try:
+            return self._numbered(groups, nodes)
+        except _TooManyChecksError:
+            return None
+
+    def _numbered(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]]:
         self._kinds.begin()
         before, self._groups = self._groups, {}
         found: dict[int, list[tuple[str, ...]]] = {}
@@ -136,8 +150,6 @@ class NodeView:
             known = before.get(id(names))
             if known is None or known.ordered is not ordered or (by_label and known.touched != names.touched):
                 known = self._group(group, names, nodes)
-                if len(self._roles) * self._checks > _MOST_CHECKS:
-                    return None
             self._groups[id(names)] = known
             for number, some in known.parts:
                 found.setdefault(number, []).append(some)
@@ -224,6 +236,8 @@ class NodeView:
         key = (group.taints, self._deciding(group.values), seen.name, seen.labels)
         found = self._roles.get(key)
         if found is None:
+            if len(self._roles) * self._checks > _MOST_CHECKS:
+                raise _TooManyChecksError
             taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
             found = self._roles[key] = frozenset(
                 role

@@ -37,6 +37,7 @@ _MIG = "nvidia.com/mig-"
 # KAI compares parts as memory, on a node without a label as hundredths.
 _PARTS_OF_GPU = 100
 _MOST_DIGITS = 64
+_NO_QUANTITY = "the request for {} is not a quantity"
 _OVERFLOW = "the request for {} is more than schedulers can count"
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
@@ -88,10 +89,8 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
         if len(found) == _MOST_RESOURCES:
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
             break
-        if amount is None:
-            unjudged.append(f"the request for {resource[:80]} is not a quantity")
-        elif amount > MOST_COUNTED:
-            unjudged.append(_OVERFLOW.format(resource[:80]))
+        if amount is None or amount > MOST_COUNTED:
+            unjudged.append((_NO_QUANTITY if amount is None else _OVERFLOW).format(resource[:80]))
         elif resource.startswith(unsure):
             if amount > 0:
                 unjudged.append(f"the scheduler handles {resource[:80]} in its own way")

@@ -326,3 +326,20 @@ def test_of_a_gang_with_very_many_roles_only_some_are_held_against_the_nodes() -
     cliques[199] = clique("c199", replicas=3, minimum=1, requests={GPU: "1"})
     (judged,) = fits_of(PodCliqueSet(pod_clique_set(*cliques)), profile, FOUR, settings)
     assert judged.verdict.answer is Answer.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"initContainers": [{"name": f"c{index}", "image": "x"} for index in range(512)]},
+        {"initContainers": [{"name": "c", "resources": {"limits": {f"example.com/{n}": "1" for n in range(4_096)}}}]},
+    ],
+    ids=["containers", "amounts"],
+)
+def test_a_gang_of_pods_with_very_many_containers_or_amounts_is_not_judged(pod: Manifest) -> None:
+    raw = pod_clique_set(clique("worker", replicas=5, requests={GPU: "8"}, pod=pod))
+    (judged,) = fits_of(PodCliqueSet(raw), koordinator().profiles["koord-scheduler"], FOUR, koordinator())
+    assert judged.verdict.answer is Answer.UNKNOWN
+    assert judged.verdict.causes == (
+        "the pods of the gang have more containers, or name more resources, than are judged",
+    )

@@ -148,6 +148,9 @@ def test_a_scheduler_without_a_filter_does_not_read_its_part() -> None:
 def test_what_is_too_large_to_be_judged_admits_every_node() -> None:
     assert eligible(terms(*(label("pool", "In", f"b{index}") for index in range(65))))
     assert eligible(terms(label("pool", "In", *(f"b{index}" for index in range(5000)))))
+    # Each value is looked for on each kind of nodes.
+    (term,) = Eligibility.of(terms(label("pool", "In", "a", "b")), stored=True).terms or ()
+    assert isinstance(term[0].values, frozenset)
     assert eligible({"tolerations": [{"key": f"k{index}"} for index in range(257)]}, GPU_TAINT)
 
 

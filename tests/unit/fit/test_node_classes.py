@@ -360,6 +360,23 @@ def test_the_work_is_bounded_for_long_affinities_and_for_nodes_that_all_differ()
     assert room(*alike, known=unlike).unknown == "the nodes differ too much for a gang of so many roles"
 
 
+def test_a_number_that_each_of_many_nodes_has_alone_is_not_compared() -> None:
+    asked = role(eligibility=Eligibility(terms=((Requirement("serial", "Gt", ("5",)),),)))
+    few = facts(*(node_manifest(f"n{index}", labels={"serial": str(index)}) for index in range(32)))
+    assert [one.number for one in room(asked, known=few).classes if one.roles] == [26]
+    many = facts(*(node_manifest(f"n{index}", labels={"serial": str(index)}) for index in range(33)))
+    assert room(asked, known=many).unknown == "the pods of the gang differ too much"
+
+
+def test_the_roles_of_equal_nodes_that_are_named_one_by_one_are_bounded() -> None:
+    known = facts(*(node_manifest(f"n{index}") for index in range(2_000)))
+    names = frozenset(f"n{index}" for index in range(2_000))
+    terms = ((Requirement(HOST, "In", names),),)
+    roles = [role(name=f"r{index}", eligibility=Eligibility((("x", str(index)),), terms)) for index in range(12)]
+    assert room(*roles, known=known).unknown == "the pods of the gang differ too much"
+    assert room(roles[0], known=known).unknown is None
+
+
 def test_needs_inside_groups_are_read() -> None:
     inner = gang(pods(role(), 1, RACK), within=Partition("zone", ("zone",)))
     known = facts(node_manifest(labels={"rack": "r1", "zone": "z1"}))
