@@ -300,7 +300,8 @@ async def test_labels_that_form_no_tree_are_reported_until_they_do() -> None:
         assert problems(found, "TopologyNodeUnlabelled") == 1
         await until(lambda: len(cluster.events) == 2)
         assert notes(cluster) == {
-            "TopologyTwoParents": "rack r1 is in several zone domains (z1, z2): each part is a domain of its own",
+            "TopologyTwoParents": "rack r1 is in several zone domains (z1, z2): Volcano gets a HyperNode for each "
+            "part, and Koordinator puts all of them into one of these domains",
             "TopologyNodeUnlabelled": "1 node lacks the label example.com/rack of the level rack: n4",
         }
         cluster.apply(ALL_NODES, node("n2", {ZONE: "z2", RACK: "r3"}))
