@@ -35,7 +35,7 @@ _NAMED = 3
 
 
 class _Plan(NamedTuple):
-    """What is to be written, in that order, and then deleted; the objects as they will be, and of others."""
+    """What is to be written, in that order, and then deleted; and all objects as they will be."""
 
     written: tuple[Manifest, ...]
     deleted: tuple[Manifest, ...]
@@ -116,7 +116,10 @@ def _plan(
         if key_of(found)[1] not in desired and is_ours(found, bindings) and not _leaving(found)
     ]
     stale.sort(key=_tier, reverse=True)
-    return _Plan(tuple(written), tuple(stale), {**others, **desired}, made.left_out, waits)
+    # An object that lost its owner is nobody's: it is not deleted, and stays in the tree.
+    going = {*outlived, *(key_of(found)[1] for found in stale)}
+    staying = {name: found for name, found in live.items() if name not in going and not _leaving(found)}
+    return _Plan(tuple(written), tuple(stale), {**staying, **desired}, made.left_out, waits)
 
 
 def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> Problem | None:
