@@ -21,28 +21,34 @@ def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
     """Return whether each value of a layer's label is a domain with just the nodes that have it. The answer is kept
     until a node changes.
     """
-    if not isinstance(nodes, Nodes):
-        return _are_domains(key, below, nodes)
-    return nodes.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, nodes))
-
-
-def _are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
+    known = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
     if not below:
-        return not _is_named_like_a_node(key, nodes)
+        return not _is_named_like_a_node(key, known)
+    return known.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, known))
+
+
+def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
+    # Groups of nodes are kept over changes, and far fewer values than nodes differ.
+    groups = nodes.groups((key, *(one for keys in below for one in keys)))
+    found = {group.values for group in groups if group.values[0]}
     seen: list[dict[str, str]] = [{} for _ in below]
-    for name, node in nodes.items():
-        if own := node.labels.get(key):
-            # Without a label of the lowest layer a node is a domain of its own name there.
-            fallback = name
-            for keys, parents in zip(below, seen, strict=True):
-                value = next((found for one in keys if (found := node.labels.get(one))), fallback)
-                if value and parents.setdefault(value, own) != own:
-                    return False
-                fallback = ""
-    return True
+    for own, *values in found:
+        place = 0
+        for keys, parents in zip(below, seen, strict=True):
+            value = next(filter(None, values[place : place + len(keys)]), None)
+            place += len(keys)
+            if value is not None and parents.setdefault(value, own or "") != own:
+                return False
+    # Without a label of the lowest layer a node is a domain of its own name there.
+    lowest = seen[0]
+    return all(
+        lowest.get(name, own) == own
+        for group, names in groups.items()
+        if (own := group.values[0]) and not any(group.values[1 : 1 + len(below[0])])
+        for name in names
+    )
 
 
-def _is_named_like_a_node(key: str, nodes: Mapping[str, Node]) -> bool:
+def _is_named_like_a_node(key: str, nodes: Nodes) -> bool:
     """Return whether a value of the lowest layer is also the name of a node without the label, which joins it."""
-    values = {node.labels.get(key) for node in nodes.values()}
-    return any(value in nodes and not nodes[value].labels.get(key) for value in values if value)
+    return any(value in nodes and not nodes[value].labels.get(key) for value in nodes.values_of(key) if value)
