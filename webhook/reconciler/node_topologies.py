@@ -4,7 +4,9 @@ HyperNodes.
 Objects of others are compared and never changed. An object is ours if it has our label and a ClusterTopologyBinding
 controls it, also another than the configured one: after a change of the configuration they become those of the new
 binding, so two trees never stay beside each other. The objects are written members first, and removed last and broadest
-first. Each write leaves a state that the scheduler can use, so a crash in between needs no repair.
+first. Each write leaves a state that the scheduler can use, so a crash in between needs no repair. The exception is a
+binding whose levels get other names or change places: until the old parents are removed some HyperNodes may have two,
+and Volcano waits. Removing these first would leave a tier empty, and Volcano would ignore it.
 """
 
 from __future__ import annotations
