@@ -128,8 +128,8 @@ def _misplaced(levels: Sequence[Level], paths: Sequence[tuple[str, ...]]) -> Ite
         more = f", and {len(torn) - 1} more" if len(torn) > 1 else ""
         yield LevelProblem(
             LevelFault.TWO_PARENTS,
-            f"{level.domain} {torn[0]} is in several {above.domain} domains ({first}){more}: each part is a domain of "
-            "its own",
+            f"{level.domain} {torn[0]} is in several {above.domain} domains ({first}){more}: Volcano gets a HyperNode "
+            "for each part, and Koordinator puts all of them into one of these domains",
         )
 
 

@@ -4,7 +4,9 @@ HyperNodes.
 Objects of others are compared and never changed. An object is ours if it has our label and a ClusterTopologyBinding
 controls it, also another than the configured one: after a change of the configuration they become those of the new
 binding, so two trees never stay beside each other. The objects are written members first, and removed last and broadest
-first. Each write leaves a state that the scheduler can use, so a crash in between needs no repair.
+first. Each write leaves a state that the scheduler can use, so a crash in between needs no repair. The exception is a
+binding whose levels get other names or change places: until the old parents are removed some HyperNodes may have two,
+and Volcano waits. Removing these first would leave a tier empty, and Volcano would ignore it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _NAMED = 3
 
 
 class _Plan(NamedTuple):
-    """What is to be written, in that order, and then deleted; the objects as they will be, and of others."""
+    """What is to be written, in that order, and then deleted; and all objects as they will be."""
 
     written: tuple[Manifest, ...]
     deleted: tuple[Manifest, ...]
@@ -116,7 +118,10 @@ def _plan(
         if key_of(found)[1] not in desired and is_ours(found, bindings) and not _leaving(found)
     ]
     stale.sort(key=_tier, reverse=True)
-    return _Plan(tuple(written), tuple(stale), {**others, **desired}, made.left_out, waits)
+    # An object that lost its owner is nobody's: it is not deleted, and stays in the tree.
+    going = {*outlived, *(key_of(found)[1] for found in stale)}
+    staying = {name: found for name, found in live.items() if name not in going and not _leaving(found)}
+    return _Plan(tuple(written), tuple(stale), {**staying, **desired}, made.left_out, waits)
 
 
 def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> Problem | None:

@@ -295,7 +295,7 @@ class Reconciler:
     def _fact_changed(self, projection: Projection, key: Any) -> None:
         if projection is NODES:
             node = (self.following.live.facts.nodes or {}).get(key)
-            self._topologies.node_changed(key, {} if node is None else node.labels)
+            self._topologies.node_changed(key, None if node is None else node.labels)
         if self.admission_checks is not None:
             self.admission_checks.changed(projection, key)
 

@@ -84,7 +84,7 @@ class Topologies:
         self._add = add
         self._nodes = nodes
         self._of_nodes = NodeTopologies(writer, lambda name: add((CLUSTER, name)))
-        # The values of the levels' labels of each node that has any, as they were last used. None before that.
+        # The values of the levels' labels of each node, as they were last used. None before that.
         self._seen: dict[str, tuple[str, ...]] | None = None
         self._woken: asyncio.TimerHandle | None = None
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
@@ -128,11 +128,13 @@ class Topologies:
         for _, name in bindings:
             self._add((CLUSTER, name))
 
-    def node_changed(self, name: str, labels: Mapping[str, str]) -> None:
+    def node_changed(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Queue the bindings that the labels of nodes matter for, if the labels of their levels changed on this node.
-        `labels` are those that it has now; empty if it is gone.
+        `labels` are those that it has now; None if it is gone. A node without any is one that lacks them.
         """
-        if self._woken is None and self._seen is not None and self._seen.get(name, ()) != self._values(labels):
+        if self._woken is not None or self._seen is None:
+            return
+        if self._seen.get(name) != (None if labels is None else self._values(labels)):
             self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
 
     def _look_at_nodes(self) -> NodeLabels | None:
@@ -140,8 +142,7 @@ class Topologies:
         nodes = self._nodes()
         if nodes is not None:
             keys = self._keys()
-            every = ((name, _values_of(labels, keys)) for name, labels in nodes.items())
-            self._seen = {name: values for name, values in every if values}
+            self._seen = {name: _values_of(labels, keys) for name, labels in nodes.items()}
         return nodes
 
     def _values(self, labels: Mapping[str, str]) -> tuple[str, ...]:

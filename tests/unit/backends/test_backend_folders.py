@@ -33,8 +33,15 @@ MORE = {
     "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
     "kube": {"generation", "groups", "frozen", "disruption"},
-    # Koordinator reads gangs from annotations, as Go does.
-    "koordinator": {"gang_settings", "gang_groups", "go_values", "carried_topology", "network_topology"},
+    # Koordinator reads gangs from annotations, as Go does. Its domains are those of a tree keyed by single values.
+    "koordinator": {
+        "gang_settings",
+        "gang_groups",
+        "go_values",
+        "carried_topology",
+        "network_topology",
+        "layer_values",
+    },
 }
 SUBJECTS = {
     "workload",

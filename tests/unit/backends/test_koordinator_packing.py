@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from webhook.fit.settings import NOTHING_STATED
 from webhook.fit.shape import GangShape
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.known_objects import TopologyLayer
+from webhook.model.node import node_of
+from webhook.model.nodes import Nodes
 from webhook.model.workloads.job import Job
 from webhook.validators.opted_in_examples import job
 
@@ -114,3 +117,33 @@ def test_a_topology_that_is_unknown_or_not_expressed_is_left_out_and_said_to_be(
     assert need.within is None
     assert found.left_out == ("the layer of the ClusterNetworkTopology that the gang requires",)
     assert found.unknown == ()
+
+
+def labelled(*places: tuple[str | None, str | None, str | None]) -> Nodes:
+    """Nodes `n0` and so on, each with the labels of a zone, a block and a rack."""
+    found = Nodes()
+    for index, values in enumerate(places):
+        labels = {key: value for key, value in zip((ZONE, BLOCK, RACK), values, strict=True) if value is not None}
+        found[f"n{index}"] = node_of({"metadata": {"name": f"n{index}", "labels": labels}})
+    return found
+
+
+APART: dict[str, tuple[Nodes, list[str]]] = {
+    "every value is below one other": (labelled(("a", "b0", "r0"), ("a", "b0", "r1"), ("b", "b1", "r2")), []),
+    "a rack is in two blocks of two zones": (labelled(("a", "b0", "r0"), ("b", "b1", "r0")), [ZONE]),
+    "a rack is in two blocks of one zone": (labelled(("a", "b0", "r0"), ("a", "b1", "r0")), []),
+    "a block is in two zones": (labelled(("a", "b0", "r0"), ("b", "b0", "r1")), [ZONE]),
+    "a rack has the name of a node without one": (labelled(("a", "b0", "n1"), ("b", "b1", None)), [ZONE, RACK]),
+    "nodes without a rack": (labelled(("a", "b0", None), ("b", "b1", None)), []),
+    "a node that is in no zone": (labelled(("a", "b0", "r0"), (None, "b1", "r0")), []),
+}
+
+
+@pytest.mark.parametrize(("nodes", "expected"), APART.values(), ids=APART)
+def test_a_layer_whose_domains_share_a_value_of_a_layer_below_is_left_out(nodes: Nodes, expected: list[str]) -> None:
+    facts = replace(LAYERS, nodes=nodes)
+    keys = (ZONE, RACK)
+    assert [key for key in keys if packed(gang(member("a"), required=key), facts).left_out] == expected
+    # The answer is kept until a node changes.
+    nodes["other"] = node_of({"metadata": {"name": "other", "labels": {ZONE: "c", BLOCK: "b0", RACK: "r9"}}})
+    assert packed(gang(member("a"), required=ZONE), facts).left_out

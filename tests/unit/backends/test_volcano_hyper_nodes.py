@@ -162,6 +162,18 @@ COMPARED: dict[str, tuple[list[dict[str, Any]], str | None]] = {
 }
 
 
+def test_a_hyper_node_with_two_parents_is_a_difference_of_whatever_tier() -> None:
+    nodes = racked("z1/r1", "z2/r2")
+    whole = made("site", 3, "site", "HyperNode", "dc-zone.z1", "dc-rack.z2.r2")
+    live = by_name(*hyper_nodes(binding(ZONE, RACK), nodes), whole)
+    assert differences(binding(ZONE, RACK), nodes, live) == (
+        "HyperNodes differ from ClusterTopologyBinding dc: HyperNode dc-rack.z2.r2 is a member of dc-zone.z2 and of "
+        "site, so volcano places no gang with a topology"
+    )
+    whole["spec"]["members"].pop()
+    assert differences(binding(ZONE, RACK), nodes, live) is None
+
+
 @pytest.mark.parametrize(("live", "told"), COMPARED.values(), ids=COMPARED)
 def test_existing_hyper_nodes_are_compared_by_their_nodes(live: list[dict[str, Any]], told: str | None) -> None:
     found = differences(binding(ZONE, RACK), NODES_OF_TWO, by_name(*live))

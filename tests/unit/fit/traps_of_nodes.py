@@ -267,6 +267,21 @@ def a_node_without_the_label_of_the_lowest_layer_is_a_domain() -> None:
     is_never(of(pods(2, {"cpu": "4"}), required=ZONE), node(), _NETWORK, scheduler="koordinator")
 
 
+@trap(30, instead("webhook.backends.koordinator.packing.are_domains", lambda *_: True))
+def racks_of_one_name_in_two_zones_are_one_rack_in_either_zone() -> None:
+    # koord-scheduler has both racks r0 below the zone of the node that it saw first: one zone with two nodes.
+    same = [node("n0", labels={RACK: "r0", ZONE: "a"}), node("n1", labels={RACK: "r0", ZONE: "b"})]
+    apart = [node("n0", labels={RACK: "r0", ZONE: "a"}), node("n1", labels={RACK: "r1", ZONE: "b"})]
+    shape = of(pods(2, {"cpu": "5"}), required=ZONE)
+    may_start(shape, *same, _NETWORK, scheduler="koordinator")
+    is_never(shape, *apart, _NETWORK, scheduler="koordinator")
+    # A node without the label is a rack of its own name.
+    alone = [node("n0", labels={RACK: "n1", ZONE: "a"}), node("n1", labels={ZONE: "b"})]
+    may_start(shape, *alone, _NETWORK, scheduler="koordinator")
+    may_start(of(pods(2, {"cpu": "5"}), required=RACK), *alone, _NETWORK, scheduler="koordinator")
+    is_never(of(pods(2, {"cpu": "5"}), required=RACK), *apart, _NETWORK, scheduler="koordinator")
+
+
 @trap(31, instead("webhook.backends.kube.packing.in_no_domain", lambda key, at: Partition(key, (key,), at)))
 def a_topology_counts_only_with_the_gate_of_the_scheduler() -> None:
     shape = of(pods(2, {"cpu": "5"}), required=RACK)

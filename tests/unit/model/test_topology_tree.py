@@ -38,6 +38,9 @@ def test_an_empty_level_is_left_out_and_the_other_tiers_stay() -> None:
     assert tree_of(binding(ZONE, RACK), {}).levels == ()
 
 
+PARTS = "Volcano gets a HyperNode for each part, and Koordinator puts all of them into one of these domains"
+
+
 class Fault(NamedTuple):
     nodes: NodeLabels
     told: list[tuple[str, str]]
@@ -74,13 +77,13 @@ FAULTS = {
         [
             (
                 "twoParents",
-                "rack r1 is in several zone domains (z1, z2): each part is a domain of its own",
+                f"rack r1 is in several zone domains (z1, z2): {PARTS}",
             )
         ],
     ),
     "two values below two parents": Fault(
         racked("z1/r1", "z2/r1", "z1/r2", "z2/r2"),
-        [("twoParents", "rack r1 is in several zone domains (z1, z2), and 1 more: each part is a domain of its own")],
+        [("twoParents", f"rack r1 is in several zone domains (z1, z2), and 1 more: {PARTS}")],
     ),
     "the levels in the other order": Fault(
         racked("z1/r1", "z1/r2", "z2/r3", "z2/r4"),

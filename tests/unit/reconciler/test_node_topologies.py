@@ -159,6 +159,17 @@ async def test_a_heartbeat_of_a_node_does_nothing_and_a_changed_label_changes_th
         assert names_written(cluster) == ["PATCH dc-rack.z1.r2", "DELETE dc-zone.z2", "DELETE dc-rack.z2.r3"]
 
 
+async def test_a_node_that_comes_without_labels_is_reported_until_it_goes() -> None:
+    cluster = world(*PLACES)
+    async with running(cluster, settings=WRITTEN) as found:
+        await until(lambda: members(cluster) == WHOLE and found.idle)
+        cluster.put(ALL_NODES, node("n5", {"team": "a"}))
+        await until(lambda: problems(found, "TopologyNodeUnlabelled") == 1)
+        cluster.remove(ALL_NODES, None, "n5")
+        await until(lambda: problems(found, "TopologyNodeUnlabelled") == 0 and found.idle)
+        assert members(cluster) == WHOLE
+
+
 async def test_a_node_that_goes_leaves_its_hyper_node_and_the_last_hyper_nodes_stay() -> None:
     cluster = world("z1/r1", "z1/r2")
     async with running(cluster, settings=WRITTEN) as found:
@@ -260,6 +271,16 @@ async def test_the_objects_of_the_binding_that_fed_before_become_those_of_the_ne
         ]
 
 
+async def test_an_object_that_lost_its_owner_stays_and_is_reported() -> None:
+    orphan = hyper_node("dc-rack.z1.gone", 1, "rack", "n1", "n4")
+    orphan["metadata"]["labels"] = {MANAGED_BY: "rollcall"}
+    cluster = world(*PLACES, there=(orphan,))
+    async with running(cluster, settings=WRITTEN) as found:
+        await until(lambda: problems(found, "TopologyDrift") == 1 and found.idle)
+        assert members(cluster) == {**WHOLE, "dc-rack.z1.gone": ["n1", "n4"]}
+        assert "HyperNode dc-rack.z1.gone has the nodes of no rack" in notes(cluster)["TopologyDrift"]
+
+
 async def test_objects_of_a_deleted_binding_are_left_to_the_garbage_collector() -> None:
     left = hyper_node("dc-rack.z1.r1", 1, "rack", "n1", ours="uid-earlier")
     cluster = world("z1/r1", there=(left,))
@@ -300,7 +321,8 @@ async def test_labels_that_form_no_tree_are_reported_until_they_do() -> None:
         assert problems(found, "TopologyNodeUnlabelled") == 1
         await until(lambda: len(cluster.events) == 2)
         assert notes(cluster) == {
-            "TopologyTwoParents": "rack r1 is in several zone domains (z1, z2): each part is a domain of its own",
+            "TopologyTwoParents": "rack r1 is in several zone domains (z1, z2): Volcano gets a HyperNode for each "
+            "part, and Koordinator puts all of them into one of these domains",
             "TopologyNodeUnlabelled": "1 node lacks the label example.com/rack of the level rack: n4",
         }
         cluster.apply(ALL_NODES, node("n2", {ZONE: "z2", RACK: "r3"}))

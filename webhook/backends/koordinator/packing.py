@@ -2,8 +2,9 @@
 that must gather.
 
 A layer is found in the ClusterNetworkTopology `default`. A node without the label of the layer directly above the nodes
-is a domain of its own, and in no domain of a broader layer. A single pod starts anywhere. Pods above the minimum are
-packed into the same domain only if they exist when koord-scheduler looks, so they prove nothing.
+is a domain of its own, and in no domain of a broader layer. A layer whose domains koord-scheduler mixes up is left out
+(`layer_values`). A single pod starts anywhere. Pods above the minimum are packed into the same domain only if they
+exist when koord-scheduler looks, so they prove nothing.
 
 Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling/core/gang.go and
 network_topology_workflow.go, pkg/scheduler/frameworkext/networktopology/tree.go.
@@ -17,6 +18,7 @@ from webhook.backends.inexpressible import UnknownTopology
 from webhook.backends.koordinator.carried_topology import carried_topology
 from webhook.backends.koordinator.gang_settings import Unreadable, read_topology
 from webhook.backends.koordinator.keys import HOSTNAME, NETWORK_TOPOLOGY, NODE_LAYER
+from webhook.backends.koordinator.layer_values import are_domains
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import layer_of, required_layers, unavailable
 from webhook.errors import Inexpressible
@@ -114,5 +116,9 @@ def _partition(name: str, at: FieldPath | None, facts: ClusterFacts) -> Partitio
     if layer is None or name not in chain or len(layer.label_keys) != 1:
         # Of several keys the first that a node has counts.
         return None
+    place = chain.index(name)
+    below = tuple(layers[one].label_keys for one in chain[1:place])
+    if facts.nodes is not None and not are_domains(layer.label_keys[0], below, facts.nodes):
+        return None
     broader = _partition(layer.parent, at, facts) if layer.parent in layers else None
-    return Partition(name, layer.label_keys, at, own_domain=chain.index(name) == 1, broader=broader)
+    return Partition(name, layer.label_keys, at, own_domain=place == 1, broader=broader)

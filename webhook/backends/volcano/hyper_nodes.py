@@ -54,11 +54,11 @@ def differences(binding: ClusterTopologyBinding, nodes: NodeLabels, live: Mappin
     """How the tiers of existing HyperNodes, of any author, differ from the levels and labels; None if they do not.
 
     The nodes of a tier are compared, not the names of HyperNodes. If a HyperNode selects its members by a pattern or by
-    labels, the nodes of its tier are not compared.
+    labels, the nodes of its tier are not compared. A HyperNode with two parents comes first.
     """
     known = {name: _Stored.of(found) for name, found in live.items()}
     tree = tree_of(binding, nodes)
-    found: list[str] = []
+    found = list(_torn(known))
     broader: tuple[str, int] | None = None
     for level in tree.levels:
         domain = level.level.domain or ""
@@ -103,6 +103,17 @@ class _Stored(NamedTuple):
         tier = integer(spec.get("tier"))
         children = tuple(members_of(live, "HyperNode"))
         return cls(-1 if tier is None else tier, text(spec.get("tierName")), frozenset(nodes), children, exact)
+
+
+def _torn(known: Mapping[str, _Stored]) -> Iterator[str]:
+    """The first HyperNode with two parents, of whatever tier."""
+    parents: dict[str, str] = {}
+    for name, one in sorted(known.items()):
+        for child in one.children:
+            if (other := parents.setdefault(child, name)) != name:
+                both = f"HyperNode {child} is a member of {other} and of {name}"
+                yield f"{both}, so volcano places no gang with a topology"
+                return
 
 
 def _other_nodes(level: TopologyLevel, named: Mapping[str, _Stored], known: Mapping[str, _Stored]) -> Iterator[str]:
