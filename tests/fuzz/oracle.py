@@ -178,13 +178,18 @@ def _review(body: bytes) -> Any:
     if operation not in ("CREATE", "UPDATE", "DELETE", "CONNECT") or not isinstance(kind, dict):
         return None
     words = [kind.get("group"), kind.get("version"), kind.get("kind"), *(request.get(key) for key in _TEXT)]
-    if not kind.get("kind") or not all(word is None or _is_text(word) for word in (*words, request["uid"])):
+    texts = all(word is None or _is_text(word) for word in (*words, request["uid"]))
+    if not kind.get("kind") or not texts or not _has_user(request.get("userInfo")):
         return None
     needed = {"CREATE": ("object",), "UPDATE": ("object", "oldObject")}.get(operation, ())
     given = [request.get(key) for key in ("object", "oldObject")]
     if any(request.get(key) is None for key in needed) or any(type(one) not in {dict, type(None)} for one in given):
         return None
     return review
+
+
+def _has_user(info: Any) -> bool:
+    return info is None or (isinstance(info, dict) and isinstance(info.get("username"), str | None))
 
 
 def _is_text(word: Any) -> bool:

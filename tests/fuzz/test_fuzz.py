@@ -102,6 +102,13 @@ def test_the_oracle_accepts_a_correct_answer() -> None:
     assert changed["request"]["object"]["metadata"]["labels"] == {}
 
 
+@pytest.mark.parametrize("user", [7, [], {"username": 2**63 - 1}])
+def test_the_oracle_accepts_that_a_review_without_a_readable_user_is_refused_as_none(user: Any) -> None:
+    broken = json.loads(ASKED.body)
+    broken["request"]["userInfo"] = user
+    judge(ASKED._replace(body=json.dumps(broken).encode()), Answer(400, "text/plain; charset=utf-8", b"no\n"))
+
+
 @pytest.mark.parametrize(
     ("answer", "kind"),
     {
