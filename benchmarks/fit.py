@@ -1,7 +1,7 @@
 """`python -m benchmarks.fit`: one decision about a gang of 1,000 pods in a cluster of 5,000 nodes of 40 shapes, against
 the same decision where no node is known.
 
-A rack has nodes of one shape, a row has nodes of all shapes. Each call parses the review. The 99th percentile is
+A rack has nodes of one shape, a row has racks of several shapes. Each call parses the review. The 99th percentile is
 that of all calls; a node changes before every hundredth call, each other time in what every gang sees: its memory. Then
 what is remembered of the nodes is worked out again.
 """
@@ -28,7 +28,7 @@ from webhook.model.known_objects import Namespace, TopologyBinding, TopologyLaye
 from webhook.model.node import Node, node_of
 from webhook.model.nodes import Nodes
 
-_NODES, _SHAPES, _PER_RACK, _PODS = 5_000, 40, 36, 1_000
+_NODES, _SHAPES, _PER_RACK, _ROWS, _PODS = 5_000, 40, 36, 36, 1_000
 _CALLS, _CHANGED = 2_000, 100
 _RACK, _ROW, _SHAPE = "example.com/rack", "example.com/row", "example.com/shape"
 _HOST, _GPU = "kubernetes.io/hostname", "nvidia.com/gpu"
@@ -42,7 +42,7 @@ def _node(index: int, labels: dict[str, str] | None = None, more: int = 0) -> No
     if shape % 4:
         amounts[_GPU] = "8"
     name = f"node-{index}"
-    own = {_HOST: name, _RACK: f"rack-{rack}", _ROW: f"row-{index % _PER_RACK}", _SHAPE: f"shape-{shape}"}
+    own = {_HOST: name, _RACK: f"rack-{rack}", _ROW: f"row-{rack % _ROWS}", _SHAPE: f"shape-{shape}"}
     own |= labels or {}
     return node_of({"metadata": {"name": name, "labels": own}, "status": {"allocatable": amounts, "capacity": amounts}})
 

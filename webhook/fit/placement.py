@@ -33,7 +33,7 @@ def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
 def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
     """Return the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
-    found = []
+    found: list[Placed] = []
     roles = {path: (_role(need, path).name, _domain_path(need, path)) for path in {spot.path for spot in spots}}
     together: dict[Path, list[Spot]] = {}
     for spot in spots:
@@ -44,8 +44,7 @@ def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[Placed, ...]:
         role, above = roles[spot.path]
         domain = None if above is None else domains[above]
         node = room.classes[spot.node_class]
-        for ordinal in range(spot.start, spot.start + spot.number):
-            found.append(Placed(role, domain, _node_name(node, spot.node_class, ordinal), spot.pods))
+        found += [Placed(role, domain, name, spot.pods) for name in _node_names(node, spot)]
     return tuple(found)
 
 
@@ -263,6 +262,13 @@ def _role(need: Need, path: Path) -> Role:
     if isinstance(found, GroupNeed):
         raise TypeError(path)
     return found.role
+
+
+def _node_names(node: NodeClass, spot: Spot) -> Sequence[str]:
+    end = spot.start + spot.number
+    if end <= len(node.nodes):
+        return node.nodes[spot.start : end]
+    return [_node_name(node, spot.node_class, ordinal) for ordinal in range(spot.start, end)]
 
 
 def _node_name(node: NodeClass, index: int, ordinal: int) -> str:
