@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from webhook.admission.decision import WORKLOADS
+from webhook.admission.decision import admission_of
 from webhook.admission.fit import fits_of
 from webhook.admission.gang_object import validate_object
 from webhook.admission.size import require_few_parts
@@ -37,9 +37,9 @@ from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.kueue.holding import runs_elsewhere
 from webhook.model.plain_text import cut, plain
 from webhook.model.reading import Malformed, Manifest
-from webhook.model.workloads.place import place_of
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.selection import Choice
 
@@ -95,12 +95,12 @@ def not_judged(why: str) -> Answer:
     return Answer(Outcome.NOT_JUDGED, cut(plain(f"not judged: {why}"), MAX_MESSAGE_BYTES))
 
 
-def workload_of(pod: Manifest, namespace: str) -> Needed | None:
+def workload_of(pod: Manifest, namespace: str, kinds: WorkloadKinds) -> Needed | None:
     """The workload that decides about a pod, as a fact; None if the pod is judged by itself. Raises `Malformed`."""
     found = Pod(pod, namespace)
     if found.podgang is not None and found.workload is not None:
         return Needed("pod_clique_sets", (namespace, found.workload))
-    place = place_of(found)
+    place = kinds.place_of(found)
     return None if place is None else place.workload
 
 
@@ -135,10 +135,10 @@ def _judged(
     """What the rules say of an object, or why none is about it. Raises `Malformed`."""
     if kind == POD:
         return _judged_pod(owner, namespace, facts, settings)
-    workloads = WORKLOADS.get(kind)
+    workloads = admission_of(kind, settings)
     if workloads is None:
         return f"Rollcall has no rules about {kind[1]}"
-    require_few_parts(Request("", "CREATE", Kind(kind[0], "", kind[1]), namespace, "", owner))
+    require_few_parts(Request("", "CREATE", Kind(kind[0], "", kind[1]), namespace, "", owner), settings.kinds)
     workload = workloads.view(owner, namespace)
     if isinstance(workload, OptedInWorkload) and runs_elsewhere(workload):
         return "MultiKueue runs its pods in another cluster"

@@ -11,6 +11,7 @@ only this.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from webhook.admission.gang_object import rewritten, validate_object
@@ -27,19 +28,29 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, mapping
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.declared_types import declared_types
 from webhook.validators.registry import Context, Outcome
 from webhook.validators.selection import Choice
 from webhook.validators.wrong_types import Unreadable
 
-# The admission of each kind of workload, by group and kind.
-WORKLOADS: dict[tuple[str, ...], WorkloadAdmission[Any]] = {
-    (grove.GROUP, "PodCliqueSet"): POD_CLIQUE_SETS,
-    **{kind: OptedInWorkloads(view) for kind, view in VIEWS.items()},
-}
+_POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 # For the rule about malformed objects, which reads only the object.
 _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
+
+
+def admission_of(kind: tuple[str, ...], settings: Settings) -> WorkloadAdmission[Any] | None:
+    """Return the admission of a kind of workload, by group and kind; None for an object of another kind."""
+    if kind == _POD_CLIQUE_SET:
+        return POD_CLIQUE_SETS
+    view = settings.kinds.views.get(kind)  # type: ignore[arg-type]
+    return None if view is None else _opted_in(view)
+
+
+@lru_cache(maxsize=1024)
+def _opted_in(view: type[OptedInWorkload]) -> OptedInWorkloads:
+    return OptedInWorkloads(view)
 
 
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -49,7 +60,7 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     try:
         if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
-        require_few_parts(request)
+        require_few_parts(request, settings.kinds)
         return with_keys(_validated(request, facts, settings), request, facts, settings)
     except Malformed:
         return ALLOWED if _only_leaves(request) else malformed(request, settings)
@@ -57,7 +68,7 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
 
 def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Return the verdict by the rules about that kind. Raises `Malformed`."""
-    if (workloads := WORKLOADS.get(request.kind[::2])) is not None:
+    if (workloads := admission_of(request.kind[::2], settings)) is not None:
         return workloads.validate(request, facts, settings)
     if request.kind[::2] == POD and request.operation == "CREATE":
         return validate_pod(request, Pod(request.object or {}, request.namespace), facts, settings)
@@ -76,8 +87,8 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
         # must not be a way to avoid the record.
         if _passes(request) or _leaving(request):
             return ALLOWED
-        require_few_parts(request)
-        if (workloads := WORKLOADS.get(request.kind[::2])) is not None:
+        require_few_parts(request, settings.kinds)
+        if (workloads := admission_of(request.kind[::2], settings)) is not None:
             return workloads.mutate(request, facts, settings)
         if request.kind[::2] == POD and request.operation == "CREATE":
             return mutate_pod(Pod(request.object or {}, request.namespace), facts, settings)
@@ -92,7 +103,9 @@ def malformed(request: Request, settings: Settings) -> Verdict:
     """
     # Group and kind come from the request, because the object may not have them.
     kind = request.kind[::2]
-    found = Unreadable(kind, request.object or {}, settings.shape_of(kind))
+    declared = settings.kinds.declaration_of(kind)
+    shape = settings.shape_of(kind) if declared is None else declared_types(declared)
+    found = Unreadable(kind, request.object or {}, shape, declared is not None)
     outcome = Outcome()
     for bound in SHAPE_BOUND:
         outcome.add(bound, bound.rule.check(found, _NO_CONTEXT))

@@ -249,6 +249,9 @@ def has_run(workload: PodCliqueSet | OptedInWorkload) -> bool:
 
 
 def _counts(workload: PodCliqueSet | OptedInWorkload, counts: Sequence[str]) -> bool:
+    if isinstance(workload, OptedInWorkload) and workload.crd:
+        # What the status of a declared kind says is not known.
+        return bool(mapping(workload.raw.get("status")))
     if not isinstance(workload, Job | JobSet | TrainJob):
         return False
     status = mapping(workload.raw.get("status"))

@@ -16,20 +16,22 @@ from webhook.model.findings import Action
 from webhook.model.keys import Needed
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.place import place_of
 from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.model.workloads.trainjob import TrainJob, train_job_of
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.selection import namespace_choice
 
 # The most facts that are read live for one verdict at a time.
 MOST_IN_DOUBT = 8
 
 
-def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset()) -> tuple[Needed, ...]:
+def required_facts(
+    request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset(), kinds: WorkloadKinds = PYTHON_KINDS
+) -> tuple[Needed, ...]:
     """Return what must be read before `request` is decided: nothing, for almost every request. `doubted` are the parts
-    of the facts whose caches are not updated at the moment.
+    of the facts whose caches are not updated at the moment; `kinds` are those of opted-in workloads.
     """
     raw = request.object
     if raw is None or request.subresource:
@@ -37,11 +39,12 @@ def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str
     group, _, kind = request.kind
     try:
         if kind == "Pod" and not group and request.operation == "CREATE":
-            return _of_pod(raw, request, facts, doubted)
+            return _of_pod(raw, request, facts, doubted, kinds)
         if kind == "PodCliqueSet" and group == grove.GROUP:
             return _of_workload(raw, request, facts, doubted)
-        if (group, kind) in VIEWS and request.operation == "CREATE":
-            return _of_opted_in(raw, request, facts, doubted)
+        view = kinds.views.get((group, kind)) if request.operation == "CREATE" else None
+        if view is not None:
+            return _of_opted_in(view(raw, request.namespace), facts, doubted)
     except Malformed:
         # The decision itself reports what is wrong with the object.
         pass
@@ -59,12 +62,14 @@ def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
     return tuple(nsmallest(MOST_IN_DOUBT, found, key=str))
 
 
-def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+def _of_pod(
+    raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str], kinds: WorkloadKinds
+) -> tuple[Needed, ...]:
     pod = Pod(raw, request.namespace)
     if pod.long_label is not None:
         return ()
     if pod.podgang is None:
-        place = place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
+        place = kinds.place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
         return () if place is None else _lacking(facts, place.workload, doubted)
     if pod.podclique is None or pod.workload is None:
         return ()
@@ -85,8 +90,7 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
     return ()
 
 
-def _of_opted_in(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
-    workload = VIEWS[request.kind[::2]](raw, request.namespace)
+def _of_opted_in(workload: OptedInWorkload, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     if isinstance(workload, TrainJob):
         runtime = _lacking(facts, workload.runtime, doubted)
         if workload.scheduler is not None:
@@ -95,7 +99,7 @@ def _of_opted_in(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
     else:
         made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
         runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
-    if workload.scheduler is not None or namespace_choice(facts, workload.namespace) is not None:
+    if workload.scheduler is not None or not workload.by_namespace or namespace_choice(facts, workload.namespace) is not None:
         return runtime
     # The request came here because its namespace is opted in. If the cache disagrees, the cache is behind.
     return (Needed("namespaces", workload.namespace), *runtime)

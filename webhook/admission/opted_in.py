@@ -1,4 +1,4 @@
-"""How workloads that are not Grove's are admitted: TrainJob, JobSet, LeaderWorkerSet and Job.
+"""How workloads that are not Grove's are admitted: TrainJob, JobSet, LeaderWorkerSet, Job, and the declared kinds.
 
 A workload is opted in if it has the label `rollcall.dev/scheduler` or is created in a namespace that has it. At CREATE
 the choice is recorded on the workload and in its pod templates, if its kind has them. The webhook can then select pods
@@ -29,8 +29,9 @@ from webhook.model.workloads.gang import starts_alone
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
-from webhook.model.workloads.workload import OptedInWorkload
+from webhook.model.workloads.workload import OptedInWorkload, Part
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import BoundRule, Context, Outcome, no_fits, run, run_each, run_on_opted_in
 from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
@@ -75,6 +76,8 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         if made_by is not None and (known := (facts.train_jobs or {}).get(made_by)) is not None:
             recorded = known.record.scheduler
             return None if recorded is None else Choice(recorded, METADATA / "ownerReferences", available)
+        if not workload.by_namespace:
+            return None
         named = namespace_choice(facts, workload.namespace)
         return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
 
@@ -94,7 +97,9 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         that names its gang itself needs no advice.
         """
         advised = settings.standalone and not (
-            is_part(workload) or any(any(claims_on(template)) for template in workload.templates)
+            is_part(workload, settings.kinds)
+            or not workload.by_namespace
+            or any(any(claims_on(template)) for template in workload.templates)
         )
         return Verdict(notes=(NOT_OPTED_IN,)) if advised else ALLOWED
 
@@ -109,7 +114,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """Run the rules on a workload; on a Job of a JobSet only the rules about parts. If another controller runs it,
         usually in another cluster, nothing that is known of this one is held against it.
         """
-        if is_part(workload):
+        if is_part(workload, settings.kinds):
             return _judge_part(workload, choice, facts, settings)
         known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
         return super().judge(workload, old, choice, known, settings)
@@ -117,7 +122,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record."""
         found = super().faults_of(old, facts, settings)
-        if found or not is_part(old):
+        if found or not is_part(old, settings.kinds):
             return found
         choice = self.choice_of(old, old, facts, settings)
         if choice is None:
@@ -173,7 +178,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         self, workload: OptedInWorkload, request: Request, facts: ClusterFacts, settings: Settings
     ) -> str | None:
         """Return the scheduler that a workload must record. A Job of a JobSet has the record of its template."""
-        return None if is_part(workload) else super().scheduler_to_record(workload, request, facts, settings)
+        return None if is_part(workload, settings.kinds) else super().scheduler_to_record(workload, request, facts, settings)
 
     def dropped_record(self, workload: OptedInWorkload, request: Request, settings: Settings) -> str | None:
         """Return the recorded scheduler that an update leaves out, on the workload or in a template."""
@@ -189,29 +194,40 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """
         if request.old is None:
             return record_choice(workload, scheduler)
+        if workload.crd:
+            # Most controllers replace pods whose template changes.
+            return record_choice(workload, scheduler, frozenset(workload.marked_paths))
         parts = self.view(request.old, request.namespace).parts
-        unlabelled = frozenset(part.place for part in parts if SCHEDULER_LABEL not in part.template.labels)
+        unlabelled = frozenset(part.template.labels_path for part in parts if not _is_labelled(part))
         return record_choice(workload, scheduler, unlabelled)
 
 
-def is_part(workload: OptedInWorkload) -> bool:
-    """Return whether the workload is a Job of a JobSet. A rule checks whether that JobSet exists."""
+def _is_labelled(part: Part) -> bool:
+    return SCHEDULER_LABEL in part.template.labels
+
+
+def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
+    """Return whether the workload is a Job of a JobSet, or an object between a workload of a declared kind and its
+    pods. A rule checks whether that JobSet exists.
+    """
     controller = workload.controller
-    return isinstance(workload, Job) and controller is not None and is_a(controller, JOB_SETS)
+    if controller is None:
+        return False
+    return (isinstance(workload, Job) and is_a(controller, JOB_SETS)) or kinds.is_made_part(workload)
 
 
 def record_choice(
     workload: OptedInWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
 ) -> tuple[Operation, ...]:
-    """Return the patch that records the scheduler on a workload and in its pod templates, except those in `unlabelled`.
-    Changes the dict of the workload in place.
+    """Return the patch that records the scheduler on a workload and in its pod templates, except in the labels at
+    `unlabelled`. Changes the dict of the workload in place.
     """
     # All parts are read before the first write, so a workload that cannot be read is not changed in part.
-    places = dict.fromkeys(part.place for part in workload.parts if part.place not in unlabelled)
+    places = [path for path in workload.marked_paths if path not in unlabelled]
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     for place in places:
-        patch.set((*_keys(place), "metadata", "labels"), SCHEDULER_LABEL, scheduler)
+        patch.set(_keys(place), SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)
 
 

@@ -25,7 +25,7 @@ from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL, record_in
 from webhook.model.workloads.facts import KnownWorkload
-from webhook.model.workloads.place import Place, membership, place_of
+from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
@@ -38,12 +38,13 @@ _MAX_KEY_CHARACTERS = 80
 
 class Membership(NamedTuple):
     """The profile that a pod is prepared for, and its member in a gang. `workload` is what is known of its opted-in
-    workload, None for Grove's pods.
+    workload, None for Grove's pods. `is_spare` means that no gang needs pods of its part.
     """
 
     profile: Profile
     member: GangMember
     workload: KnownWorkload | None = None
+    is_spare: bool = False
 
 
 def mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -210,14 +211,14 @@ def _own_record(pod: Pod) -> Record:
 
 def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
     """Return whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
-    return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and place_of(pod) is not None)
+    return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and settings.kinds.place_of(pod) is not None)
 
 
 def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membership | str | None:
     """Return the membership of a pod of an opted-in workload, as `membership_of`."""
-    place = place_of(pod)
+    place = settings.kinds.place_of(pod)
     if place is None:
-        return "pod left as it is: it belongs to no TrainJob, JobSet, LeaderWorkerSet or Job"
+        return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
     workload = _known_workload(place, facts, settings)
     if workload is None:
         return f"pod left as it is: its {place.workload} was not found"
@@ -236,7 +237,7 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     gang = membership(place, sequenced=workload.sequenced)
     record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
     member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, opted_in=True)
-    return Membership(profile, member, workload)
+    return Membership(profile, member, workload, is_spare=place.part in (workload.spare or ()))
 
 
 def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
@@ -275,6 +276,9 @@ def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdi
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))
+    if found.is_spare:
+        # Its scheduler would wait for a group that has no objects.
+        return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     return None
 
 

@@ -9,8 +9,11 @@ from typing import Any
 from webhook.errors import TooManyParts
 from webhook.model import grove
 from webhook.model.admission_request import Request
-from webhook.model.reading import Malformed, mapping, sequence
+from webhook.model.reading import Malformed, Manifest, mapping, sequence
 from webhook.model.workloads.kinds import JOB_SETS, TRAIN_JOBS
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.model.workloads.shapes.path import Scope, ShapePath
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 
 # No gang comes near. A stored object has at most 1.5 MiB, so with their pod templates it has at most 15,000 parts.
 MOST_PARTS = 10_000
@@ -27,13 +30,28 @@ _LISTS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 }
 
 
-def require_few_parts(request: Request) -> None:
+def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
     """Raise `TooManyParts` for a workload with more than `MOST_PARTS` parts of one sort, stored or new."""
     for path in _LISTS.get(request.kind[::2], ()):
         for manifest in (request.object, request.old):
             number = _entries((manifest or {}).get("spec"), path)
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
+    view = kinds.views.get(request.kind[::2])  # type: ignore[call-overload]
+    if view is not None and issubclass(view, ShapedWorkload):
+        for path in view.shape.lists:
+            for manifest in (request.object, request.old):
+                _require_few(path, manifest or {})
+
+
+def _require_few(path: ShapePath, manifest: Manifest) -> None:
+    try:
+        number = sum(1 for _ in path.values(Scope(manifest)))
+    except Malformed:
+        # The decision itself says what is wrong with the object.
+        return
+    if number > MOST_PARTS:
+        raise TooManyParts(str(path), number, MOST_PARTS)
 
 
 def _entries(value: Any, path: tuple[str, ...]) -> int:

@@ -22,6 +22,7 @@ from webhook.cli.reconcile import reconcile
 from webhook.cli.render import render
 from webhook.cli.rules import rules
 from webhook.cli.schema import schema_app
+from webhook.cli.shapes import shapes_app
 from webhook.cli.serve import serve
 from webhook.cli.upgrade_plan import upgrade_plan
 
@@ -51,6 +52,7 @@ app.add_typer(certs_app, name="certs", rich_help_panel=OPERATE)
 app.add_typer(config_app, name="config", rich_help_panel=INSTALL)
 app.add_typer(manifests_app, name="manifests", rich_help_panel=INSTALL)
 app.add_typer(schema_app, name="schema", rich_help_panel=AUTHOR)
+app.add_typer(shapes_app, name="shapes", rich_help_panel=AUTHOR)
 with_our_classes(app)
 
 

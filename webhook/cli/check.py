@@ -150,7 +150,7 @@ def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, setting
     """Read and judge the inputs into `report`, and return the facts with those of the inputs. Raises `InputError`."""
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
-    together = one_world(known, documents)
+    together = one_world(known, documents, settings.kinds)
     for document in documents:
         try:
             report.add(document, judge(document.manifest, together, settings))

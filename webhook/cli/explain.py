@@ -149,7 +149,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     settings = settings_of(config, scheduler, grove)
     known = known_facts(facts, settings, kubeconfig, context, live=live)
     documents = documents_of(paths)
-    known = one_world(with_field_names(known, schemas or ()), documents)
+    known = one_world(with_field_names(known, schemas or ()), documents, settings.kinds)
     found: list[Found] = []
     others: list[Named] = []
     for document in documents:

@@ -128,7 +128,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
 
 def judged(documents: list[Document], known: ClusterFacts, settings: Settings, effort: int) -> list[Judged]:
     """Return what is found in each document. Raises `InputError`."""
-    known = one_world(with_nodes(known, documents), documents)
+    known = one_world(with_nodes(known, documents), documents, settings.kinds)
     found: list[Judged] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))
     pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)

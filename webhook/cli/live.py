@@ -29,7 +29,7 @@ def known_facts(
     if not live:
         if kubeconfig is not None or context is not None:
             raise typer.BadParameter("--kubeconfig and --context need --live")
-        return facts_of(paths)
+        return facts_of(paths, settings)
     if paths:
         raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
     return facts_there(settings, connected(kubeconfig, context))
@@ -39,4 +39,4 @@ def facts_there(settings: Settings, access: Access) -> ClusterFacts:
     """Return the facts of a cluster. Raises `FactsUnavailable`."""
     from webhook.sources.cluster_objects import projections_of, read_cluster
 
-    return asyncio.run(read_cluster(access, projections_of(settings))).facts()
+    return asyncio.run(read_cluster(access, projections_of(settings))).facts(settings.kinds)

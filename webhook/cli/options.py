@@ -148,9 +148,9 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
     return replace(settings, standalone=True, grove=generation or settings.grove)
 
 
-def facts_of(paths: Sequence[Path] | None) -> ClusterFacts:
+def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
     """Return the facts in the given files and folders."""
-    return load_facts(paths or ())
+    return load_facts(paths or (), settings.kinds)
 
 
 def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:

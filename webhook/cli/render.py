@@ -28,7 +28,6 @@ from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import OPTED_OUT
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_tree import tree_of
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
@@ -110,9 +109,10 @@ def render(
     - `rollcall render --scheduler koord-scheduler set.yaml`
     - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
     """
-    settings, known = settings_of(config, scheduler, grove), facts_of(facts)
+    settings = settings_of(config, scheduler, grove)
+    known = facts_of(facts, settings)
     documents = documents_of(paths)
-    known = one_world(known, documents)
+    known = one_world(known, documents, settings.kinds)
     found: list[Rendered] = []
     code = CLEAN
     for item in (item for document in documents for item in _items(document)):
@@ -156,7 +156,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
     """Yield what an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
-    if (group, kind) == (GROUP, "PodCliqueSet") or (group, kind) in VIEWS:
+    if (group, kind) == (GROUP, "PodCliqueSet") or (group, kind) in settings.kinds:
         yield from _workload(item, facts, settings)
     elif (group, kind) == (SCHEDULER_GROUP, "PodGang"):
         podgang = PodGang(manifest)
@@ -168,7 +168,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
         for name in settings.profiles if settings.forced is None else [settings.forced]:
             yield from _topology(ClusterTopologyBinding(manifest), settings.profiles[name].backend, facts)
     elif (group, kind) == ("", "Pod"):
-        name_scheduler_in_member(manifest, settings.forced)
+        name_scheduler_in_member(manifest, settings.forced, settings.kinds)
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
     elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
@@ -218,7 +218,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     # What is printed is made only if that is the case.
     yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
     named_later = _given_a_name(item.manifest)
-    workload = _view(item)
+    workload = _view(item, settings)
     found = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
     for comment, made in found:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
@@ -226,11 +226,11 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
         yield f"{named} makes no pods, so it has no gang"
 
 
-def _view(item: Item) -> PodCliqueSet | OptedInWorkload:
+def _view(item: Item, settings: Settings) -> PodCliqueSet | OptedInWorkload:
     """Return the view of a workload. Raises `InputError` if it has more pods than are shown."""
     group, _, kind = kind_of(item.manifest)
     if kind != "PodCliqueSet":
-        return VIEWS[group, kind](item.manifest)
+        return settings.kinds.views[group, kind](item.manifest)
     workload = PodCliqueSet(item.manifest)
     if (pods := pods_of_set(workload)) > MAX_PODS:
         raise item.error(f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}")

@@ -125,7 +125,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
     _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
-    known = facts_of(facts)
+    known = facts_of(facts, settings)
     # A standalone process has no load balancer, and a developer should not wait.
     delay = drain if drain is not None else 0 if standalone else settings.serving.drain_seconds
 

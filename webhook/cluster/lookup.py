@@ -14,7 +14,7 @@ from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove
-from webhook.model.keys import Needed, ObjectKey
+from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
 from webhook.model.reading import Malformed, Manifest, sequence
 from webhook.telemetry import spans
@@ -37,6 +37,7 @@ _ABOVE = frozenset(
         "job_sets",
         "leader_worker_sets",
         "train_jobs",
+        SHAPED_WORKLOADS,
     }
 )
 # Valid values of labels.
@@ -113,19 +114,26 @@ class Lookup:
             return await self._schemas.ask()
         try:
             if wanted.part == "bound_gangs":
-                return await self._bound(*(wanted.key or ()))
-            projection = self._served(self._projections[wanted.part])
+                return await self._bound(*(wanted.key or ())[-2:])
+            projection = self._served(self._candidates(wanted))
             return await (self._whole(projection) if wanted.key is None else self._object(projection, wanted.key))
         except NotFound:
             return None
         except Malformed as error:
             raise RequestFailed(f"it cannot be read: {error}") from None
 
+    def _candidates(self, wanted: Needed) -> list[Projection]:
+        """The projections that may have a fact: of workloads of declared kinds, that of the kind."""
+        found = self._projections[wanted.part]
+        if wanted.part != SHAPED_WORKLOADS or wanted.key is None:
+            return found
+        return [one for one in found if f"{one.resource.plural}.{one.resource.api.group}" == wanted.key[0]]
+
     def _served(self, projections: list[Projection]) -> Projection:
         return next((one for one in projections if one.resource.api in self._discovery.resources), projections[0])
 
-    async def _object(self, projection: Projection, key: ObjectKey | str) -> Any:
-        namespace, name = (None, key) if isinstance(key, str) else key
+    async def _object(self, projection: Projection, key: tuple[str, ...] | str) -> Any:
+        namespace, name = (None, key) if isinstance(key, str) else key[-2:]
         if not _NAME.fullmatch(name) or (namespace is not None and not _NAME.fullmatch(namespace)):
             return None
         resource = projection.resource

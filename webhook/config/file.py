@@ -45,6 +45,7 @@ from webhook.config.settings import (
     Tenancy,
     Tracing,
 )
+from webhook.config.workloads_section import built_in_kinds, workload_kinds
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
@@ -58,8 +59,9 @@ from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
-def settings_from(document: object, source: str) -> Settings:
-    """Return the settings of a parsed configuration file. `source` is its name in messages.
+def settings_from(document: object, source: str, shapes: Iterable[object] = ()) -> Settings:
+    """Return the settings of a parsed configuration file. `source` is its name in messages. `shapes` are the
+    WorkloadShapes beside it.
 
     Raises `ConfigurationError` with every mistake in it.
     """
@@ -101,6 +103,7 @@ def settings_from(document: object, source: str) -> Settings:
     grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
     kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
     fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
+    kinds = workload_kinds(configuration.workloads, problems, shapes)
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -118,6 +121,7 @@ def settings_from(document: object, source: str) -> Settings:
         kueue=kueue_settings(kueue),
         admission_check=CheckMode(kueue.admissionCheck),
         fit=fit_settings(fit),
+        kinds=kinds,
     )
 
 
@@ -127,7 +131,7 @@ def default_settings() -> Settings:
     profiles = {
         name: Profile(backend(backend.settings_model()), none, none) for name, backend in installed_backends().items()
     }
-    return Settings(profiles, DEFAULT_SCHEDULER)
+    return Settings(profiles, DEFAULT_SCHEDULER, kinds=built_in_kinds())
 
 
 def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:

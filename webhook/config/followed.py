@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from webhook.config.settings import Settings
 from webhook.model.general import general_to_reconciler, general_to_server
+from webhook.model.keys import SHAPED_WORKLOADS
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.projections import Projection
 
@@ -21,5 +22,6 @@ def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projecti
         kueue = settings.makes_gangs or settings.admission_check is not CheckMode.OFF
         general = general_to_reconciler(opted_in=settings.makes_opted_in_gangs, kueue=kueue)
     backends = (profile.backend for profile in settings.profiles.values())
-    every = (*general, *(found for backend in backends for found in backend.followed(objects=objects)))
+    declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS) if objects else ()
+    every = (*general, *declared, *(found for backend in backends for found in backend.followed(objects=objects)))
     return tuple(dict.fromkeys(every))

@@ -189,6 +189,7 @@ class RollcallConfiguration(Section):
     grove: dict[str, Any] = Field(default_factory=dict)
     kueue: dict[str, Any] = Field(default_factory=dict)
     fit: dict[str, Any] = Field(default_factory=dict)
+    workloads: dict[str, Any] = Field(default_factory=dict)
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -22,6 +22,7 @@ from webhook.model.keys import Record
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
 from webhook.validators.selection import Choice, Chosen, namespace_choice
@@ -273,6 +274,8 @@ class Settings:
     admission_check: CheckMode = CheckMode.OFF
     # What is stated of the cluster for whether gangs fit.
     fit: FitSettings = NOTHING_STATED
+    # The kinds of opted-in workloads.
+    kinds: WorkloadKinds = PYTHON_KINDS
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 

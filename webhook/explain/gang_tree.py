@@ -32,12 +32,14 @@ class Level(StrEnum):
     JOB_SET = "JobSet"
     LEADER_WORKER_SET = "LeaderWorkerSet"
     TRAIN_JOB = "TrainJob"
+    # `Node.kind` says which.
+    DECLARED = "declared workload"
     OWNED_GANG = "gang"
     MEMBER = "member"
 
 
 # Kinds of a root.
-WORKLOADS = frozenset({Level.SET, Level.JOB, Level.JOB_SET, Level.LEADER_WORKER_SET, Level.TRAIN_JOB})
+WORKLOADS = frozenset({Level.SET, Level.JOB, Level.JOB_SET, Level.LEADER_WORKER_SET, Level.TRAIN_JOB, Level.DECLARED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,20 @@ class Node:
     waits_for: str | None = None
     more: int = 0
     last: str | None = None
+    # The kind of a workload whose kind is declared.
+    kind: str = ""
     below: tuple[Node, ...] = ()
     # What each pod of a part has that not every node has.
     carries: tuple[str, ...] = ()
 
+    @property
+    def called(self) -> str:
+        """What it is, in words."""
+        return self.kind or str(self.level)
+
     def as_json(self) -> dict[str, Any]:
         """Return the node as plain JSON values."""
-        found: dict[str, Any] = {"kind": str(self.level), "name": self.name, "pods": self.pods, "minimum": self.minimum}
+        found: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
             found["topology"] = topology

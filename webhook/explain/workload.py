@@ -21,7 +21,15 @@ from webhook.admission.opinion import (
     opinion_of,
     opinion_on,
 )
-from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, gang_support, is_part, made_of, topology_support
+from webhook.admission.opted_in import (
+    IS_NO_GANG,
+    NOT_OPTED_IN,
+    OptedInWorkloads,
+    gang_support,
+    is_part,
+    made_of,
+    topology_support,
+)
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
@@ -40,7 +48,6 @@ from webhook.model.findings import Finding
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.topology_request import requests
 from webhook.model.workloads.trainjob import TrainJob
@@ -48,7 +55,7 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fact_supply import supplied
 from webhook.offline.fit import entries_of
 from webhook.offline.fit_report import FitEntry
-from webhook.offline.judgement import names_of, requests_in
+from webhook.offline.judgement import names_of, requests_in, workload_kinds
 from webhook.offline.overridden import overridden
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.stock_runtimes import assumed
@@ -145,11 +152,11 @@ class Explained:
 
 def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
     """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
-    for request, at in requests_in(manifest):
+    for request, at in requests_in(manifest, workload_kinds(settings)):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             found: Explanation | None = explain(request, facts, settings)
         else:
-            found = explain_opted_in(request, facts, settings) if request.kind[::2] in VIEWS else None
+            found = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
         if found is not None:
             notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
             names = names_of(request, found.choice.scheduler, facts, settings)
@@ -191,7 +198,7 @@ def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) 
     part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
-        admission = decision.WORKLOADS[request.kind[::2]]
+        admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])  # type: ignore[index]
         return _explain_opted_in(admission, admission.view(request.object or {}, request.namespace), facts, settings)
     except Malformed:
         broken = decision.malformed(request, settings).findings
@@ -203,7 +210,7 @@ def _explain_opted_in(
 ) -> Explanation | None:
     found = admission.choice_of(workload, None, facts, settings)
     claimed = any(any(claims_on(template)) for template in workload.templates)
-    if is_part(workload) or (found is None and claimed):
+    if is_part(workload, settings.kinds) or (found is None and claimed):
         return None
     choice = found or Choice("", SPEC)
     made = _maker(workload, facts)

@@ -26,13 +26,17 @@ _LEVELS = {
 
 def workload_tree(workload: OptedInWorkload, made: OptedInWorkload) -> Node:
     """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself."""
-    gangs = tuple(_gangs(made)) if no_gang(made) is None else tuple(_members(made))
+    barred = no_gang(made)
+    gangs = tuple(_gangs(made)) if barred is None or barred.is_made else tuple(_members(made))
     pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
     # A JobSet's annotations win over those of its TrainJob.
     own, above = domains(of_workload(made)), domains(of_workload(workload))
     wanted = own[0] or above[0], own[1] or above[1]
-    return Node(_LEVELS[workload.kind], f"{workload.namespace}/{workload.name}", pods, minimum, *wanted, below=gangs)
+    level = Level.DECLARED if workload.crd else _LEVELS[workload.kind]
+    kind = workload.kind if workload.crd else ""
+    name = f"{workload.namespace}/{workload.name}"
+    return Node(level, name, pods, minimum, *wanted, kind=kind, below=gangs)
 
 
 def _gangs(made: OptedInWorkload) -> Iterator[Node]:
@@ -40,15 +44,16 @@ def _gangs(made: OptedInWorkload) -> Iterator[Node]:
         yield from _groups(made)
         return
     # By name of the gang: its part, if each part has its own gang.
-    alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.sequence_path is not None else {}
+    alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
     for gang in gangs_of(made):
         pods = sum(member.pods for member in gang.members)
+        minimum = sum(member.min_replicas for member in gang.members)
         if gang.name in alone:
             after = _last(made, alone[gang.name])
-            yield Node(Level.OWNED_GANG, gang.name, pods, pods, waits_for=after)
+            yield Node(Level.OWNED_GANG, gang.name, pods, minimum, waits_for=after)
         else:
-            below = tuple(_members(made)) if isinstance(made, JobSet) else ()
-            yield Node(Level.OWNED_GANG, gang.name, pods, pods, below=below)
+            below = tuple(_members(made)) if isinstance(made, JobSet) or len(made.parts) > 1 else ()
+            yield Node(Level.OWNED_GANG, gang.name, pods, minimum, below=below)
 
 
 def _last(made: OptedInWorkload, part: Part) -> str | None:
@@ -73,8 +78,9 @@ def _groups(made: LeaderWorkerSet) -> Iterator[Node]:
 def _members(made: OptedInWorkload) -> Iterator[Node]:
     for part in made.parts:
         if part.pods > 0:
-            yield _member(part.name or made.name, part.pods, part)
+            yield _member(part.name or made.name, part.pods, part, part.needed)
 
 
-def _member(name: str, pods: int, part: Part) -> Node:
-    return Node(Level.MEMBER, name, pods, pods, *domains(of_pods(part)), carries=tuple(carried(part.template)))
+def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> Node:
+    needed = pods if minimum is None else minimum
+    return Node(Level.MEMBER, name, pods, needed, *domains(of_pods(part)), carries=tuple(carried(part.template)))

@@ -15,11 +15,13 @@ from webhook.fit.shape import GangShape, MemberShape, SubsetShape
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.grove_generation import GroveGeneration, PodGangNames, generation_of
+from webhook.model.kueue.keys import QUEUE_NAME
 from webhook.model.reading import mapping
 from webhook.model.record import record_of
 from webhook.model.workloads.gang import OptedInGang, gangs_of, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podcliqueset import Clique, GroupCliques, PodCliqueSet, Topology
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
@@ -44,7 +46,10 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
     gangs, or if its controller never lets a gang be complete. A TrainJob has those of the JobSet that is made of it,
     unless it changes more of its runtime's pods than their number.
     """
-    if workload.finished or _deleted(workload.raw) or no_gang(workload) is not None:
+    barred = no_gang(workload)
+    if workload.finished or _deleted(workload.raw) or (barred is not None and not barred.is_made):
+        return []
+    if isinstance(workload, ShapedWorkload) and not _is_whole(workload):
         return []
     if isinstance(workload, MadeJobSet) and _is_out_of_date(workload.train_job):
         return []
@@ -54,7 +59,7 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
     changes = changes_of(workload)
     for gang in gangs_of(workload):
         members = tuple(
-            _of_part(gang, member.name, part, part.pods, changes)
+            _of_part(gang, member.name, part, part.pods, changes, part.needed)
             for member in gang.members
             for part in gang.parts[member.name]
         )
@@ -62,6 +67,13 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
         if len(found) == MOST_SHAPES:
             break
     return found
+
+
+def _is_whole(workload: ShapedWorkload) -> bool:
+    """Return whether the templates of a workload say what its pods need. Kueue may add tolerations to those that it
+    queues, and an object with some fields of a template says nothing of resources.
+    """
+    return QUEUE_NAME not in workload.labels and not any(part.flat for part in workload.shape.parts)
 
 
 def _deleted(raw: Mapping[str, Any]) -> bool:
@@ -86,11 +98,17 @@ def _of_group(workload: LeaderWorkerSet) -> GangShape:
 
 
 def _of_part(
-    gang: OptedInGang, member: str, part: Part, pods: int, changes: ControllerChanges = NO_CHANGES
+    gang: OptedInGang,
+    member: str,
+    part: Part,
+    pods: int,
+    changes: ControllerChanges = NO_CHANGES,
+    minimum: int | None = None,
 ) -> MemberShape:
     role = part.name or gang.workload.name
+    needed = pods if minimum is None else minimum
     return MemberShape(
-        f"{gang.name}-{role}", part.place, changes.made(part.template), pods, pods, role=role, part=member
+        f"{gang.name}-{role}", part.place, changes.made(part.template), needed, pods, role=role, part=member
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -27,7 +28,7 @@ from webhook.gangs.followed_node_pods import FollowedNodePods
 from webhook.gangs.gang_kinds import gang_resources
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
-from webhook.gangs.key import GANG_WORKLOADS, POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
 from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
@@ -50,7 +51,7 @@ from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
+from webhook.model.workloads.pod_controllers import OF_GROVE
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
@@ -94,7 +95,13 @@ class ClusterView:
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
         )
-        self.stores = Stores(self.client, self._stored, gang_of_object, whose_object, filled=read)
+        self.stores = Stores(
+            self.client,
+            self._stored,
+            partial(gang_of_object, kinds=settings.kinds),
+            partial(whose_object, kinds=settings.kinds),
+            filled=read,
+        )
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods_changed = pods_changed
         self._pods = GangPods(self.client, pods_changed, filled=read)
@@ -121,7 +128,7 @@ class ClusterView:
 
     def gang(self, key: GangKey) -> PodGang | None:
         """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
-        if key.kind in GANG_WORKLOADS:
+        if key.kind in self._settings.kinds.gang_workloads:
             return self.opted_in.gang(key)
         return self.podgangs.gang(key)
 
@@ -134,7 +141,7 @@ class ClusterView:
 
         In the second case existing gang objects are left alone. Raises as `gang` does.
         """
-        workload = self.opted_in.workload(key) if key.kind in GANG_WORKLOADS else None
+        workload = self.opted_in.workload(key) if key.kind in self._settings.kinds.gang_workloads else None
         return None if workload is None or no_gang(workload) is not None else workload.uid
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
@@ -186,7 +193,7 @@ class ClusterView:
 
     def has_gate(self, key: GangKey) -> bool:
         """Whether any pod that names a gang has Rollcall's gate."""
-        pods = self.opted_in.pods if key.kind in GANG_WORKLOADS else self._pods
+        pods = self.opted_in.pods if key.kind in self._settings.kinds.gang_workloads else self._pods
         return pods.any_gated(key)
 
     def was_restored(self, key: GangKey) -> bool:
@@ -266,7 +273,8 @@ class ClusterView:
             if (trees := profile.backend.trees) is not None:
                 yield trees.resource.api
         if self.opted_in.wanted:
-            yield from dict.fromkeys(resource.api for resource in (*GANG_WORKLOADS.values(), *OF_OPTED_IN))
+            kinds = self._settings.kinds
+            yield from dict.fromkeys(one.api for one in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
 
     def watches(self) -> Iterator[Watch]:
         """All watches."""

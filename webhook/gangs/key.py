@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from webhook.model import grove
 from webhook.model.keys import ObjectKey
-from webhook.model.projections import POD_GANGS, Resource
+from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.gang import GANG_LABEL, OptedInGang
-from webhook.model.workloads.kinds import GANG_KINDS
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang, controller_in, is_pod_clique_set
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 
-# The opted-in workload kinds that Rollcall makes gangs of, by kind.
-GANG_WORKLOADS: dict[str, Resource] = {found.api.kind: found for found in GANG_KINDS}
 POD_GANG = POD_GANGS.resource.api.kind
 
 
@@ -45,7 +43,7 @@ def key_of_gang(podgang: PodGang) -> GangKey:
     return GangKey(podgang.namespace, label_value(podgang.name), workload.kind, workload.name)
 
 
-def gang_of_object(live: Manifest) -> GangKey | None:
+def gang_of_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey | None:
     """The gang that a gang object belongs to; None if another owner controls it or it names no gang.
 
     The controller decides. Without a controller, and for a PodCliqueSet's, the labels do; for an opted-in workload they
@@ -60,10 +58,8 @@ def gang_of_object(live: Manifest) -> GangKey | None:
         return GangKey(namespace, labels[GANG_LABEL], "") if GANG_LABEL in labels else None
     if controller.kind == POD_GANG:
         return GangKey(namespace, controller.name)
-    resource = GANG_WORKLOADS.get(controller.kind)
-    if resource is None or controller.group != resource.api.group:
-        return None
-    return GangKey(namespace, str(labels.get(GANG_LABEL) or ""), controller.kind, controller.name)
+    title = kinds.title(controller.group, controller.kind)
+    return None if title is None else GangKey(namespace, str(labels.get(GANG_LABEL) or ""), title, controller.name)
 
 
 def objects_of(podgang: PodGang) -> GangKey:
@@ -71,9 +67,9 @@ def objects_of(podgang: PodGang) -> GangKey:
     return key_of_gang(podgang)._replace(name=podgang.gang) if podgang.gang != podgang.name else key_of_gang(podgang)
 
 
-def whose_object(live: Manifest) -> GangKey | None:
+def whose_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey | None:
     """The key of the gang's objects that a gang object is one of: `gang_of_object` with the gang's first name."""
-    found = gang_of_object(live)
+    found = gang_of_object(live, kinds)
     if found is None or found.kind != POD_GANG:
         return found
     first = (live["metadata"].get("labels") or {}).get(GANG_LABEL)

@@ -17,12 +17,12 @@ from webhook.model.bounds import name_text
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.workloads.facts import PROJECTIONS
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
-from webhook.model.workloads.place import LWS_SIZE, label_value, membership, place_of
+from webhook.model.workloads.place import LWS_SIZE, label_value, membership
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import kept_controller
 from webhook.model.workloads.podgang import OwnerReference
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.mutators.prepare_pod import GATE
 
 # Pods that name a PodGang, regardless of their owner.
@@ -125,7 +125,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     )
 
 
-def read_opted_in_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
+def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tuple[ObjectKey, GangPod]:
     """The projection of a pod with the record label of an opted-in workload. Raises `Malformed`.
 
     A pod that no such workload made has an empty `kind`. A pod that was not prepared gets the gang it would belong to
@@ -133,7 +133,7 @@ def read_opted_in_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     """
     key, found = read_gang_pod(raw)
     # A controller reference whose names are too long to be valid is not kept.
-    place = None if found.controller is None else place_of(Pod(raw))
+    place = None if found.controller is None else kinds.place_of(Pod(raw))
     if place is None:
         return key, found._replace(podgang="", podclique="", kind="")
     would_be = membership(place, sequenced=False)
@@ -141,7 +141,7 @@ def read_opted_in_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     return key, found._replace(
         podgang=text(found.labels.get(GANG_LABEL)) or label_value(would_be.gang),
         podclique=text(found.labels.get(MEMBER_LABEL)) or label_value(would_be.member),
-        kind=_KINDS[place.workload.part],
+        kind=kinds.title_of(place.workload),
         workload=place.workload.name,
         group=place.group,
         size=_size(size),
@@ -154,10 +154,6 @@ def _size(said: str | None) -> int | None:
     Any user can write the annotation. `int` raises an error for a few thousand digits, which would end the watch.
     """
     return int(said) if said is not None and said.isdecimal() and len(said) <= _INT32_DIGITS else None
-
-
-# The kind of a workload, by its part of the facts.
-_KINDS = {projection.part: projection.resource.api.kind for projection in PROJECTIONS}
 
 
 def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webhook.admission.decision import WORKLOADS
+from webhook.admission.decision import admission_of
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -49,7 +49,9 @@ def _judged(
     if isinstance(podgang, OptedInGang):
         opted_in = podgang.workload
         api = opted_in.resource.api
-        admission = WORKLOADS[api.group, api.kind]
+        admission = admission_of((api.group, api.kind), settings)
+        if admission is None:
+            return Outcome([], [])
         return admission.judged_by(profile, Action.DENY, opted_in, opted_in, choice, facts, settings)
     if workload is None:
         return Outcome([], [])

@@ -50,8 +50,9 @@ class Stages:
             if isinstance(workload, Job):
                 whose = f"!{NAME_LABELS['JobSet']},!{NAME_LABELS['LeaderWorkerSet']}"
             else:
-                whose = f"{NAME_LABELS[workload.kind]}={workload.name}"
-            selector = f"{GANG_LABEL}={label_value(podgang.name)},{whose}"
+                key = NAME_LABELS.get(workload.kind) or workload.name_label
+                whose = f"{key}={workload.name}" if key else ""
+            selector = f"{GANG_LABEL}={label_value(podgang.name)}{',' if whose else ''}{whose}"
         elif len(podgang.name) > LABEL_VALUE_LIMIT:
             # The name does not fit into a label, so no pod can name this gang.
             return Stage.EMPTY

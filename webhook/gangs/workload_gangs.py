@@ -16,18 +16,16 @@ from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.grouping import Grouping
-from webhook.gangs.key import GANG_WORKLOADS, GangKey, key_of_gang
+from webhook.gangs.key import GangKey, key_of_gang
 from webhook.gangs.pod import GangPod, read_opted_in_pod
 from webhook.gangs.pods import GangPods
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.reading import Malformed
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import label_value
-from webhook.model.workloads.pod_controllers import OF_OPTED_IN
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.telemetry.logs import log, outline
 
@@ -55,10 +53,18 @@ class OptedInGangs:
         self.wanted = settings.makes_opted_in_gangs
         self._gang_changed = gang_changed
         self._say_pods_changed = pods_changed
-        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_opted_in_pod, OF_OPTED_IN, filled)
+        self._kinds = settings.kinds
+        self.pods = GangPods(
+            client,
+            self._pods_changed,
+            _pods_of(settings),
+            partial(read_opted_in_pod, kinds=settings.kinds),
+            settings.kinds.pod_controllers,
+            filled,
+        )
         self._workloads: Mapping[str, StoredWorkloads] = {
             kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED, filled)
-            for kind, resource in GANG_WORKLOADS.items()
+            for kind, resource in settings.kinds.gang_workloads.items()
         }
         # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.
         self._of: Grouping[GangKey, WorkloadKey] = Grouping()
@@ -149,9 +155,10 @@ class OptedInGangs:
         raw = self._workloads[kind].get(key)
         if raw is None:
             return None
-        view = VIEWS[GANG_WORKLOADS[kind].api.group, kind](raw)
+        api = self._kinds.gang_workloads[kind].api
+        view = self._kinds.views[api.group, api.kind](raw)
         # The gangs of a JobSet's Jobs belong to the JobSet. A workload that opted out has none.
-        return None if is_part(view) or view.scheduler == OPTED_OUT else view
+        return None if is_part(view, self._kinds) or view.scheduler == OPTED_OUT else view
 
     def _living(self, kind: str, key: ObjectKey) -> set[GangKey] | None:
         """The gangs that a workload has now; None if it cannot be read although it passed the schema.

@@ -21,12 +21,11 @@ from webhook.installation.names import (
     VALIDATING,
 )
 from webhook.model import grove
-from webhook.model.kueue.admission_check import OWNER_KINDS, CheckMode
+from webhook.model.kueue.admission_check import OWNERS_BESIDES, CheckMode
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
-from webhook.model.workloads.kinds import GANG_KINDS
-from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
+from webhook.model.workloads.pod_controllers import OF_GROVE
 
 # Server-side apply is a patch that may create.
 _WRITING = ("list", "watch", "create", "patch", "delete")
@@ -52,7 +51,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
     # Gangs are judged by their pods, and the stage of a gang is read from them.
-    made_by = [*OF_GROVE, *(OF_OPTED_IN if settings.makes_opted_in_gangs else ())]
+    made_by = [*OF_GROVE, *(settings.kinds.pod_controllers if settings.makes_opted_in_gangs else ())]
     rules += [
         {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in made_by
     ]
@@ -64,14 +63,14 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
     if settings.admission_check is not CheckMode.OFF:
-        rules += _answering_checks()
+        rules += _answering_checks(settings)
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
     if settings.makes_opted_in_gangs:
-        owners += GANG_KINDS
+        owners += settings.kinds.gang_workloads.values()
         rules += [
             {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]}
-            for found in GANG_KINDS
+            for found in settings.kinds.gang_workloads.values()
         ]
     rules += [
         {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
@@ -149,9 +148,9 @@ def _writing_topologies(settings: Settings) -> list[Manifest]:
     ]
 
 
-def _answering_checks() -> list[Manifest]:
+def _answering_checks(settings: Settings) -> list[Manifest]:
     """The rules to read a Workload and its objects when Kueue asks, and to answer."""
-    read = (WORKLOAD_KIND, *OWNER_KINDS)
+    read = (WORKLOAD_KIND, *settings.kinds.admitted, *OWNERS_BESIDES)
     written = (WORKLOAD_KIND, ADMISSION_CHECK_KIND)
     return [
         *({"apiGroups": [one.api.group], "resources": [one.plural], "verbs": ["get"]} for one in read),

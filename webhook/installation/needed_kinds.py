@@ -11,8 +11,6 @@ from webhook.config.settings import Settings
 from webhook.model.keys import Api
 from webhook.model.kueue import keys as kueue
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
-from webhook.model.workloads.facts import ADMITTED_KINDS
-from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 
 # API groups that an API server serves without a CRD, if it serves them.
 _BUILT_IN = {"", "apps", "batch", "resource.k8s.io", "scheduling.k8s.io"}
@@ -56,7 +54,7 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
             others.append(backend.topology_kind)
         for resource in others:
             add(resource, name, required=False)
-    for resource in (*ADMITTED_KINDS, *(projection.resource for projection in OF_OPTED_IN_KINDS)):
+    for resource in (*settings.kinds.admitted, *(projection.resource for projection in settings.kinds.projections)):
         add(resource, "other workloads", required=False)
     followed = dict.fromkeys(
         one for objects in (True, False) for one in followed_projections(settings, objects=objects)

@@ -10,7 +10,7 @@ Source: Kubernetes documentation, "Validating Admission Policy" (stable since 1.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from webhook.config.settings import ENFORCEMENT_LABEL, Profile, Settings
 from webhook.installation.names import LABELS, NET
@@ -22,6 +22,7 @@ from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 from webhook.model.workloads.place import LWS_NAME
+from webhook.model.workloads.shapes.shape import LABEL_IN_NAME, WORKLOAD, PartShape
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -46,7 +47,7 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
             "resourceRules": [_PODS],
         },
         "matchConditions": [_STARTS, _NOT_LEAVING],
-        "variables": [{"name": name, "expression": expression} for name, expression in _variables()],
+        "variables": [{"name": name, "expression": expression} for name, expression in _variables(settings)],
         "validations": [_validation(profile) for profile in settings.profiles.values()],
     }
     policy = {**_head("ValidatingAdmissionPolicy", NET), "spec": spec}
@@ -87,7 +88,7 @@ _STARTS = {
 _NOT_LEAVING = {"name": "not-leaving", "expression": "!has(object.metadata.deletionTimestamp)"}
 
 
-def _variables() -> Iterable[tuple[str, str]]:
+def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
     """The variables of the validations. A pod is identified by its labels before the update."""
     yield "before", "request.operation == 'CREATE' ? object : oldObject"
     yield "identity", "variables.before.metadata.?labels.orValue({})"
@@ -101,7 +102,7 @@ def _variables() -> Iterable[tuple[str, str]]:
         "variables.before.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))",
     )
     yield "lws", _value("identity", LWS_NAME)
-    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_opted_in()})"
+    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_opted_in(settings)})"
     yield "marks", _marks_on_it()
     # The profile that judges the pod. A pod that the webhooks would leave unchanged has none.
     grove_s = f"{_value('identity', grove.LABEL_PODCLIQUE)} != '' ? variables.scheduler : ''"
@@ -111,15 +112,48 @@ def _variables() -> Iterable[tuple[str, str]]:
     yield "gang", f"variables.ofGrove ? {names}"
 
 
-def _made_by_opted_in() -> str:
-    """Whether a controller `o` makes pods of an opted-in workload, like `webhook.model.workloads.place`."""
+def _made_by_opted_in(settings: Settings) -> str:
+    """Whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without the label, a name would have to begin with a dash to match, which is not possible.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
     group = "o.apiVersion.split('/')[0]"
     job = f"o.kind == {_text(JOBS.api.kind)} && {group} == {_text(JOBS.api.group)}"
     of_set = f"o.kind == {_text(STATEFUL_SETS.api.kind)} && {group} == {_text(STATEFUL_SETS.api.group)}"
-    return f"({job}) || ({of_set} && {leader}.startsWith(variables.lws + '-') && {index})"
+    known = [f"({job})", f"({of_set} && {leader}.startsWith(variables.lws + '-') && {index})"]
+    return " || ".join((*known, *_made_by_declared(settings)))
+
+
+def _made_by_declared(settings: Settings) -> Iterator[str]:
+    """For each part of a declared kind, whether a controller `o` makes its pods, like `place_by_shape`."""
+    for (group, kind), candidates in settings.kinds.candidates.items():
+        parts = " || ".join(dict.fromkeys(f"({_of_part(one.part)})" for one in candidates))
+        core = "o.apiVersion.split('/')[0]" if group else "''"
+        has_no_group = "" if group else " && !o.apiVersion.contains('/')"
+        yield f"(o.kind == {_text(kind)}{has_no_group} && {core} == {_text(group)} && ({parts}))"
+
+
+def _of_part(part: PartShape) -> str:
+    """Whether a pod has the labels of a part, and its controller `o` a name that the part's controllers have."""
+    found = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
+    if part.pod.name_label:
+        found.append(f"{_value('identity', part.pod.name_label)} != ''")
+    if part.pod.chain:
+        before, after = (_name_text(text) for text in part.pod.chain[0].name.split(WORKLOAD))
+        size = f"({before}).size() + ({after}).size()"
+        found.append(f"o.name.startsWith({before}) && o.name.endsWith({after}) && o.name.size() > {size}")
+    return " && ".join(found) or "true"
+
+
+def _name_text(written: str) -> str:
+    """A part of a controller's name as a CEL expression. A label that the pod lacks is in no name."""
+    texts = LABEL_IN_NAME.split(written)
+    found = [
+        f"variables.identity[?{_text(text)}].orValue('/')" if place % 2 else _text(text)
+        for place, text in enumerate(texts)
+        if text
+    ]
+    return " + ".join(found) or "''"
 
 
 def _marks_on_it() -> str:

@@ -16,10 +16,10 @@ from webhook.config.settings import Settings
 from webhook.installation.exempt import installed_in, not_exempt
 from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
 from webhook.model import grove
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
-from webhook.model.workloads.facts import ADMITTED_KINDS
 
 # Without these namespaces a cluster cannot recover; a broken webhook must not block its own repair.
 NEVER_HERE = ("kube-system", "kube-node-lease")
@@ -72,7 +72,7 @@ def webhook_configurations(
             ),
             hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS}),
         ]
-        found += [hook(*one) for one in _opted_in_hooks(path)]
+        found += [hook(*one) for one in _opted_in_hooks(settings, path)]
         if path == "validate":
             found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
         if settings.certificates.self_managed:
@@ -120,14 +120,21 @@ def _next_hook(settings: Settings, path: str, address: Address, own_namespace: s
     }
 
 
-def _opted_in_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
+def _opted_in_hooks(settings: Settings, path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
     """The hooks for opted-in workloads and their pods; the label that opts in is on them or on their namespace."""
     pods = {"objectSelector": OPTED_IN, "matchConditions": [_NOT_GROVES]}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
-    rules = [_rule(found.api.group, found.api.version, found.plural, "CREATE", "UPDATE") for found in ADMITTED_KINDS]
+    views = settings.kinds.views.values()
+    rules = [_of_kind(view.resource) for view in views]
     yield "workloads", path, rules, {"objectSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING]}
+    rules = [_of_kind(view.resource) for view in views if view.by_namespace]
     within = {"namespaceSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
     yield "workloads-of-namespaces", path, rules, within
+
+
+def _of_kind(resource: Resource) -> Manifest:
+    # The API server converts other versions of the kind, as matchPolicy Equivalent says.
+    return _rule(resource.api.group, resource.api.version, resource.plural, "CREATE", "UPDATE")
 
 
 # An object with the label is covered by another hook.

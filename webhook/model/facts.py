@@ -93,6 +93,8 @@ class ClusterFacts:
     job_sets: Mapping[ObjectKey, KnownWorkload] | None = None
     leader_worker_sets: Mapping[ObjectKey, KnownWorkload] | None = None
     train_jobs: Mapping[ObjectKey, KnownWorkload] | None = None
+    # Those of declared kinds, by the name of the CustomResourceDefinition, namespace and name.
+    shaped_workloads: Mapping[tuple[str, str, str], KnownWorkload] | None = None
     # What a TrainJob takes its pods from, as it is stored: metadata.name and spec, as a `Packed` or a `Manifest`.
     training_runtimes: Mapping[ObjectKey, Any] | None = None
     cluster_training_runtimes: Mapping[str, Any] | None = None

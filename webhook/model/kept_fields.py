@@ -78,7 +78,9 @@ def template_fields(*templates: str) -> tuple[str, ...]:
 
 
 def kept(manifest: Manifest, fields: tuple[str, ...]) -> Manifest:
-    """The named fields of an object, and its name. A path goes through lists; below its end everything is kept."""
+    """The named fields of an object, and its name. A path goes through lists, and `*` stands for every entry; below its
+    end everything is kept.
+    """
     found = _picked(manifest, _tree((*_METADATA, *fields)))
     return found if isinstance(found, dict) else {}
 
@@ -98,10 +100,10 @@ def _picked(value: Any, tree: _Tree) -> Any:
     if not tree:
         return value
     if isinstance(value, list):
-        return [_picked(item, tree) for item in value]
+        return [_picked(item, tree.get("*", tree)) for item in value]
     if not isinstance(value, dict):
         return None
-    found = {}
+    found = {name: _picked(held, tree["*"]) for name, held in value.items()} if "*" in tree else {}
     for name, below in tree.items():
         if value.get(name) is not None:
             found[name] = _annotations(value[name]) if name == "annotations" else _picked(value[name], below)

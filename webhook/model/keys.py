@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
+# The part of the facts about workloads of declared kinds. Its keys are the name of the kind's
+# CustomResourceDefinition, namespace and name.
+SHAPED_WORKLOADS = "shaped_workloads"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,14 +56,16 @@ class Needed(NamedTuple):
     """
 
     part: str
-    key: ObjectKey | str | None = None
+    key: ObjectKey | tuple[str, str, str] | str | None = None
 
     @property
     def name(self) -> str:
         """The name of the object, without its namespace."""
-        return self.key if isinstance(self.key, str) else (self.key or ("", ""))[1]
+        return self.key if isinstance(self.key, str) else (self.key or ("",))[-1]
 
     def __str__(self) -> str:
+        if self.part == SHAPED_WORKLOADS and self.key is not None:
+            return f"{self.key[0]} {'/'.join(self.key[1:])}"
         name = self.key if isinstance(self.key, str) else "/".join(self.key or ())
         return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()
 
@@ -100,6 +105,7 @@ _PARTS = {
     "train_jobs": "TrainJob",
     "training_runtimes": "TrainingRuntime",
     "cluster_training_runtimes": "ClusterTrainingRuntime",
+    SHAPED_WORKLOADS: "workloads of declared kinds",
     "group_pods": "Pod",
     "local_queues": "LocalQueue",
     "cluster_queues": "ClusterQueue",

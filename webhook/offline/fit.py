@@ -36,7 +36,6 @@ from webhook.model.findings import shown
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -44,7 +43,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.fit_report import FitEntry, Surplus
-from webhook.offline.judgement import requests_in
+from webhook.offline.judgement import requests_in, workload_kinds
 from webhook.offline.translation import shown_record
 from webhook.validators.selection import Choice
 
@@ -98,10 +97,10 @@ def fits_in(
     """Yield the gangs of each workload in a document, and of each PodGang with its stored `pods`. Raises `ReviewError`.
     `effort` multiplies the steps that each gang may take.
     """
-    for request, at in requests_in(manifest):
+    for request, at in requests_in(manifest, workload_kinds(settings)):
         if request.kind[::2] == (grove.SCHEDULER_GROUP, "PodGang"):
             yield _stored(request, at, facts, settings, STEPS * effort, pods)
-        if request.kind[::2] == (grove.GROUP, "PodCliqueSet") or request.kind[::2] in VIEWS:
+        if request.kind[::2] == (grove.GROUP, "PodCliqueSet") or request.kind[::2] in settings.kinds:
             yield from _fits(request, at, facts, settings, effort)
 
 
@@ -109,7 +108,8 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
     named = (request.kind.kind, request.namespace, request.name)
     try:
         workload, choice = _chosen(request, facts, settings)
-        if isinstance(workload, OptedInWorkload) and (is_part(workload) or (choice is None and _is_claimed(workload))):
+        if isinstance(workload, OptedInWorkload) and (
+            is_part(workload, settings.kinds) or (choice is None and _is_claimed(workload))):
             return
         note = _why_not(choice, settings)
         if note is not None or choice is None:
@@ -208,7 +208,7 @@ def _chosen(
     if request.kind.kind == "PodCliqueSet":
         found = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
         return found, POD_CLIQUE_SETS.choice_of(found, None, facts, settings)
-    admission = decision.WORKLOADS[request.kind[::2]]
+    admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])  # type: ignore[index]
     workload = admission.view(request.object or {}, request.namespace)
     return workload, admission.choice_of(workload, None, facts, settings)
 

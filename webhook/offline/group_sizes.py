@@ -14,8 +14,8 @@ from webhook.model.claims import CLAIMS, claims_on
 from webhook.model.fields import SPEC
 from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import template_at
 from webhook.offline.judgement import kind_of
@@ -30,13 +30,13 @@ _NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgro
 _NAMES = {mark.key: system for mark, system in CLAIMS if mark.part != "spec" and mark.key not in _NO_NAMES}
 
 
-def group_sizes(manifests: Iterable[Manifest]) -> Sizes:
+def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> Sizes:
     """Return the number of pods of each group that an object names; None for an unknown number."""
     found: dict[Hashable, Sizes] = {}
     scaled: set[Hashable] = set()
     for manifest in manifests:
         try:
-            own, groups = _identity(manifest), _groups_of(manifest)
+            own, groups = _identity(manifest), _groups_of(manifest, kinds)
             scaled |= set(_scaled_by(manifest))
         except Malformed:
             # The API server refuses such an object. Which groups it would name is unknown.
@@ -58,12 +58,12 @@ def _identity(manifest: Manifest) -> Hashable:
     return object() if named is None else (kind.group, kind.kind, *key_of(manifest))
 
 
-def _groups_of(manifest: Manifest) -> Sizes:
+def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     """Return the groups that the pods of an object name. Raises `Malformed`."""
     group, _, kind = kind_of(manifest)
     namespace = text(mapping(manifest.get("metadata")).get("namespace")) or "default"
     counted: Counter[Group] = Counter()
-    for template, pods in _templates(group, kind, manifest):
+    for template, pods in _templates(group, kind, manifest, kinds):
         # Two marks of one system may name one group.
         for named in {_group(namespace, claim.key, claim.value) for claim in claims_on(template)}:
             if named is not None:
@@ -72,13 +72,15 @@ def _groups_of(manifest: Manifest) -> Sizes:
     return {**_mentioned(manifest), **counted}
 
 
-def _templates(group: str, kind: str, manifest: Manifest) -> Iterator[tuple[PodTemplate, int]]:
+def _templates(
+    group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds
+) -> Iterator[tuple[PodTemplate, int]]:
     spec = mapping(manifest.get("spec"))
     if (group, kind) == ("", "Pod"):
         yield template_at(manifest, SPEC), 1
     elif (group, kind) in REPLICATED:
         yield template_at(mapping(spec.get("template")), SPEC / "template"), replicas_of(spec)
-    elif (view := VIEWS.get((group, kind))) is not None and view is not TrainJob:
+    elif (view := kinds.views.get((group, kind))) is not None and view is not TrainJob:
         for part in view(manifest).parts:
             yield part.template, part.pods
 

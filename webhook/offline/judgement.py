@@ -30,7 +30,6 @@ from webhook.model.kubernetes_kinds import POD
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.fact_supply import supplied
 from webhook.offline.overridden import name_scheduler_in_member, overridden
@@ -38,7 +37,7 @@ from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import gang_objects, shown_record
 from webhook.validators.registry import Subject
 
-_JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
+_JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,8 @@ class Judgement:
     verdict: Verdict
     # False for an object of a kind that has no rules: only the names in it were checked.
     judged: bool = True
+    # Whether it is a workload, which `rollcall explain` takes.
+    is_workload: bool = False
 
 
 class _Kinds(NamedTuple):
@@ -102,7 +103,7 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 
 
 def requests_in(
-    manifest: Manifest, at: FieldPath = ROOT, judged: Container[tuple[str, str]] = _JUDGED
+    manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT
 ) -> Iterator[tuple[Request, FieldPath]]:
     """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
     request. `judged` are the groups and kinds that have rules.
@@ -110,6 +111,11 @@ def requests_in(
     for raw, place in objects_in(manifest, at):
         if (found := _request(raw, place, judged)) is not None:
             yield found
+
+
+def workload_kinds(settings: Settings) -> frozenset[tuple[str, str]]:
+    """Return the groups and kinds of workloads, PodGangs and pods."""
+    return _JUDGED | settings.kinds.views.keys()
 
 
 def objects_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Manifest, FieldPath]]:
@@ -163,15 +169,16 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
         verdict = _admitted(request, facts, settings)
     if verdict.unjudged:
         verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
-    return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
+    is_workload = decision.admission_of(request.kind[::2], settings) is not None
+    return Judgement(request.kind.kind, request.namespace, request.name, at, verdict, is_workload=is_workload)
 
 
 def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     # Before mutation: the record would hide what chose the scheduler, and what `settings.forced` overrides.
     notes = overridden(request, facts, settings)
     if notes and request.kind[::2] == POD:
-        name_scheduler_in_member(request.object or {}, settings.forced)
-    new = request.operation == "CREATE" and request.kind[::2] in decision.WORKLOADS
+        name_scheduler_in_member(request.object or {}, settings.forced, settings.kinds)
+    new = request.operation == "CREATE" and decision.admission_of(request.kind[::2], settings) is not None
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
@@ -181,7 +188,7 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
 
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
     known = {(api.group, api.kind) for api in facts.field_names or ()}
-    return _Kinds(frozenset(_JUDGED | settings.judging.keys()), _read_kinds() | known)
+    return _Kinds(workload_kinds(settings) | settings.judging.keys(), _read_kinds() | known)
 
 
 @cache

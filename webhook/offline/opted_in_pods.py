@@ -23,7 +23,9 @@ from webhook.model.workloads.place import (
     LWS_REVISION,
     REPLICATED_JOB_NAME,
 )
+from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.offline.shaped_pods import labels_of_pod, makers_of_pod, prefix_of_pod
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # Stands for the hash of a template's revision, which only the LeaderWorkerSet controller knows.
@@ -44,6 +46,9 @@ class ExpectedPod(NamedTuple):
 
 def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
     """Yield the first pod of each part that has pods."""
+    if isinstance(workload, ShapedWorkload):
+        yield from _of_shape(workload)
+        return
     for index, part in enumerate(workload.parts):
         if part.pods < 1:
             continue
@@ -150,6 +155,23 @@ def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
     above = f"LeaderWorkerSet {workload.name}"
     top = f"StatefulSet {workload.name} of {above}"
     return ExpectedPod(part, pod, top if leads else f"StatefulSet {leader} of Pod {leader} of {top}")
+
+
+# Kinds that are declared
+
+
+def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
+    if not workload.has_gangs:
+        return
+    for part, known_by in zip(workload.parts, workload.pod_shapes, strict=True):
+        if part.pods < 1:
+            continue
+        pod = _pod(part, workload.namespace)
+        _add(pod, labels_of_pod(workload, part, known_by), {})
+        nearest, *others = makers_of_pod(workload, known_by)
+        reference = _controller(*nearest)
+        pod["metadata"] = {**prefix_of_pod(workload, part), **pod["metadata"], "ownerReferences": [reference]}
+        yield ExpectedPod(part, pod, " of ".join(f"{one.kind} {one.name}" for one in (nearest, *others)))
 
 
 # Shared code

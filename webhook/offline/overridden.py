@@ -18,9 +18,9 @@ from webhook.model.findings import shown
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.place import place_of
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.selection import DEFAULT_PROFILE, DEFAULT_SCHEDULER, template_names
 
@@ -53,14 +53,14 @@ def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
         pod["spec"]["schedulerName"] = scheduler
 
 
-def name_scheduler_in_member(pod: Manifest, scheduler: str | None) -> None:
+def name_scheduler_in_member(pod: Manifest, scheduler: str | None, kinds: WorkloadKinds) -> None:
     """Do the same with a pod that may be in no gang: such a pod is left as it is."""
-    if scheduler is not None and _is_member(Pod(pod)):
+    if scheduler is not None and _is_member(Pod(pod), kinds):
         name_scheduler(pod, scheduler)
 
 
-def _is_member(pod: Pod) -> bool:
-    return pod.podgang is not None or place_of(pod) is not None
+def _is_member(pod: Pod, kinds: WorkloadKinds) -> bool:
+    return pod.podgang is not None or kinds.place_of(pod) is not None
 
 
 def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
@@ -68,10 +68,10 @@ def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator
     manifest, namespace = request.object or {}, request.namespace
     if request.kind[::2] == POD:
         pod = Pod(manifest, namespace)
-        if _is_member(pod) and pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
+        if _is_member(pod, settings.kinds) and pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
             yield str(SPEC / "schedulerName"), pod.scheduler_name or ""
         return
-    if (admission := decision.WORKLOADS.get(request.kind[::2])) is None:
+    if (admission := decision.admission_of(request.kind[::2], settings)) is None:
         return
     workload = admission.view(manifest, namespace)
     own = admission.choice_of(workload, None, facts, replace(settings, forced=None))

@@ -30,23 +30,20 @@ from webhook.model.grove_generation import (
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
-from webhook.model.workloads.facts import PROJECTIONS, known_workload
+from webhook.model.workloads.facts import known_workload
 from webhook.model.workloads.gang import gangs_of, group_gang, no_gang, starts_alone
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.shapes.kinds import fact_of
 from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.opted_in_pods import REVISION, expected_pods
 from webhook.offline.overridden import name_scheduler
 from webhook.offline.placeholders import DIGEST, STAND_INS, hidden, stand_ins
 from webhook.offline.pod_clique_set_gangs import ExpectedGang, pod_gangs_of, prepared
-
-# The part of the facts for each kind.
-_PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
-
 
 # The replicas of a set are alike, and there may be ten thousand.
 FIRST_GANGS = 64
@@ -207,8 +204,8 @@ def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> Clust
     """Return `facts` with these workloads, so that their pods can be prepared."""
     changed: dict[str, Any] = {}
     for workload in workloads:
-        part = _PARTS[workload.kind]
-        changed[part] = {**(getattr(facts, part) or {}), workload.key: known_workload(workload)}
+        fact = fact_of(workload)
+        changed[fact.part] = {**(getattr(facts, fact.part) or {}), fact.key: known_workload(workload)}
     return replace(facts, **changed)
 
 

@@ -96,7 +96,7 @@ def gangs_box(node: Node) -> Box:
 
 def _title(node: Node) -> str:
     titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name, Level.MEMBER: node.name}
-    return titles.get(node.level, f"{node.level} {node.name}")
+    return titles.get(node.level, f"{node.called} {node.name}")
 
 
 def _details(node: Node) -> Iterator[str]:

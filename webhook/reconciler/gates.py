@@ -22,6 +22,7 @@ from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.place import label_value
+from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import GATE
 
@@ -64,6 +65,11 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
     return True
 
 
+def _names(pod: GangPod) -> set[str]:
+    """What a pod's gang may be called: its name, that of its workload, and that of a gang of a declared kind."""
+    return {pod.podgang, pod.workload, str(pod.labels.get(GANG_LABEL) or "")}
+
+
 async def gated(
     client: Client, namespace: str | None, gangs: Container[str] | None
 ) -> AsyncIterator[tuple[GangPod, int]]:
@@ -73,5 +79,5 @@ async def gated(
     for selector, read in ((OF_GANGS, read_gang_pod), (OF_OPTED_IN_GANGS, read_opted_in_pod)):
         async for raw in client.items(PODS, namespace=namespace, selector=selector):
             _, pod = read(raw)
-            if pod.gate is not None and (gangs is None or pod.podgang in gangs or pod.workload in gangs):
+            if pod.gate is not None and (gangs is None or any(name in gangs for name in _names(pod))):
                 yield pod, pod.gate

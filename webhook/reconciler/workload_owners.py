@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from itertools import islice
 
 from webhook.admission.admission_check import Answer, answer, not_judged, workload_of
-from webhook.admission.decision import WORKLOADS
+from webhook.admission.decision import admission_of
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
@@ -17,19 +17,15 @@ from webhook.errors import NotFound, RequestFailed
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.kueue.admission_check import OWNER_KINDS, owners_of
+from webhook.model.kueue.admission_check import OWNERS_BESIDES, owners_of
 from webhook.model.naming import is_subdomain
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.workloads.facts import PROJECTIONS
 from webhook.model.workloads.podgang import OwnerReference
 from webhook.telemetry.logs import log, outline
 
 # Pods of one pod group, and workloads, that are judged. The pods are usually alike, and each is read.
 MOST_OWNERS = 8
-# The resource of each kind that may own a Workload, by group and kind, and of each part of the facts.
-_KINDS: dict[tuple[str, str], Resource] = {(one.api.group, one.api.kind): one for one in OWNER_KINDS}
-_BY_PART = {one.part: one.resource for one in (POD_CLIQUE_SETS, *PROJECTIONS)}
 
 
 class WorkloadOwners:
@@ -39,6 +35,9 @@ class WorkloadOwners:
         self._settings = settings
         self._client = client
         self._facts = facts
+        kinds = settings.kinds
+        # The resource of each kind that may own a Workload, by group and kind.
+        self._kinds = {(one.api.group, one.api.kind): one for one in (*kinds.admitted, *OWNERS_BESIDES)}
 
     async def answer(self, key: ObjectKey, raw: Manifest, *, patient: bool) -> Answer:
         """The answer about a Workload. Raises `RequestFailed` only if `patient`."""
@@ -61,7 +60,7 @@ class WorkloadOwners:
     async def _answers(self, namespace: str, raw: Manifest) -> AsyncIterator[Answer]:
         """The answers about the objects that a Workload is made for: its workload, or each of its pods."""
         owners = list(owners_of(raw))
-        whole = [one for one in owners if (one.group, one.kind) in WORKLOADS]
+        whole = [one for one in owners if admission_of((one.group, one.kind), self._settings) is not None]
         for reference in islice(whole, MOST_OWNERS):
             yield await self._about(namespace, reference)
         pods = [one for one in owners if (one.group, one.kind) == POD]
@@ -80,16 +79,16 @@ class WorkloadOwners:
                 decided.add(above)
                 yield await self._about(namespace, above)
 
-    @staticmethod
-    def _above(pod: Manifest, namespace: str) -> OwnerReference | None:
+    def _above(self, pod: Manifest, namespace: str) -> OwnerReference | None:
         """The workload that decides about a pod; its uid is not known."""
         try:
-            needed = workload_of(pod, namespace)
+            needed = workload_of(pod, namespace, self._settings.kinds)
         except Malformed:
             return None
         if needed is None:
             return None
-        api = _BY_PART[needed.part].api
+        resource = self._settings.kinds.resource_of(needed)
+        api = (POD_CLIQUE_SETS.resource if resource is None else resource).api
         return OwnerReference(f"{api.group}/{api.version}", api.kind, needed.name, None)
 
     async def _about(self, namespace: str, reference: OwnerReference) -> Answer:
@@ -100,7 +99,7 @@ class WorkloadOwners:
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Manifest | None:
         """The referenced object; None if it does not exist, or another object has its name now."""
-        found = await read(self._client, _KINDS[reference.group, reference.kind], namespace, reference.name)
+        found = await read(self._client, self._kinds[reference.group, reference.kind], namespace, reference.name)
         if found is None or reference.uid is None or mapping(found.get("metadata")).get("uid") == reference.uid:
             return found
         return None

@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.model.record import OPTED_OUT
-from webhook.model.workloads.facts import VIEWS
 from webhook.offline.report import Level, Report, ReportedFinding
 
-# What `rollcall explain` takes.
-_EXPLAINED = frozenset({"PodCliqueSet", *(kind for _, kind in VIEWS)})
 
 
 class Totals(NamedTuple):
@@ -79,7 +76,7 @@ def last_line(report: Report) -> str:
     """Return how many objects were judged for which scheduler, what was found, and what to do next."""
     said = f"{_judged(report)}: {', '.join(_found(report))}"
     refused = [entry.place for entry in report.findings if entry.refuses and entry.suppression is None]
-    files = {place.file for place in refused if place.judgement.kind in _EXPLAINED}
+    files = {place.file for place in refused if place.judgement.is_workload}
     if not files:
         return said
     file = next(iter(files)) if len(files) == 1 else "FILE"

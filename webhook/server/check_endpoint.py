@@ -81,7 +81,7 @@ class ManifestEndpoint:
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
-            known = one_world(with_nodes(with_field_names(facts), documents), documents)
+            known = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
             for document in documents:
                 report.add(document, judge(document.manifest, known, settings))
             if fixes:
@@ -204,7 +204,7 @@ class ManifestEndpoint:
 
 def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings, *, drawn: bool) -> dict[str, Any]:
     workloads: list[dict[str, Any]] = []
-    facts = one_world(with_nodes(with_field_names(facts), documents), documents)
+    facts = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
     for document in documents:
         for found in explain_document(document.manifest, facts, settings):
             if len(workloads) == MAX_EXPLAINED:

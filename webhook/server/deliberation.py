@@ -102,7 +102,7 @@ class Deliberation:
         if "pod_gangs" in doubted:
             # A record may change only if its gang does not exist, so the outdated list of gangs is not used.
             facts = replace(facts, pod_gangs=None)
-        if needed := required_facts(request, facts, doubted):
+        if needed := required_facts(request, facts, doubted, self._settings.kinds):
             facts = yield Question(list(needed), facts)
         verdict = self._decide(request, facts, self._settings)
         self._conclude(api_version, request, (yield from self._without_doubt(verdict, request, facts)))

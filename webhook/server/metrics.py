@@ -12,7 +12,6 @@ from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
 from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.findings import Action
-from webhook.model.workloads.facts import VIEWS
 from webhook.server.lane_metrics import lane_metrics
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import ConnectionMetrics, IntakeMetrics
@@ -34,8 +33,12 @@ _PATCH_BUCKETS = (128, 256, 512, 1024, 4096, 65536)
 class Metrics(Exposition):
     """The metrics of one server, in its own registry."""
 
-    def __init__(self, rules: Iterable[str], schedulers: Iterable[str] = ()) -> None:
-        """`rules` are the ids that findings may have, `schedulers` the enabled schedulers."""
+    def __init__(
+        self, rules: Iterable[str], schedulers: Iterable[str] = (), kinds: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """`rules` are the ids that findings may have, `schedulers` the enabled schedulers, and `kinds` the groups and
+        kinds of opted-in workloads.
+        """
         super().__init__()
         calls = Counter(
             "rollcall_admission_requests", "Calls of the webhook, by outcome.", ("endpoint", "outcome"),
@@ -53,7 +56,7 @@ class Metrics(Exposition):
             "rollcall_opted_out_workloads", "New workloads that say that they are no gang, by their label.",
             ("kind",), registry=self.registry,
         )  # fmt: skip
-        self._opted_out = {kind: opted_out.labels(kind) for _, kind in VIEWS}
+        self._opted_out = {kind: opted_out.labels(kind) for _, kind in kinds}
         self.patch_bytes = Histogram(
             "rollcall_patch_bytes", "The size of a patch, as JSON.", buckets=_PATCH_BUCKETS, registry=self.registry
         )

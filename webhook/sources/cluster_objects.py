@@ -29,11 +29,12 @@ from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
 from webhook.model.general import EVERY_GENERAL
 from webhook.model.kept_fields import kept
-from webhook.model.keys import Api
+from webhook.model.keys import SHAPED_WORKLOADS, Api
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.node_pods import NODE_PODS, RESERVATIONS, NodePods, Reservation
 from webhook.model.projections import Projection, Resource, labels_of
 from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.offline.fact_supply import may_not_read, not_read, not_served, plural_of
 from webhook.sources.crd_fields import definitions
 from webhook.sources.facts import facts_in
@@ -74,15 +75,16 @@ class ClusterObjects:
     # The unread kinds, with the reason.
     failed: dict[str, str] = field(default_factory=dict)
 
-    def facts(self) -> ClusterFacts:
-        """Return the facts in these objects."""
-        return replace(facts_in(kind.manifest for kind in self.kinds), unread=MappingProxyType(self.unread))
+    def facts(self, kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
+        """Return the facts in these objects. `kinds` are those of opted-in workloads."""
+        return replace(facts_in((kind.manifest for kind in self.kinds), kinds), unread=MappingProxyType(self.unread))
 
 
 def projections_of(settings: Settings) -> tuple[Projection, ...]:
     """Return the kinds of the facts, for the enabled schedulers."""
     backends = [profile.backend for profile in settings.profiles.values()]
-    return (*EVERY_GENERAL, *(found for backend in backends for found in backend.projections))
+    declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS)
+    return (*EVERY_GENERAL, *declared, *(found for backend in backends for found in backend.projections))
 
 
 async def read_cluster(
@@ -155,12 +157,13 @@ class _Reader:
 
     def _wanted(self, served: Mapping[Api, Resource]) -> list[Projection]:
         """Return one projection for each part, of the first version that the cluster serves."""
-        found: dict[str, Projection] = {}
+        found: dict[tuple[str, Api | None], Projection] = {}
         for one in self._projections:
             if one.fields and (one.resource.api in served or not one.resource.api.group):
-                found.setdefault(one.part, one)
+                # Each kind of a shared part has other objects.
+                found.setdefault((one.part, one.resource.api if one.shared else None), one)
         for one in self._projections:
-            if one.part not in found:
+            if not one.shared and (one.part, None) not in found:
                 self._found.unread.setdefault(one.part, not_served(one.resource))
         return list(found.values())
 

@@ -1,17 +1,25 @@
-"""Find and read the configuration file: one YAML document, with the position of each mistake in it."""
+"""Find and read the configuration file, with the position of each mistake in it: one YAML document, and WorkloadShapes
+in further ones.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
+from webhook.config.shape_section import KIND, read_shape
 from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.model.fields import FieldPath, Item, Part
+from webhook.model.workloads.shapes.shape import WorkloadShape
 from webhook.sources.manifests import Document, read_file
 
 FILE_NAME = "rollcall.yaml"
+# The path of a problem in a WorkloadShape beside the configuration.
+_BESIDE = re.compile(r"documents\[(\d+)\]\.?")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
 
 
@@ -39,16 +47,42 @@ def configuration_above(folder: Path) -> Path | None:
 def load_settings(path: Path) -> Settings:
     """Return the settings of the file. Raises `InputError`, and `ConfigurationError` with line and column."""
     documents = read_file(path)
-    if len(documents) != 1:
-        raise InputError(str(path), f"exactly one document is needed, but there are {len(documents)}")
-    (document,) = documents
+    shapes = [one for one in documents if one.manifest.get("kind") == KIND]
+    others = [one for one in documents if one not in shapes]
+    if len(others) != 1:
+        needed = f"one document besides any {KIND}s" if shapes else "exactly one document"
+        raise InputError(str(path), f"{needed} is needed, but there are {len(others)}")
+    (document,) = others
     try:
-        return settings_from(document.manifest, str(path))
+        return settings_from(document.manifest, str(path), [one.manifest for one in shapes])
     except ConfigurationError as error:
-        raise ConfigurationError(str(path), [_placed(problem, document) for problem in error.problems]) from None
+        raise ConfigurationError(str(path), [_placed(problem, document, shapes) for problem in error.problems]) from None
 
 
-def _placed(problem: Problem, document: Document) -> Problem:
+def load_shapes(path: Path) -> list[WorkloadShape]:
+    """Return the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column."""
+    found, problems = [], list[Problem]()
+    for document in read_file(path, may_be_empty=False):
+        own: list[Problem] = []
+        shape = read_shape(document.manifest, "", own)
+        problems += [placed(problem, document) for problem in own]
+        found += [] if shape is None else [shape]
+    if problems:
+        raise ConfigurationError(str(path), problems)
+    return found
+
+
+def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) -> Problem:
+    """Return the problem with its position: in the configuration, or in a shape beside it."""
+    matched = _BESIDE.match(problem.path)
+    if matched is None:
+        return placed(problem, document)
+    beside = replace(problem, path=problem.path[matched.end() :])
+    return placed(beside, shapes[int(matched[1])])
+
+
+def placed(problem: Problem, document: Document) -> Problem:
+    """Return the problem with its position in the document."""
     line, column = document.position(FieldPath(tuple(_steps(problem.path))))
     return Problem(problem.path, problem.found, problem.why, problem.allowed, line, column)
 

@@ -21,7 +21,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.field_names import KindFields
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.general import EVERY_GENERAL
-from webhook.model.keys import Api
+from webhook.model.keys import SHAPED_WORKLOADS, Api
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS
 from webhook.model.node_pods import NODE_PODS, RESERVATIONS, read_node_pod
@@ -29,6 +29,7 @@ from webhook.model.nodes import NODES
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.offline.group_sizes import group_sizes
 from webhook.offline.judgement import kind_of
 from webhook.offline.stock_runtimes import with_stock_runtimes
@@ -51,33 +52,38 @@ class _Object:
         return InputError(self.document.source, why, line, column)
 
 
-def load_facts(paths: Sequence[Path]) -> ClusterFacts:
+def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Return the facts in files and folders. Raises `InputError`, also for an empty file: the command that was to write
     it has failed, and what is missing would only be unknown.
     """
-    return facts_from(document for path in files_of(paths) for document in read_file(path, may_be_empty=False))
+    documents = (document for path in files_of(paths) for document in read_file(path, may_be_empty=False))
+    return facts_from(documents, kinds=kinds)
 
 
-def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
+def facts_from(
+    documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
+) -> ClusterFacts:
     """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
     understood.
     """
-    return _facts_of(_objects(documents), known)
+    return _facts_of(_objects(documents), known, kinds)
 
 
-def _facts_of(items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
+def _facts_of(
+    items: Iterable[_Object], known: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
+) -> ClusterFacts:
     found: dict[str, Any] = {}
     cut: set[str] = set()
     for item in items:
         group, _, kind = kind_of(item.manifest)
         is_list = kind.endswith("List")
         try:
-            for part in _parts(group, kind.removesuffix("List")):
+            for part in _parts(group, kind.removesuffix("List"), kinds):
                 known_part = found.setdefault(part, _start(known, part))
                 if is_list and _goes_on(item.manifest):
                     cut.add(part)
                 if not is_list and not _nameless(part, item.manifest):
-                    _add(part, item, known_part)
+                    _add(part, item, known_part, kinds)
         except Missing as error:
             raise item.error(error.path, str(error)) from None
         except Malformed as error:
@@ -98,12 +104,15 @@ def _goes_on(found: Manifest) -> bool:
     return bool(metadata.get("continue") or metadata.get("remainingItemCount"))
 
 
-def facts_in(manifests: Iterable[Manifest]) -> ClusterFacts:
+def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Return the facts in manifests that were read from a cluster. Raises `InputError`."""
-    return facts_from(Document("the cluster", manifest, 1, Lines(""), lambda: Root(0, None)) for manifest in manifests)
+    documents = (Document("the cluster", one, 1, Lines(""), lambda: Root(0, None)) for one in manifests)
+    return facts_from(documents, kinds=kinds)
 
 
-def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFacts:
+def one_world(
+    known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS
+) -> ClusterFacts:
     """Return `known` with facts from `documents` that are judged together: labels of namespaces, and objects that gang
     objects refer to. Where nothing tells the runtimes of TrainJobs, Trainer's own are added. Raises `InputError`.
     """
@@ -111,14 +120,14 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
     objects = list(_objects(documents))
     if any(kind_of(item.manifest).kind == "PodGroup" for item in objects):
         single = (item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List"))
-        found["group_sizes"] = group_sizes(single)
+        found["group_sizes"] = group_sizes(single, kinds)
     for item in objects:
         group, _, kind = kind_of(item.manifest)
-        for part in _parts(group, kind):
+        for part in _parts(group, kind, kinds):
             if part not in _TOGETHER or _nameless(part, item.manifest):
                 continue
             try:
-                _add(part, item, found.setdefault(part, _start(known, part)))
+                _add(part, item, found.setdefault(part, _start(known, part)), kinds)
             except Missing as error:
                 raise item.error(error.path, str(error)) from None
             except Malformed as error:
@@ -189,7 +198,7 @@ _IN_PART = frozenset(
 _LIMITS = frozenset(
     {"resource_quotas", "limit_ranges", "resource_claim_templates", "resource_claims", "device_classes"}
 )
-_OPTED_IN = frozenset(projection.part for projection in OF_OPTED_IN_KINDS)
+_OPTED_IN = frozenset({SHAPED_WORKLOADS, *(projection.part for projection in OF_OPTED_IN_KINDS)})
 # These objects are only read here and never judged.
 _NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes", *_OF_KUEUE})
 # Parts of the facts that are also taken from the documents being judged.
@@ -268,9 +277,13 @@ def _projections() -> dict[tuple[str, str], Projection]:
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 
 
-def _parts(group: str, kind: str) -> Iterator[str]:
+def _projection(group: str, kind: str, kinds: WorkloadKinds) -> Projection | None:
+    return _projections().get((group, kind)) or kinds.projection(group, kind)
+
+
+def _parts(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
     """Yield the parts of the facts that documents of a kind belong to."""
-    projection = _projections().get((group, kind))
+    projection = _projection(group, kind, kinds)
     if projection is not None:
         yield projection.part
     if (group, kind) == ("", "Pod"):
@@ -284,7 +297,7 @@ def _parts(group: str, kind: str) -> Iterator[str]:
         yield "field_names"
 
 
-def _add(part: str, item: _Object, known: Any) -> None:
+def _add(part: str, item: _Object, known: Any, kinds: WorkloadKinds) -> None:
     """Add what one object says to its part of the facts."""
     raw = item.manifest
     if part == "apis":
@@ -303,7 +316,8 @@ def _add(part: str, item: _Object, known: Any) -> None:
             known.add((key_of(raw)[0], podgang))
     else:
         group, _, kind = kind_of(raw)
-        read = _projections()[group, kind].read(raw)
+        projection = _projection(group, kind, kinds)
+        read = None if projection is None else projection.read(raw)
         if read is None:
             return
         known[read[0]] = read[1]

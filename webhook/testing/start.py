@@ -19,7 +19,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.place import membership, place_of
+from webhook.model.workloads.place import membership
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION, prepare_pod
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -63,7 +63,7 @@ def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -
 def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
     """The pod has the scheduler of its workload as a label."""
     profile = settings.profiles.get(known_as.template.labels[SCHEDULER_LABEL])
-    place = place_of(known_as)
+    place = settings.kinds.place_of(known_as)
     if profile is None or place is None:
         return True
     named = _scheduler(pod)

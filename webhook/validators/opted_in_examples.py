@@ -95,6 +95,13 @@ def leader_worker_set(
     return {**kind, "metadata": metadata, "spec": body}
 
 
+def stateful_set(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> Manifest:
+    """A StatefulSet `demo` of three pods, whose kind is declared by a built-in WorkloadShape."""
+    body = {"replicas": 3, "selector": {"matchLabels": {"app": "demo"}}, "template": pod_template(), **spec}
+    metadata = _metadata(None, None, scheduler)
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": body}
+
+
 def train_job(
     *,
     scheduler: str | None = "koord-scheduler",

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model.findings import Finding
+from webhook.model.workloads.shapes.workload import INCOMPLETE
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, stateful_set
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 
@@ -78,6 +79,22 @@ def exclusive_topology(workload: OptedInWorkload, context: Context[Any]) -> Resu
     KEP-666.
     """
     yield from _hindrance("owner/exclusive-topology", workload, context)
+
+
+@rule(
+    "owner/incomplete",
+    subject=Subject.OPTED_IN,
+    fails_closed=True,
+    passes=Example(stateful_set(podManagementPolicy="Parallel")),
+    fails=Example(stateful_set()),
+)
+def incomplete(workload: OptedInWorkload, context: Context[Any]) -> Results:
+    """The WorkloadShape of its kind says that its controller does not create all pods before some of them run, or may
+    never create them all. Each of them waits for the others for ever.
+
+    Source: the declared shape (`rollcall shapes show`), which names the source of its facts.
+    """
+    yield from _hindrance(INCOMPLETE, workload, context)
 
 
 @rule(

@@ -71,3 +71,5 @@ def opted_in_shape(found: Unreadable, _: object) -> Results:
     """
     if found.kind in SHAPES:
         yield from said_of(found.manifest, SHAPES[found.kind])
+    elif found.is_declared:
+        yield from said_of(found.manifest, found.shape)

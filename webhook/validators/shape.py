@@ -118,5 +118,5 @@ def object_shape(found: Unreadable, _: object) -> Results:
     Source: the CRDs of Koordinator, KAI and Volcano, and k8s.io/api scheduling; in a cluster the API server refuses
     such an object by its schema. A file on the command line has no such check.
     """
-    if found.kind not in _SHAPES and found.kind not in OF_OPTED_IN_KINDS:
+    if found.kind not in _SHAPES and found.kind not in OF_OPTED_IN_KINDS and not found.is_declared:
         yield from said_of(found.manifest, {"metadata": METADATA, "spec": {}, **found.shape})

@@ -79,12 +79,21 @@ POD_SPEC: dict[str, Any] = {
 }
 
 
+class Entries(NamedTuple):
+    """In a shape: a list or an object whose entries have one type."""
+
+    type: Any
+
+
 class Unreadable(NamedTuple):
-    """An object that could not be read: its group and kind, and the shape of its kind if a backend declares one."""
+    """An object that could not be read: its group and kind, and the shape of its kind if a backend declares one, or a
+    WorkloadShape does (`is_declared`).
+    """
 
     kind: tuple[str, str]
     manifest: Manifest
     shape: Mapping[str, Any]
+    is_declared: bool = False
 
 
 def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
@@ -108,6 +117,12 @@ def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
         for key, below in expected.items():
             if key in value:
                 yield from _walk(value[key], below, path / key)
+    elif isinstance(expected, Entries):
+        if isinstance(value, dict):
+            for key, one in value.items():
+                yield from _walk(one, expected.type, path / str(key))
+        else:
+            yield from _walk(value, [expected.type], path)
     elif isinstance(expected, list):
         if not isinstance(value, list):
             yield _wrong(path, value, "a list")

@@ -14,13 +14,12 @@ from webhook.model.kueue import keys
 from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.workloads.facts import ADMITTED_KINDS
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 
 # `spec.controllerName` of the AdmissionChecks that Rollcall answers.
 CONTROLLER = "rollcall.dev/gang"
-# The kinds of objects that a Workload may be made for, and of those that decide about its pods.
-OWNER_KINDS = (*ADMITTED_KINDS, POD_CLIQUE_SETS.resource, PODS)
+# The kinds of objects that a Workload may be made for, or that decide about its pods, besides opted-in workloads.
+OWNERS_BESIDES = (POD_CLIQUE_SETS.resource, PODS)
 # Conditions that end or undo a reservation: what is written after one of them is lost, or stops a running workload.
 _OVER = (keys.ADMITTED, keys.EVICTED, keys.FINISHED, keys.DEACTIVATION_TARGET)
 

@@ -35,7 +35,7 @@ from webhook.model.workloads.workload import OptedInWorkload
 class KnownWorkload:
     """What an opted-in workload's pods and owned objects depend on. `no_gang` is the reason why Rollcall makes no gang
     for it. `train_job` is the TrainJob that made it. `names` are the names of its gangs and their members; None if
-    there are more than the limit.
+    there are more than the limit. No gang needs pods of the parts in `spare`.
     """
 
     record: Record
@@ -44,19 +44,22 @@ class KnownWorkload:
     no_gang: str | None = None
     train_job: ObjectKey | None = None
     names: frozenset[str] | None = frozenset()
+    spare: frozenset[str] | None = frozenset()
 
 
 def known_workload(workload: OptedInWorkload) -> KnownWorkload:
     """The facts that are kept of a workload. Raises `Malformed`."""
     barred = no_gang(workload)
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
-    sequenced = workload.sequence_path is not None
+    sequenced = workload.gang_per_part
     why = None if barred is None else barred.why
     if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
         # Pods of a JobSet's Jobs are assigned to the JobSet. Any other Job that names a JobSet as its controller gets
         # no gang.
         why = f"its Job names JobSet {made_it.name} as its controller, but its pods do not belong to that JobSet"
-    return KnownWorkload(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
+    names = names_kept(names_of(workload))
+    spare = frozenset(part.name for part in workload.parts if part.needed == 0) if workload.crd else frozenset()
+    return KnownWorkload(workload.record, workload.uid, sequenced, why, made_by, names, names_kept(spare))
 
 
 # The view of each kind, by group and kind.
@@ -155,5 +158,3 @@ PROJECTIONS = (
     Projection("training_runtimes", TRAINING_RUNTIMES, _runtime, fields=_OF_RUNTIMES),
     Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime, fields=_OF_RUNTIMES),
 )
-# The kinds that are admitted, in the order of their registration.
-ADMITTED_KINDS = tuple(view.resource for view in VIEWS.values())

@@ -1,13 +1,15 @@
 """The gangs of an opted-in workload, in the form of PodGangs that the backends take, or why it has none.
 
 A Job is one gang. A JobSet is one gang with a member for each replicated Job; if these start in turn, each is a
-separate gang. Each group of a LeaderWorkerSet is one gang; its pods show which groups exist.
+separate gang. Each group of a LeaderWorkerSet is one gang; its pods show which groups exist. The gangs of a declared
+kind are those that its WorkloadShape says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
@@ -15,7 +17,6 @@ from webhook.model.findings import shown
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
 from webhook.model.workloads.job import Job
-from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.podgang import Member, OwnerReference, PackConstraint, PodGang
@@ -41,8 +42,11 @@ class OptedInGang(PodGang):
         name: str,
         members: Iterable[tuple[str, int]],
         parts: Mapping[str, tuple[Part, ...]],
+        minimums: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`members` are the names and pods of its members; `parts` has the parts of each."""
+        """`members` are the names and pods of its members; `parts` has the parts of each. `minimums` are the numbers of
+        pods that the gang needs of those members of which it does not need all.
+        """
         metadata: Manifest = {
             **workload.metadata,
             "name": name,
@@ -52,7 +56,9 @@ class OptedInGang(PodGang):
         super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
         self.workload = workload
         self.parts = parts
-        self.members = [Member(SPEC, member, pods, pods, _UNCONSTRAINED) for member, pods in members]
+        self.members = [
+            Member(SPEC, member, minimums.get(member, pods), pods, _UNCONSTRAINED) for member, pods in members
+        ]
 
     @property
     def owner(self) -> OwnerReference:
@@ -72,19 +78,23 @@ class OptedInGang(PodGang):
 
 @dataclass(frozen=True, slots=True)
 class NoGang:
-    """Why Rollcall does not make the gang objects of a workload: others make them, or a hindrance exists."""
+    """Why Rollcall does not make the gang objects of a workload: others make them, or a hindrance exists. `is_made`
+    means that Rollcall makes those of an object that the workload's controller makes.
+    """
 
     at: FieldPath
     why: str
     hindrance: Hindrance | None = None
+    is_made: bool = False
 
 
 def no_gang(workload: OptedInWorkload) -> NoGang | None:
     """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
     if (other := workload.managed_elsewhere) is not None:
-        return NoGang(SPEC / "managedBy", f"spec.managedBy says that {shown(other)} runs it, so no pods are made here")
-    if (at := workload.native_path) is not None:
-        return NoGang(at, f"its own controller makes its gang, because {at} is set")
+        at = workload.managed_path
+        return NoGang(at, f"{at} says that {shown(other)} runs it, so no pods are made here")
+    for left in workload.leaves():
+        return NoGang(left.at, left.why, is_made=left.is_made)
     for template in workload.templates:
         for claim in claims_on(template):
             return NoGang(claim.path, f"{claim.path} says that {claim.system} has claimed its pods")
@@ -97,45 +107,51 @@ def starts_alone(workload: OptedInWorkload) -> bool:
     """Whether no gang of a workload would have more than one pod."""
     if isinstance(workload, LeaderWorkerSet):
         return workload.size <= 1
+    if not (workload.has_gangs or workload.left_to):
+        return True
+    if workload.gang_per_part and workload.crd:
+        return all(part.needed <= 1 for part in workload.parts)
     return sum(part.pods for part in workload.parts) <= 1
 
 
 def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
-    """All gangs of a Job or JobSet; parts without pods are left out. For a LeaderWorkerSet, its groups when no rollout
-    is running, without a revision; `group_gang` makes the gangs of existing pods.
+    """All gangs of a workload; parts without pods are left out, and of a declared kind those that no gang needs. For a
+    LeaderWorkerSet, its groups when no rollout is running, without a revision; `group_gang` makes the gangs of existing
+    pods.
     """
-    if isinstance(workload, JobSet):
-        yield from _of_job_set(workload)
-    elif isinstance(workload, Job):
+    if isinstance(workload, Job):
         members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
         if members:
             yield OptedInGang(workload, workload.name, members, {workload.name: workload.parts})
     elif isinstance(workload, LeaderWorkerSet):
         for index in range(workload.replicas):
             yield group_gang(workload, str(index))
+    elif workload.has_gangs or workload.left_to:
+        yield from _of_parts(workload)
 
 
 def names_of(workload: OptedInWorkload) -> frozenset[str]:
-    """The names of the gangs and members of a Job or JobSet, which no other workload may use. Empty for a
-    LeaderWorkerSet: its names contain a revision that is unknown before its pods exist.
+    """The names of the gangs and members of a workload, which no other workload may use. Empty for a LeaderWorkerSet:
+    its names contain a revision that is unknown before its pods exist.
     """
-    if isinstance(workload, LeaderWorkerSet):
+    if isinstance(workload, LeaderWorkerSet) or not workload.has_gangs:
         return frozenset()
     gangs = list(gangs_of(workload))
     return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
 
 
-def _of_job_set(workload: JobSet) -> Iterator[OptedInGang]:
-    sequenced = workload.sequence_path is not None
+def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     gangs: dict[str, list[tuple[str, int]]] = {}
     parts: dict[str, tuple[Part, ...]] = {}
+    minimums: dict[str, int] = {}
     for part in workload.parts:
-        if part.pods > 0:
-            found = membership(Place(Needed("job_sets", workload.key), part.name), sequenced=sequenced)
+        if part.needed > 0:
+            found = membership(Place(Needed("", workload.key), part.name), sequenced=workload.gang_per_part)
             gangs.setdefault(found.gang, []).append((found.member, part.pods))
             parts[found.member] = (part,)
+            minimums[found.member] = part.needed
     for name, members in gangs.items():
-        yield OptedInGang(workload, name, members, {member: parts[member] for member, _ in members})
+        yield OptedInGang(workload, name, members, {member: parts[member] for member, _ in members}, minimums)
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:

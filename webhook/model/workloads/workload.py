@@ -20,8 +20,8 @@ from webhook.model.workloads.podtemplate import PodTemplate
 # The keys by which a workload, or its pods, name a Volcano queue: Grove's key and Volcano's own. The first wins.
 QUEUE_ANNOTATIONS = (VOLCANO_QUEUE, "scheduling.volcano.sh/queue-name")
 
-# The conditions with which a Job's and a JobSet's controllers end their work.
-TERMINAL = frozenset({"Complete", "Completed", "Failed"})
+# The conditions with which controllers end their work: Job, JobSet, and the kinds of Kubeflow.
+TERMINAL = frozenset({"Complete", "Completed", "Failed", "Succeeded"})
 
 
 class TemplatePlace(NamedTuple):
@@ -42,7 +42,8 @@ class TemplatePlace(NamedTuple):
 
 class Part(NamedTuple):
     """The pods that a workload makes from one template: how many exist at a time, and how many each Job or group has.
-    `path` is the path of the part, `place` that of its pod template. `after` are the parts that it waits for.
+    `path` is the path of the part, `place` that of its pod template. `after` are the parts that it waits for. The gang
+    needs `minimum` of the pods, all of them without a number.
     """
 
     name: str
@@ -52,6 +53,12 @@ class Part(NamedTuple):
     pods: int
     each: int
     after: tuple[str, ...] = ()
+    minimum: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """How many of its pods the gang needs."""
+        return self.pods if self.minimum is None else self.minimum
 
 
 class Hindrance(NamedTuple):
@@ -64,12 +71,39 @@ class Hindrance(NamedTuple):
     remedy: str
 
 
+class Left(NamedTuple):
+    """Why Rollcall makes no gang of a workload: something else does. `is_made` means that an object does that the
+    workload's controller makes, and that Rollcall makes the gang of that object.
+    """
+
+    at: FieldPath
+    why: str
+    is_made: bool = False
+
+
 class OptedInWorkload(ABC):
     """A workload that is not Grove's. Raises `Malformed` if a field that it reads has the wrong type."""
 
     resource: ClassVar[Resource]
+    # Its kind; with its group if another kind has the same name.
+    kind: ClassVar[str]
+    # Whether a namespace opts it in, besides its own label.
+    by_namespace: ClassVar[bool] = True
+    # The name of the CustomResourceDefinition of a declared kind.
+    crd = ""
+    # Whether Rollcall makes gangs of its pods.
+    has_gangs = True
+    # The kind of the object whose gangs it has instead of its own.
+    left_to = ""
+    # The pod label with its name.
+    name_label = ""
     # What `spec.managedBy` says for the controller of the kind; None if the kind has no such field.
     own_controller: ClassVar[str | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "resource" in cls.__dict__ and "kind" not in cls.__dict__:
+            cls.kind = cls.resource.api.kind
 
     def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
         self.raw = raw
@@ -88,11 +122,6 @@ class OptedInWorkload(ABC):
         _ = self.managed_elsewhere
 
     @property
-    def kind(self) -> str:
-        """Its kind."""
-        return self.resource.api.kind
-
-    @property
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return self.namespace, self.name
@@ -106,7 +135,9 @@ class OptedInWorkload(ABC):
     def reference(self) -> OwnerReference:
         """The reference that its gang objects have to it."""
         api = self.resource.api
-        return OwnerReference(f"{api.group}/{api.version}", api.kind, self.name, self.uid)
+        # An object of another version of a declared kind is referred to as it is written.
+        version = text(self.raw.get("apiVersion")) if self.crd else None
+        return OwnerReference(version or f"{api.group}/{api.version}", api.kind, self.name, self.uid)
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -140,6 +171,16 @@ class OptedInWorkload(ABC):
         return None
 
     @property
+    def gang_per_part(self) -> bool:
+        """Whether each of its parts is a gang."""
+        return self.sequence_path is not None
+
+    @property
+    def marked_paths(self) -> tuple[FieldPath, ...]:
+        """The paths of the labels into which the record is written, besides its own."""
+        return tuple(dict.fromkeys(part.template.labels_path for part in self.parts))
+
+    @property
     def native_path(self) -> FieldPath | None:
         """The path that asks the workload's own controller for a gang of the Workload API: `spec.scheduling`, in Job
         from Kubernetes 1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.
@@ -160,6 +201,16 @@ class OptedInWorkload(ABC):
             return None
         named = text(self.spec.get("managedBy"))
         return None if named in {None, "", self.own_controller} else named
+
+    @property
+    def managed_path(self) -> FieldPath:
+        """The path that says so."""
+        return SPEC / "managedBy"
+
+    def leaves(self) -> Iterator[Left]:
+        """Why something else makes its gang."""
+        if (at := self.native_path) is not None:
+            yield Left(at, f"its own controller makes its gang, because {at} is set")
 
     @property
     def finished(self) -> bool:

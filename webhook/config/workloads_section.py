@@ -1,0 +1,81 @@
+"""The section `workloads`: which kinds of opted-in workloads are known besides those in Python, and the built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field
+
+from webhook.config.sections import Section, path_of, read_section
+from webhook.config.shape_section import read_shape
+from webhook.errors import ConfigurationError, Problem
+from webhook.model.near_names import meant
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.model.workloads.shapes.shape import WorkloadShape
+
+MOST_SHAPES = 64
+
+
+class WorkloadsSection(Section):
+    """The kinds of workloads. `disabled` are names of built-in shapes that are not used. `shapes` are WorkloadShapes;
+    one of the kind of a built-in shape replaces it.
+    """
+
+    disabled: list[str] = Field(default_factory=list)
+    shapes: Annotated[list[Any], Field(max_length=MOST_SHAPES)] = Field(default_factory=list)
+
+
+@cache
+def built_in_documents() -> Mapping[str, dict[str, Any]]:
+    """Return the built-in shapes by name, as they are written."""
+    folder = files("webhook.config").joinpath("shapes")
+    written = (file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda one: one.name))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {one["metadata"]["name"]: one for text in written for one in yaml.load_all(text, Loader=loader)}
+
+
+@cache
+def built_in_shapes() -> Mapping[str, WorkloadShape]:
+    """Return the built-in shapes by name."""
+    problems: list[Problem] = []
+    found = {name: read_shape(document, name, problems) for name, document in built_in_documents().items()}
+    if problems:
+        raise ConfigurationError("the built-in shapes", problems)
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+@cache
+def built_in_kinds() -> WorkloadKinds:
+    """Return the kinds in Python and all built-in shapes."""
+    return WorkloadKinds(tuple(built_in_shapes().values()))
+
+
+def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[object] = ()) -> WorkloadKinds:
+    """Return the kinds that a section asks for, with the shapes in `documents` beside the configuration. Mistakes go to
+    `problems`.
+    """
+    section = read_section(WorkloadsSection, raw, "workloads", problems) or WorkloadsSection()
+    known = built_in_shapes()
+    for index, name in enumerate(section.disabled):
+        if name not in known:
+            why = f"is not a built-in shape{meant(name, known)}"
+            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(known)))
+    written = [(path_of(("shapes", index), "workloads"), one) for index, one in enumerate(section.shapes)]
+    written += [(f"documents[{index}]", one) for index, one in enumerate(documents)]
+    shapes: dict[tuple[str, str], WorkloadShape] = {}
+    for path, document in written:
+        shape = read_shape(document, path, problems)
+        if shape is None:
+            continue
+        if shape.group_kind in shapes:
+            why = f"is declared twice, by {shapes[shape.group_kind].name} and {shape.name}"
+            problems.append(Problem(f"{path}.spec.for.kind", shape.resource.api.kind, why))
+        shapes[shape.group_kind] = shape
+    if not (shapes or section.disabled):
+        return built_in_kinds()
+    enabled = (one for name, one in known.items() if name not in section.disabled)
+    return WorkloadKinds(tuple(enabled)).with_declared(shapes.values())

@@ -1,0 +1,214 @@
+"""WorkloadKinds: the kinds of opted-in workloads of one configuration, those in Python and the declared ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
+from webhook.model.kept_fields import template_fields
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.facts import PROJECTIONS, VIEWS, KnownWorkload, known_workload
+from webhook.model.workloads.kinds import GANG_KINDS, STATEFUL_SETS, is_a
+from webhook.model.workloads.place import Place, place_of
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.pod_controllers import OF_OPTED_IN
+from webhook.model.workloads.podgang import OwnerReference, controller_in
+from webhook.model.workloads.shapes.path import Each, ShapePath
+from webhook.model.workloads.shapes.place import Candidate, place_by_shape
+from webhook.model.workloads.shapes.shape import WorkloadShape
+from webhook.model.workloads.shapes.workload import view_of
+from webhook.model.workloads.workload import OptedInWorkload
+
+View = type[OptedInWorkload]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKinds:
+    """The kinds in Python, and those of `declared` shapes. What follows from these is worked out once."""
+
+    declared: tuple[WorkloadShape, ...] = ()
+    # The view of each kind, by group and kind.
+    views: Mapping[tuple[str, str], View] = field(init=False)
+    # The kinds that own their gangs' objects, by the kind of their gangs' keys.
+    gang_workloads: Mapping[str, Resource] = field(init=False)
+    # What is known of the workloads.
+    projections: tuple[Projection, ...] = field(init=False)
+    # The kinds between pods and workloads, each with a labelSelector or nothing.
+    pod_controllers: Mapping[Resource, str] = field(init=False)
+    _titles: Mapping[tuple[str, str], str] = field(init=False)
+    # The parts of declared kinds with gangs, by group and kind of the nearest controller of their pods.
+    candidates: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        titles = {kind: kind[1] for kind in VIEWS}
+        views: dict[tuple[str, str], View] = dict(VIEWS)
+        gangs = {resource.api.kind: resource for resource in GANG_KINDS}
+        controllers: dict[Resource, str] = dict(OF_OPTED_IN)
+        candidates: dict[tuple[str, str], tuple[Candidate, ...]] = {}
+        for shape in self.declared:
+            kind = shape.group_kind
+            title = kind[1] if kind[1] not in titles.values() else f"{kind[1]}.{kind[0]}"
+            titles[kind], views[kind] = title, view_of(shape, title)
+            if not shape.has_gangs:
+                continue
+            gangs[title] = shape.resource
+            for part in shape.parts:
+                if not part.outside:
+                    nearest = part.pod.chain[0].resource if part.pod.chain else shape.resource
+                    at = nearest.api.group, nearest.api.kind
+                    candidates[at] = (*candidates.get(at, ()), Candidate(shape, part))
+                    for link in part.pod.chain:
+                        # Pods are followed anyway.
+                        if link.resource != PODS:
+                            controllers[link.resource] = _either(controllers.get(link.resource), link.selector)
+        self._set("_titles", titles)
+        self._set("views", MappingProxyType(views))
+        self._set("gang_workloads", MappingProxyType(gangs))
+        self._set("projections", (*PROJECTIONS, *map(_projection, self.declared)))
+        self._set("pod_controllers", MappingProxyType(controllers))
+        self._set("candidates", candidates)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self.views
+
+    @property
+    def admitted(self) -> tuple[Resource, ...]:
+        """The kinds that are admitted, in the order of their registration."""
+        return tuple(view.resource for view in self.views.values())
+
+    def projection(self, group: str, kind: str) -> Projection | None:
+        """What is known of the workloads of a declared kind."""
+        found = (one for one in self.projections if one.part == SHAPED_WORKLOADS)
+        return next((one for one in found if (one.resource.api.group, one.resource.api.kind) == (group, kind)), None)
+
+    def place_of(self, pod: Pod) -> Place | None:
+        """The place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
+        controller = controller_in(mapping(pod.raw.get("metadata")))
+        if controller is None:
+            return None
+        candidates = self.candidates.get((controller.group, controller.kind))
+        if candidates is None:
+            return place_of(pod)
+        if is_a(controller, STATEFUL_SETS) and (known := place_of(pod)) is not None:
+            return known
+        return place_by_shape(pod, controller, candidates) or place_of(pod)
+
+    def title(self, group: str, kind: str) -> str | None:
+        """The kind of the keys of the gangs of such workloads; None if they have none here."""
+        found = self._titles.get((group, kind))
+        return found if found in self.gang_workloads else None
+
+    def title_of(self, needed: Needed) -> str:
+        """The title of the kind of a workload that is a fact."""
+        if needed.part == SHAPED_WORKLOADS and needed.key is not None:
+            return next(self._titles[one.group_kind] for one in self.declared if one.crd == needed.key[0])
+        return _KINDS[needed.part]
+
+    def declaration_of(self, kind: tuple[str, ...]) -> WorkloadShape | None:
+        """The shape of a kind by group and kind; None if it is not declared."""
+        return next((one for one in self.declared if one.group_kind == kind), None)
+
+    def resource_of(self, needed: Needed) -> Resource | None:
+        """The resource of a workload that is a fact; None if it is no opted-in workload."""
+        if needed.part == SHAPED_WORKLOADS and needed.key is not None:
+            return next(one.resource for one in self.declared if one.crd == needed.key[0])
+        return next((one.resource for one in PROJECTIONS if one.part == needed.part), None)
+
+    def is_made_part(self, workload: OptedInWorkload) -> bool:
+        """Whether another workload made this one on the way to its pods, and has the gang."""
+        controller = workload.controller
+        if controller is None:
+            return False
+        if workload.crd and self.title(controller.group, controller.kind) is not None:
+            return True
+        return self._makes(controller, workload)
+
+    def _makes(self, controller: OwnerReference, workload: OptedInWorkload) -> bool:
+        api = workload.resource.api
+        return any(
+            (controller.group, controller.kind) == shape.group_kind
+            and any(link.resource.api == api for link in part.pod.chain)
+            for shape, part in self.candidates.get((api.group, api.kind), ())
+        )
+
+    def with_declared(self, shapes: Iterable[WorkloadShape]) -> WorkloadKinds:
+        """These kinds with other shapes too. A shape replaces the one of the same group and kind."""
+        found = {one.group_kind: one for one in (*self.declared, *shapes)}
+        return WorkloadKinds(tuple(found.values()))
+
+
+def fact_of(workload: OptedInWorkload) -> Needed:
+    """What is known of a workload, as a fact."""
+    return Needed(*_fact_key(workload))
+
+
+def _fact_key(workload: OptedInWorkload) -> tuple[str, ObjectKey | tuple[str, str, str]]:
+    if workload.crd:
+        return SHAPED_WORKLOADS, (workload.crd, *workload.key)
+    return _PARTS[workload.kind], workload.key
+
+
+def _either(known: str | None, selector: str) -> str:
+    """A labelSelector for both, which is none unless they are equal."""
+    return selector if known is None or known == selector else ""
+
+
+def _projection(shape: WorkloadShape) -> Projection:
+    view = view_of(shape)
+    return Projection(
+        SHAPED_WORKLOADS,
+        shape.resource,
+        _reader(shape.crd, view),
+        label_selector=SCHEDULER_LABEL,
+        shared=True,
+        awaited=False,
+        fields=(*_COMMON, *dict.fromkeys(_fields_of(shape))),
+    )
+
+
+def _reader(crd: str, view: View) -> Callable[[Manifest], tuple[tuple[str, str, str], KnownWorkload]]:
+    def read(raw: Manifest) -> tuple[tuple[str, str, str], KnownWorkload]:
+        return (crd, *key_of(raw)), known_workload(view(raw))
+
+    return read
+
+
+_COMMON = ("metadata.labels", "metadata.annotations", "metadata.uid", "metadata.ownerReferences")
+
+
+def _fields_of(shape: WorkloadShape) -> Iterable[str]:
+    """The fields that are read, as `rollcall facts` names them."""
+    templates = {path for part in shape.parts for path in part.templates}
+    for part in shape.parts:
+        for path in part.templates:
+            whole = _dotted(path, part.each)
+            flat = (f"{whole}.{name}" for name in ("labels", "annotations", "schedulerName", "priorityClassName"))
+            yield from flat if part.flat else template_fields(whole)
+    each = [part.each for part in shape.parts if part.each is not None]
+    each += [said.each for said in (*shape.leaves, *shape.refuses) if said.each is not None]
+    for path in shape.paths:
+        if path in templates or path in each:
+            continue
+        for above in dict.fromkeys(each) if path.of_entry else (None,):
+            yield _dotted(path, above)
+
+
+def _dotted(path: ShapePath, each: ShapePath | None) -> str:
+    steps = (*each.steps, *path.steps) if path.of_entry and each is not None else path.steps
+    names = ["*" if step is Each.EACH else step for step in steps]
+    # A key below may have dots.
+    ends = [place for place, name in enumerate(names) if name in {"labels", "annotations"}]
+    return ".".join(names[: ends[0] + 1] if ends else names)
+
+
+_PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
+_KINDS = {projection.part: projection.resource.api.kind for projection in PROJECTIONS}
+PYTHON_KINDS = WorkloadKinds()

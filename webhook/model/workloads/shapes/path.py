@@ -1,0 +1,147 @@
+"""ShapePath: the path of a value in a workload, as a WorkloadShape writes it.
+
+The language is the part of JSONPath (RFC 9535) that always shows a place in the object: names and `[*]`. `$` is the
+workload, `@` the entry of a part's `each`.
+
+    >>> shape_path("$.spec.workerGroupSpecs[*].template").steps
+    ('spec', 'workerGroupSpecs', <Each.EACH: '*'>, 'template')
+
+A value of another type than the path expects raises `Malformed`, as everywhere, so it is reported at the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from jsonpath import JSONPathEnvironment
+from jsonpath.exceptions import JSONPathError
+from jsonpath.segments import JSONPathChildSegment
+from jsonpath.selectors import NameSelector, WildcardSelector
+
+from webhook.model.fields import FieldPath, Item
+from webhook.model.reading import Malformed, Manifest, mapping
+
+# No kind nests its pod templates deeper.
+MOST_STEPS = 16
+MOST_CHARACTERS = 512
+_JSONPATH = JSONPathEnvironment(strict=True)
+
+
+class PathError(ValueError):
+    """A text is not a path of a WorkloadShape."""
+
+
+class Each(Enum):
+    """The step to every entry of a list or an object."""
+
+    EACH = "*"
+
+
+class Found(NamedTuple):
+    """A value, its path, and the last key of an object or the index of a list on its way."""
+
+    path: FieldPath
+    value: Any
+    key: str = ""
+
+
+class Scope(NamedTuple):
+    """What paths are read in: a workload and, for a part with `each`, one entry of it."""
+
+    workload: Manifest
+    entry: Found | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePath:
+    """A path. `of_entry` means that it begins at the entry of `each` and not at the workload."""
+
+    text: str
+    steps: tuple[str | Each, ...]
+    of_entry: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it finds one value at most."""
+        return Each.EACH not in self.steps
+
+    def at(self, scope: Scope) -> FieldPath:
+        """The path in the workload. Only for a path of a single value."""
+        start = scope.entry.path if self.of_entry and scope.entry is not None else FieldPath()
+        return FieldPath((*start.parts, *(step for step in self.steps if isinstance(step, str))))
+
+    def value(self, scope: Scope) -> Any:
+        """The first value, None if there is none. Raises `Malformed`."""
+        return next((found.value for found in self.values(scope)), None)
+
+    def values(self, scope: Scope) -> Iterator[Found]:
+        """The values in the order of the workload; null counts as none. Raises `Malformed`."""
+        start = Found(FieldPath(), scope.workload)
+        if self.of_entry and scope.entry is not None:
+            start = scope.entry
+        return _walk(start, self.steps)
+
+
+def shape_path(written: str) -> ShapePath:
+    """The path that a text stands for. Raises `PathError`."""
+    if len(written) > MOST_CHARACTERS:
+        raise PathError(f"is longer than {MOST_CHARACTERS} characters")
+    of_entry = written.startswith("@")
+    if not of_entry and not written.startswith("$"):
+        raise PathError("must begin with $ for the workload, or with @ for the entry of `each`")
+    try:
+        parsed = _JSONPATH.compile(f"${written[1:]}")
+    except (JSONPathError, RecursionError) as error:
+        raise PathError(f"is not a JSONPath: {str(error).splitlines()[0]}") from None
+    segments = getattr(parsed, "segments", None)
+    if segments is None:
+        raise PathError("combines several paths; write one")
+    steps = tuple(step for segment in segments for step in _steps(segment))
+    if len(steps) > MOST_STEPS:
+        raise PathError(f"has more than {MOST_STEPS} steps")
+    return ShapePath(written, steps, of_entry)
+
+
+def _steps(segment: object) -> Iterator[str | Each]:
+    if not isinstance(segment, JSONPathChildSegment) or len(segment.selectors) != 1:
+        raise PathError("has a step that is neither one name nor [*]")
+    selector = segment.selectors[0]
+    if isinstance(selector, NameSelector):
+        yield selector.name
+    elif isinstance(selector, WildcardSelector):
+        yield Each.EACH
+    else:
+        raise PathError("has a step that is neither a name nor [*]")
+
+
+def _walk(found: Found, steps: tuple[str | Each, ...]) -> Iterator[Found]:
+    if found.value is None:
+        return
+    if not steps:
+        yield found
+        return
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        yield from _walk(Found(found.path / step, mapping(found.value).get(step), found.key), rest)
+    elif isinstance(found.value, list):
+        for index, value in enumerate(found.value):
+            if value is None:
+                # The API server does not drop null from a list.
+                raise Malformed(value, "an object")
+            yield from _walk(Found(found.path / Item(index, _name(value)), value, str(index)), rest)
+    else:
+        for key, value in mapping(found.value).items():
+            yield from _walk(Found(found.path / key, value, key), rest)
+
+
+def _name(value: object) -> str | None:
+    """The name of a list's entry, by which two versions of a workload are compared."""
+    if not isinstance(value, dict):
+        return None
+    return next((found for key in ("name", "groupName") if isinstance(found := value.get(key), str) and found), None)

@@ -1,0 +1,208 @@
+"""WorkloadShape: what a declaration says of one kind of workload, read and checked.
+
+`webhook.config.shape_section` makes it from YAML. The format: docs/reference/workload-shapes.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.model.projections import Resource
+from webhook.model.reading import text
+from webhook.model.workloads.shapes.condition import Condition, all_hold
+from webhook.model.workloads.shapes.count import Count, Minimum
+from webhook.model.workloads.shapes.path import Scope, ShapePath
+
+# In the name of a controller: the name of the workload, and the value of a label of the pod.
+WORKLOAD = "{workload}"
+LABEL_IN_NAME = re.compile(r"\{label:([^{}]+)\}")
+
+
+class Over(StrEnum):
+    """Which pods of a workload form a gang."""
+
+    # All counted parts together.
+    ALL = "all"
+    # Each part by itself.
+    PART = "part"
+    # None: something else makes the gang, and the workload is only judged.
+    NONE = "none"
+
+
+class Until(StrEnum):
+    """What the pods of one part wait for before those of another are created."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    READY = "ready"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """The name of a part: `literal`, or the text at `path`, or the key of its entry in lower case."""
+
+    literal: str = ""
+    path: ShapePath | None = None
+    of_key: bool = False
+
+    def of(self, scope: Scope) -> str:
+        """The name in one workload. Raises `Malformed`."""
+        if self.of_key and scope.entry is not None:
+            return scope.entry.key.lower()
+        return self.literal if self.path is None else text(self.path.value(scope)) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """An object between a pod and its workload. `name` is its name, with `{workload}` for the name of the workload and
+    `{label:KEY}` for a label of the pod. `selector` narrows which objects of the kind are watched.
+    """
+
+    resource: Resource
+    name: str
+    selector: str = ""
+
+    def workload_of(self, name: str, labels: object) -> str | None:
+        """The name of the workload if the object has this name; None if no workload can have made it."""
+        held = labels if isinstance(labels, dict) else {}
+        written = LABEL_IN_NAME.sub(lambda found: str(held.get(found[1]) or "/"), self.name)
+        before, _, after = written.partition(WORKLOAD)
+        found = name[len(before) : len(name) - len(after)]
+        return found if found and name == f"{before}{found}{after}" else None
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """How the pods of a part are known: by their controllers, nearest first, without the workload itself, and by their
+    labels. The label `name_label` has the name of the part; the others have fixed values.
+    """
+
+    chain: tuple[ChainLink, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    name_label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartShape:
+    """One template of a workload, or one for each entry at `each`. It exists if `when` holds. `templates` are places of
+    its pod template, of which the first that exists counts; with `flat` it is no template, but an object with the
+    fields of one. `pods` are created, and the first of `minimums` that holds is how many of them the gang needs.
+    Pods of a part that is `outside` belong to no gang. It waits for the parts in `after`, `until` they are so far.
+    """
+
+    name: PartName
+    templates: tuple[ShapePath, ...]
+    pods: Count
+    each: ShapePath | None = None
+    when: tuple[Condition, ...] = ()
+    flat: bool = False
+    minimums: tuple[Minimum, ...] = ()
+    pod: PodShape = PodShape()
+    outside: bool = False
+    after: tuple[str, ...] = ()
+    until: Until = Until.CREATED
+
+    def scopes(self, scope: Scope) -> Iterator[Scope]:
+        """Where it occurs in a workload. Raises `Malformed`."""
+        if self.each is None:
+            scopes = iter((scope,))
+        else:
+            scopes = (Scope(scope.workload, entry) for entry in self.each.values(scope))
+        return (one for one in scopes if all_hold(self.when, one))
+
+    def minimum(self, scope: Scope, pods: int) -> int:
+        """How many of its `pods` the gang needs. Raises `Malformed`."""
+        found = next((one for one in self.minimums if one.holds(scope)), None)
+        return pods if found is None else found.count.value(scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What follows if `when` holds in a workload, or in an entry at `each`: it is about the value at `at`."""
+
+    why: str
+    at: ShapePath | None = None
+    when: tuple[Condition, ...] = ()
+    each: ShapePath | None = None
+    remedy: str = ""
+
+    def scopes(self, scope: Scope) -> Iterator[Scope]:
+        """Where it is true. Where a value has a type that it cannot compare, it is not. Raises `Malformed`."""
+        entries = (scope,) if self.each is None else (Scope(scope.workload, one) for one in self.each.values(scope))
+        return (one for one in entries if all_hold(self.when, one))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadShape:
+    """One kind of workload. `versions` are all versions with these paths, the version of `resource` first."""
+
+    name: str
+    resource: Resource
+    versions: tuple[str, ...]
+    parts: tuple[PartShape, ...]
+    over: Over = Over.ALL
+    # The kind whose gangs it has instead of its own: an object that the workload's controller makes.
+    left_to: str = ""
+    # Whether a namespace opts it in; otherwise only its own label does.
+    by_namespace: bool = True
+    # Where the record is written besides the workload and its templates: metadata of objects that are made.
+    marked: tuple[ShapePath, ...] = ()
+    # The pod label that has the name of the workload.
+    name_label: str = ""
+    suspended: tuple[Condition, ...] = ()
+    elsewhere: tuple[Condition, ...] = ()
+    # Somebody else's gang; and what never starts.
+    leaves: tuple[Statement, ...] = ()
+    refuses: tuple[Statement, ...] = ()
+    source: str = ""
+
+    @property
+    def crd(self) -> str:
+        """The name of its CustomResourceDefinition: plural and group."""
+        return f"{self.resource.plural}.{self.resource.api.group}"
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """Its group and kind."""
+        return self.resource.api.group, self.resource.api.kind
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether Rollcall makes gangs of its pods."""
+        return self.over is not Over.NONE and not self.left_to
+
+    @property
+    def lists(self) -> tuple[ShapePath, ...]:
+        """The paths whose entries are parts, or are judged one by one."""
+        every = (one.each for one in (*self.parts, *self.leaves, *self.refuses))
+        return tuple(dict.fromkeys(path for path in every if path is not None))
+
+    @property
+    def paths(self) -> Iterator[ShapePath]:
+        """All paths that are read in a workload, from its root; those of an entry follow its `each`."""
+        for part in self.parts:
+            yield from (part.each,) if part.each is not None else ()
+            yield from part.templates
+            for minimum in part.minimums:
+                yield from _of_count(minimum.count)
+                yield from (one.path for one in minimum.when)
+            yield from _of_count(part.pods)
+            yield from (one.path for one in part.when)
+            yield from (part.name.path,) if part.name.path is not None else ()
+        yield from self.marked
+        yield from (one.path for one in (*self.suspended, *self.elsewhere))
+        for said in (*self.leaves, *self.refuses):
+            yield from (one for one in (said.each, said.at) if one is not None)
+            yield from (one.path for one in said.when)
+
+
+def _of_count(count: Count) -> Iterator[ShapePath]:
+    yield from (count.path,) if count.path is not None else ()
+    yield from (one.path for one in count.zero_if)
+    for inner in count:
+        yield from _of_count(inner)
+

@@ -1,0 +1,208 @@
+"""ShapedWorkload: the view of a workload whose kind is declared by a WorkloadShape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.reading import Manifest, mapping
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.shapes.condition import all_hold
+from webhook.model.workloads.shapes.path import Scope, ShapePath
+from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape
+from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, TemplatePlace
+
+# The rule about a gang that never is complete, because of what a shape says of its controller.
+INCOMPLETE = "owner/incomplete"
+# The fields of a pod's spec that an object with the fields of a template may have.
+_FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "tolerations", "affinity")
+
+
+class FlatPlace(NamedTuple):
+    """The path of an object that has labels, annotations and some fields of a pod's spec side by side."""
+
+    path: FieldPath
+
+    @property
+    def metadata_path(self) -> FieldPath:
+        """The path of labels and annotations."""
+        return self.path
+
+    @property
+    def spec_path(self) -> FieldPath:
+        """The path of the fields of a pod's spec."""
+        return self.path
+
+
+class ShapedWorkload(OptedInWorkload):
+    """A workload of a declared kind. `view_of` makes the class of each kind."""
+
+    shape: ClassVar[WorkloadShape]
+
+    def read(self) -> None:
+        """Reads every field that any caller may read. Raises `Malformed`."""
+        super().read()
+        _ = self.outside_parts, self.marked_paths, tuple(self.leaves())
+
+    @property
+    def crd(self) -> str:
+        """The name of the CustomResourceDefinition of its kind."""
+        return self.shape.crd
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether Rollcall makes gangs of its pods."""
+        return self.shape.has_gangs
+
+    @property
+    def left_to(self) -> str:
+        """The kind of the object whose gangs it has instead of its own."""
+        return self.shape.left_to
+
+    @property
+    def gang_per_part(self) -> bool:
+        """Whether each of its parts is a gang."""
+        return self.shape.over is Over.PART
+
+    @property
+    def name_label(self) -> str:
+        """The pod label with its name; empty if its pods have none."""
+        return self.shape.name_label
+
+    @property
+    def native_path(self) -> FieldPath | None:
+        """None: what makes another gang is declared."""
+        return None
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it has no pods now."""
+        return bool(self.shape.suspended) and all_hold(self.shape.suspended, self._scope)
+
+    @property
+    def managed_elsewhere(self) -> str | None:
+        """What runs its pods in another place."""
+        elsewhere = self.shape.elsewhere
+        return str(elsewhere[0].path.value(self._scope)) if self._holds(elsewhere) else None
+
+    @property
+    def managed_path(self) -> FieldPath:
+        """The path that says so."""
+        return self.shape.elsewhere[0].path.at(self._scope) if self.shape.elsewhere else super().managed_path
+
+    def _holds(self, conditions: tuple[Any, ...]) -> bool:
+        return bool(conditions) and all_hold(conditions, self._scope)
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(self.raw)
+
+    def _read_parts(self) -> Iterator[Part]:
+        return self._parts_of(outside=False)
+
+    @property
+    def outside_parts(self) -> tuple[Part, ...]:
+        """Its parts whose pods are in no gang, such as a submitter."""
+        return tuple(self._parts_of(outside=True))
+
+    def _parts_of(self, *, outside: bool) -> Iterator[Part]:
+        for part in self.shape.parts:
+            if part.outside is outside:
+                for scope in part.scopes(self._scope):
+                    yield self._part(part, scope)
+
+    @property
+    def pod_shapes(self) -> Iterator[PodShape]:
+        """How the pods of each of its parts are known, in the order of the parts."""
+        for part in self.shape.parts:
+            if not part.outside:
+                yield from (part.pod for _ in part.scopes(self._scope))
+
+    def _part(self, part: PartShape, scope: Scope) -> Part:
+        path = SPEC if scope.entry is None else scope.entry.path
+        at, raw = _template_of(part, scope)
+        pods = part.pods.value(scope)
+        minimum = min(part.minimum(scope, pods), pods)
+        return Part(part.name.of(scope), path, at, _template(part, at, raw), pods, pods, part.after, minimum)
+
+    @property
+    def marked_paths(self) -> tuple[FieldPath, ...]:
+        """The paths of the labels into which the record is written: of its templates that exist, and of the metadata of
+        objects that its controller makes.
+        """
+        if self.shape.over is Over.NONE and not self.shape.left_to:
+            return ()
+        places = [part.template.labels_path for part in self.parts if _exists(self.raw, part.place)]
+        for path in self.shape.marked:
+            places += [_below(found_at, path) for found_at in _holders(path, self._scope)]
+        return tuple(dict.fromkeys(places))
+
+    def hindrances(self) -> Iterator[Hindrance]:
+        """What the shape says of a workload whose gang is never complete."""
+        for said in self.shape.refuses:
+            for scope in said.scopes(self._scope):
+                at, found = _place_of(said, scope)
+                yield Hindrance(INCOMPLETE, at, found, said.why, said.remedy)
+
+    def leaves(self) -> Iterator[Left]:
+        """Why something else makes its gang."""
+        for said in self.shape.leaves:
+            for scope in said.scopes(self._scope):
+                at, _ = _place_of(said, scope)
+                yield Left(at, said.why)
+        if self.shape.left_to:
+            yield Left(SPEC, f"its controller makes a {self.shape.left_to}, which has the gang", is_made=True)
+
+
+@lru_cache(maxsize=256)
+def view_of(shape: WorkloadShape, title: str = "") -> type[ShapedWorkload]:
+    """The view of the workloads of a shape. `title` replaces the kind where that alone is ambiguous."""
+    named = title or shape.resource.api.kind
+
+    class View(ShapedWorkload):
+        resource = shape.resource
+        kind = named
+        by_namespace = shape.by_namespace
+
+    View.shape = shape
+    View.__name__ = View.__qualname__ = f"{shape.resource.api.kind}View"
+    return View
+
+
+def _template_of(part: PartShape, scope: Scope) -> tuple[FieldPath, Mapping[str, Any]]:
+    """The path of a part's template and the template, of the first place that has one."""
+    for path in part.templates:
+        if (raw := path.value(scope)) is not None:
+            return path.at(scope), mapping(raw)
+    return part.templates[-1].at(scope), {}
+
+
+def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any]) -> PodTemplate:
+    if not part.flat:
+        return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(at))
+    return PodTemplate(raw, {field: raw[field] for field in _FLAT_FIELDS if field in raw}, FlatPlace(at))
+
+
+def _place_of(said: Statement, scope: Scope) -> tuple[FieldPath, Any]:
+    if said.at is not None:
+        return said.at.at(scope), said.at.value(scope)
+    return (SPEC, None) if scope.entry is None else (scope.entry.path, None)
+
+
+def _exists(raw: Manifest, path: FieldPath) -> bool:
+    found: Any = raw
+    for part in path.parts:
+        found = found[part.index] if isinstance(part, Item) else mapping(found).get(part)
+    return found is not None
+
+
+def _holders(path: ShapePath, scope: Scope) -> Iterator[FieldPath]:
+    """The objects that have, or may get, the metadata at `path`."""
+    above = ShapePath(path.text, path.steps[:-1], path.of_entry)
+    yield from (found.path for found in above.values(scope))
+
+
+def _below(holder: FieldPath, path: ShapePath) -> FieldPath:
+    return holder / str(path.steps[-1]) / "labels"
