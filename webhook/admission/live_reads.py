@@ -99,7 +99,11 @@ def _of_opted_in(workload: OptedInWorkload, facts: ClusterFacts, doubted: Contai
     else:
         made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
         runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
-    if workload.scheduler is not None or not workload.by_namespace or namespace_choice(facts, workload.namespace) is not None:
+    if (
+        workload.scheduler is not None
+        or not workload.by_namespace
+        or namespace_choice(facts, workload.namespace) is not None
+    ):
         return runtime
     # The request came here because its namespace is opted in. If the cache disagrees, the cache is behind.
     return (Needed("namespaces", workload.namespace), *runtime)

@@ -178,7 +178,11 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         self, workload: OptedInWorkload, request: Request, facts: ClusterFacts, settings: Settings
     ) -> str | None:
         """Return the scheduler that a workload must record. A Job of a JobSet has the record of its template."""
-        return None if is_part(workload, settings.kinds) else super().scheduler_to_record(workload, request, facts, settings)
+        return (
+            None
+            if is_part(workload, settings.kinds)
+            else super().scheduler_to_record(workload, request, facts, settings)
+        )
 
     def dropped_record(self, workload: OptedInWorkload, request: Request, settings: Settings) -> str | None:
         """Return the recorded scheduler that an update leaves out, on the workload or in a template."""

@@ -37,11 +37,11 @@ def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
             number = _entries((manifest or {}).get("spec"), path)
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
-    view = kinds.views.get(request.kind[::2])  # type: ignore[call-overload]
+    view = kinds.views.get(request.kind[::2])
     if view is not None and issubclass(view, ShapedWorkload):
-        for path in view.shape.lists:
+        for each in view.shape.lists:
             for manifest in (request.object, request.old):
-                _require_few(path, manifest or {})
+                _require_few(each, manifest or {})
 
 
 def _require_few(path: ShapePath, manifest: Manifest) -> None:

@@ -22,8 +22,8 @@ from webhook.cli.reconcile import reconcile
 from webhook.cli.render import render
 from webhook.cli.rules import rules
 from webhook.cli.schema import schema_app
-from webhook.cli.shapes import shapes_app
 from webhook.cli.serve import serve
+from webhook.cli.shapes import shapes_app
 from webhook.cli.upgrade_plan import upgrade_plan
 
 app = typer.Typer(

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from webhook.cli.options import Configuration, configured, console
-from webhook.cli.output import CLEAN, REFUSED, tell
+from webhook.cli.output import CLEAN, REFUSED
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.config.workloads_section import built_in_documents, built_in_shapes
@@ -31,7 +31,7 @@ from webhook.offline.shape_drafts import draft_of
 from webhook.offline.translation import translated
 from webhook.pictures.folding import gang_picture
 from webhook.pictures.text import tree_lines
-from webhook.sources.configuration import load_settings, load_shapes
+from webhook.sources.configuration import load_shapes
 from webhook.sources.facts import one_world, with_field_names
 from webhook.sources.manifests import Document, files_of, read_file
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from webhook.errors import Problem
 from webhook.model.near_names import meant
@@ -222,10 +223,10 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
     for found in error.errors(include_url=False):
         place, kind = path_of(found["loc"], prefix), found["type"]
         if kind == "extra_forbidden":
-            keys = tuple(_model_at(model, found["loc"][:-1]).model_fields)
+            keys = tuple(_fields_of(_model_at(model, found["loc"][:-1])))
             yield Problem(place, found["input"], f"is an unknown key{meant(str(found['loc'][-1]), keys)}", keys)
         elif kind == "missing":
-            field = _model_at(model, found["loc"][:-1]).model_fields[str(found["loc"][-1])]
+            field = _fields_of(_model_at(model, found["loc"][:-1]))[str(found["loc"][-1])]
             allowed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
             yield Problem(place, None, "is required", allowed)
         elif kind == "literal_error":
@@ -250,9 +251,14 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
     """Return the model of the block at a place in a section."""
     for key in loc:
-        if isinstance(key, str) and key in model.model_fields:
-            model = next(_models_in(model.model_fields[key].annotation), model)
+        if isinstance(key, str) and (field := _fields_of(model).get(key)) is not None:
+            model = next(_models_in(field.annotation), model)
     return model
+
+
+def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a section by their keys: `for` and `is` cannot be names in Python."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

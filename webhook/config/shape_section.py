@@ -245,7 +245,7 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
     if kind in _IN_PYTHON:
         yield Problem(f"{path}.for.kind", kind[1], "is not declared, because Rollcall has its own code for it")
     names = [part.name.literal for part in section.parts if part.name.literal is not None]
-    makes_gangs = section.gang.over != Over.NONE and not section.gang.leftTo
+    makes_gangs = section.gang.over != "none" and not section.gang.leftTo
     counted = [part for part in section.parts if not part.outside]
     if makes_gangs and not counted:
         yield Problem(f"{path}.parts", None, "must have a part that is not outside, because a gang needs pods")
@@ -257,8 +257,8 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
                 yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
         if makes_gangs and not part.outside:
             yield from _of_counted(part, at, section, alone=len(counted) == 1)
-    for place, said in (("suspended", section.suspended), ("elsewhere", section.elsewhere)):
-        yield from _of_conditions(said, f"{path}.{place}", has_entry=False)
+    yield from _of_conditions(section.suspended, f"{path}.suspended", has_entry=False)
+    yield from _of_conditions(section.elsewhere, f"{path}.elsewhere", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse)):
         for index, one in enumerate(statements):
             at = f"{path}.{field}[{index}]"
@@ -296,7 +296,7 @@ def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
 
 def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
     """Yield what is wrong with a part whose pods are in a gang."""
-    if part.after and part.until != "created" and section.gang.over == Over.ALL:
+    if part.after and part.until != "created" and section.gang.over == "all":
         why = (
             f"would never start: its pods are created when those before them are {part.until}, and a gang waits for all"
         )

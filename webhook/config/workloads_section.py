@@ -1,4 +1,4 @@
-"""The section `workloads`: which kinds of opted-in workloads are known besides those in Python, and the built-in ones."""
+"""The section `workloads`: which kinds of opted-in workloads are declared. Some WorkloadShapes are built in."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) 
     part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
-        admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])  # type: ignore[index]
+        admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
         return _explain_opted_in(admission, admission.view(request.object or {}, request.namespace), facts, settings)
     except Malformed:
         broken = decision.malformed(request, settings).findings

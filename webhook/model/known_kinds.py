@@ -52,28 +52,18 @@ REAL_KINDS = frozenset(
 SHARED_NAMES = frozenset({"Job", "PodGroup", "Queue", "Topology", "Workload", "Pod"})
 
 _KUBEFLOW = "write it as a TrainJob, or use the gang scheduling of the training operator, and remove the label"
-_RAY = "use KubeRay's own gang scheduling (its option --batch-scheduler), and remove the label"
 _SPARK = "use spec.batchScheduler of the Spark operator, and remove the label"
 _START_TOGETHER = "write pods that must start together as a JobSet or a LeaderWorkerSet; else remove the label"
-# By group and kind: what to do with a workload of which Rollcall makes no gangs.
+# By group and kind: what to do with a workload of which Rollcall makes no gangs, and for which no shape is built in.
 OTHER_WORKLOADS: Mapping[tuple[str, str], str] = {
     ("batch", "CronJob"): "move the label to spec.jobTemplate.metadata.labels: Rollcall makes a gang of each Job",
-    ("apps", "StatefulSet"): _START_TOGETHER,
-    ("apps", "Deployment"): _START_TOGETHER,
     ("apps", "ReplicaSet"): _START_TOGETHER,
     ("apps", "DaemonSet"): "remove the label: each pod of a DaemonSet belongs to one node",
     ("", "ReplicationController"): _START_TOGETHER,
-    **{("ray.io", kind): _RAY for kind in ("RayCluster", "RayJob", "RayService")},
-    **{
-        ("kubeflow.org", kind): _KUBEFLOW
-        for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
-    },
-    ("sparkoperator.k8s.io", "SparkApplication"): _SPARK,
+    **{("kubeflow.org", kind): _KUBEFLOW for kind in ("TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")},
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"): _SPARK,
-    ("batch.volcano.sh", "Job"): "remove the label: Volcano makes the gang of its own Job",
-    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): (
-        "set the label on the namespace: it then applies to the LeaderWorkerSets that are made there"
-    ),
 }
 # For any other kind with pod templates.
-UNKNOWN_WORKLOAD = "set the label on the PodCliqueSet, TrainJob, JobSet, LeaderWorkerSet or Job, or remove it"
+UNKNOWN_WORKLOAD = (
+    "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one), or remove the label"
+)

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from webhook.admission import decision
 from webhook.admission.fit import fits_of, gang_fit_of, has_run, pods_together
-from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, is_part
+from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, OptedInWorkloads, is_part
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
@@ -109,7 +109,8 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
     try:
         workload, choice = _chosen(request, facts, settings)
         if isinstance(workload, OptedInWorkload) and (
-            is_part(workload, settings.kinds) or (choice is None and _is_claimed(workload))):
+            is_part(workload, settings.kinds) or (choice is None and _is_claimed(workload))
+        ):
             return
         note = _why_not(choice, settings)
         if note is not None or choice is None:
@@ -208,7 +209,7 @@ def _chosen(
     if request.kind.kind == "PodCliqueSet":
         found = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
         return found, POD_CLIQUE_SETS.choice_of(found, None, facts, settings)
-    admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])  # type: ignore[index]
+    admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
     workload = admission.view(request.object or {}, request.namespace)
     return workload, admission.choice_of(workload, None, facts, settings)
 

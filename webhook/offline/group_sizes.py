@@ -72,9 +72,7 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     return {**_mentioned(manifest), **counted}
 
 
-def _templates(
-    group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds
-) -> Iterator[tuple[PodTemplate, int]]:
+def _templates(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[tuple[PodTemplate, int]]:
     spec = mapping(manifest.get("spec"))
     if (group, kind) == ("", "Pod"):
         yield template_at(manifest, SPEC), 1

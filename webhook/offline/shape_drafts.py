@@ -1,5 +1,6 @@
-"""A first draft of a WorkloadShape, from the CustomResourceDefinition of its kind. A person completes it: a schema shows
-where templates and counts are, and not what the controller does with them.
+"""A first draft of a WorkloadShape, from the CustomResourceDefinition of its kind.
+
+A person completes it: a schema shows where templates and counts are, and not what the controller does with them.
 """
 
 from __future__ import annotations
@@ -145,10 +146,10 @@ def _name(found: _Template, fields: Mapping[str, Any]) -> Any:
 
 def _checks(found: list[_Template], label: str) -> Iterator[str]:
     if not found:
-        yield "no pod template was found in the schema; name the places of the templates, or of objects with the fields of one"
+        yield "no pod template was found in the schema: write where the templates are, or objects with their fields"
     if len(found) > 1 or any(one.each is not None for one in found):
         yield f"replace {label} by the labels that the controller writes on the pods of each part"
-    yield "if the pods have other controllers below the workload, such as a Job or a StatefulSet, list them in pod.chain"
+    yield "list in pod.chain what controls the pods below the workload, such as a Job or a StatefulSet"
     yield "a part whose pods wait for others to run or to be ready, such as a submitter, is no member: outside: true"
     yield "podLabel is the pod label that has the name of the workload, if there is one"
     yield "write in source where these facts come from, and test the shape: rollcall shapes test FILE SAMPLE..."

@@ -21,8 +21,8 @@ from webhook.gangs.pod import OF_GANGS, OF_OPTED_IN_GANGS, GangPod, read_gang_po
 from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.reading import Manifest
-from webhook.model.workloads.place import label_value
 from webhook.model.workloads.gang import GANG_LABEL
+from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import GATE
 

@@ -10,7 +10,6 @@ from webhook.model.record import OPTED_OUT
 from webhook.offline.report import Level, Report, ReportedFinding
 
 
-
 class Totals(NamedTuple):
     """How many there are. Suppressed findings count only as suppressed."""
 

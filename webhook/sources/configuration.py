@@ -56,7 +56,8 @@ def load_settings(path: Path) -> Settings:
     try:
         return settings_from(document.manifest, str(path), [one.manifest for one in shapes])
     except ConfigurationError as error:
-        raise ConfigurationError(str(path), [_placed(problem, document, shapes) for problem in error.problems]) from None
+        problems = [_placed(problem, document, shapes) for problem in error.problems]
+        raise ConfigurationError(str(path), problems) from None
 
 
 def load_shapes(path: Path) -> list[WorkloadShape]:

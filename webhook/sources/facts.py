@@ -110,9 +110,7 @@ def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS)
     return facts_from(documents, kinds=kinds)
 
 
-def one_world(
-    known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS
-) -> ClusterFacts:
+def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Return `known` with facts from `documents` that are judged together: labels of namespaces, and objects that gang
     objects refer to. Where nothing tells the runtimes of TrainJobs, Trainer's own are added. Raises `InputError`.
     """

@@ -83,11 +83,12 @@ def _other_workload(kind: str, **spec: Any) -> Manifest:
     subject=Subject.MANIFEST,
     default=Action.WARN,
     passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
-    fails=Example(_other_workload("StatefulSet", serviceName="demo", replicas=2)),
+    fails=Example(_other_workload("ReplicaSet", replicas=2)),
 )
 def no_gangs(found: AnyObject, _: Context[Any]) -> Results:
-    """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets and Jobs. On a workload of another
-    kind its label has no effect: the pods start one by one, under the scheduler that their template names.
+    """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets, Jobs, and the kinds that a
+    WorkloadShape declares. On a workload of another kind its label has no effect: the pods start one by one, under the
+    scheduler that their template names.
 
     Source: the webhooks of Rollcall select only these kinds (webhook/installation/webhooks.py).
     """

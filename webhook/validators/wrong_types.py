@@ -118,22 +118,9 @@ def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
             if key in value:
                 yield from _walk(value[key], below, path / key)
     elif isinstance(expected, Entries):
-        if isinstance(value, dict):
-            for key, one in value.items():
-                yield from _walk(one, expected.type, path / str(key))
-        else:
-            yield from _walk(value, [expected.type], path)
+        yield from _entries(value, expected, path)
     elif isinstance(expected, list):
-        if not isinstance(value, list):
-            yield _wrong(path, value, "a list")
-            return
-        for index, item in enumerate(value):
-            name = item.get("name") if isinstance(item, dict) else None
-            place = path / Item(index, name if isinstance(name, str) else None)
-            if item is None:
-                # The API server does not drop null from a list.
-                yield _wrong(place, item, "an object" if isinstance(expected[0], dict) else "a string")
-            yield from _walk(item, expected[0], place)
+        yield from _list(value, expected[0], path)
     elif isinstance(expected, str):
         yield from _map(value, expected, path)
     else:
@@ -141,6 +128,27 @@ def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
         # In Python a bool is an int.
         if not isinstance(value, expected) or (isinstance(value, bool) and bool not in types):
             yield _wrong(path, value, " or ".join(_CALLED[one] for one in types))
+
+
+def _list(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
+    if not isinstance(value, list):
+        yield _wrong(path, value, "a list")
+        return
+    for index, item in enumerate(value):
+        name = item.get("name") if isinstance(item, dict) else None
+        place = path / Item(index, name if isinstance(name, str) else None)
+        if item is None:
+            # The API server does not drop null from a list.
+            yield _wrong(place, item, "an object" if isinstance(expected, dict) else "a string")
+        yield from _walk(item, expected, place)
+
+
+def _entries(value: Any, expected: Entries, path: FieldPath) -> Iterator[Finding]:
+    if not isinstance(value, dict):
+        yield from _list(value, expected.type, path)
+        return
+    for key, one in value.items():
+        yield from _walk(one, expected.type, path / str(key))
 
 
 def _map(value: Any, expected: str, path: FieldPath) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from webhook.model.findings import Action
 from webhook.model.keys import Needed
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.namespace_limits import NamespaceQuota
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS
 from webhook.validators.examples import pod_clique_set
 from webhook.validators.fit.examples import GPU as GPU_NAME
 from webhook.validators.fit.examples import nodes
@@ -129,9 +130,9 @@ def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
             job(scheduler="other", completions=5), KNOWN, "not judged: no profile other is enabled", id="no profile"
         ),
         pytest.param(
-            {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {}},
+            {"apiVersion": "example.com/v1", "kind": "Farm", "metadata": {}},
             KNOWN,
-            "not judged: Rollcall has no rules about RayCluster",
+            "not judged: Rollcall has no rules about Farm",
             id="another kind",
         ),
         pytest.param(
@@ -174,11 +175,11 @@ def test_other_faults_are_counted() -> None:
 
 
 def test_pods_of_grove_and_of_workloads_are_judged_by_their_workload() -> None:
-    assert workload_of(gang_pod(), "team-a") == Needed("pod_clique_sets", ("team-a", "demo"))
+    assert workload_of(gang_pod(), "team-a", PYTHON_KINDS) == Needed("pod_clique_sets", ("team-a", "demo"))
     controller = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
     pod = {"metadata": {"name": "train-0", "namespace": "team-a", "ownerReferences": [controller]}}
-    assert workload_of(pod, "team-a") == Needed("jobs", ("team-a", "train"))
-    assert workload_of({"metadata": {"name": "alone"}}, "team-a") is None
+    assert workload_of(pod, "team-a", PYTHON_KINDS) == Needed("jobs", ("team-a", "train"))
+    assert workload_of({"metadata": {"name": "alone"}}, "team-a", PYTHON_KINDS) is None
 
 
 def test_a_pod_of_no_workload_is_judged_by_itself() -> None:

@@ -292,7 +292,12 @@ def test_a_hook_that_fails_closed_selects_only_gangs() -> None:
         for rule in hook["rules"]:
             assert not any("/" in resource or resource == "*" for resource in rule["resources"])
             assert set(rule["operations"]) <= {"CREATE", "UPDATE"}
-            assert not {"*", "apps", "coordination.k8s.io", "rbac.authorization.k8s.io"} & set(rule["apiGroups"])
+            assert not {"*", "coordination.k8s.io", "rbac.authorization.k8s.io"} & set(rule["apiGroups"])
+            if rule["apiGroups"] == ["apps"]:
+                # A Deployment or a StatefulSet opts in by its own label.
+                assert hook["objectSelector"] == {
+                    "matchExpressions": [{"key": "rollcall.dev/scheduler", "operator": "Exists"}]
+                }
             if rule["apiGroups"] == [""]:
                 assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
                 assert any(key in hook for key in NARROWED), hook["name"]

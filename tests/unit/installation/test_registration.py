@@ -152,6 +152,17 @@ def workloads(path: str) -> list[dict[str, Any]]:
         ("jobset.x-k8s.io", "v1alpha2", "jobsets"),
         ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
         ("trainer.kubeflow.org", "v1alpha1", "trainjobs"),
+        ("apps", "v1", "deployments"),
+        ("apps", "v1", "statefulsets"),
+        ("disaggregatedset.x-k8s.io", "v1", "disaggregatedsets"),
+        ("nvidia.com", "v1beta1", "dynamographdeployments"),
+        ("kubeflow.org", "v1", "pytorchjobs"),
+        ("kubeflow.org", "v2beta1", "mpijobs"),
+        ("ray.io", "v1", "rayclusters"),
+        ("ray.io", "v1", "rayjobs"),
+        ("ray.io", "v1", "rayservices"),
+        ("sparkoperator.k8s.io", "v1beta2", "sparkapplications"),
+        ("batch.volcano.sh", "v1alpha1", "jobs"),
     )
     both: dict[str, Any] = {
         "clientConfig": service(f"/{path}"),
@@ -180,6 +191,8 @@ def workloads(path: str) -> list[dict[str, Any]]:
             "name": f"workloads-of-namespaces.{path}.rollcall.dev",
             "matchConditions": [leaving, UNLABELLED],
             **both,
+            # A namespace does not opt in what is a gang only on request.
+            "rules": [rule for rule in both["rules"] if rule["apiGroups"] != ["apps"]],
             "namespaceSelector": within,
         },
     ]

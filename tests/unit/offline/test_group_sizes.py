@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from webhook.model.reading import Manifest
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS
 from webhook.offline.group_sizes import group_sizes
 
 VOLCANO = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
@@ -61,4 +62,4 @@ CASES: dict[str, tuple[list[Manifest], dict[tuple[str, str, str], int | None]]] 
 def test_the_pods_of_each_group_are_counted(
     manifests: list[Manifest], expected: dict[tuple[str, str, str], int | None]
 ) -> None:
-    assert group_sizes(manifests) == expected
+    assert group_sizes(manifests, PYTHON_KINDS) == expected

@@ -172,24 +172,16 @@ FOUND: dict[str, tuple[Manifest, tuple[str, str, str]]] = {
             "remove it here, and set the label on the namespace",
         ),
     ),
-    "a RayCluster": (
-        of_kind("ray.io/v1", "RayCluster"),
-        (
-            "kinds/no-gangs",
-            "metadata.labels[rollcall.dev/scheduler]",
-            "use KubeRay's own gang scheduling (its option --batch-scheduler), and remove the label",
-        ),
-    ),
-    "a PyTorchJob": (
-        of_kind("kubeflow.org/v1", "PyTorchJob"),
+    "a TFJob": (
+        of_kind("kubeflow.org/v1", "TFJob"),
         (
             "kinds/no-gangs",
             "metadata.labels[rollcall.dev/scheduler]",
             "write it as a TrainJob, or use the gang scheduling of the training operator, and remove the label",
         ),
     ),
-    "a StatefulSet": (
-        of_kind("apps/v1", "StatefulSet"),
+    "a ReplicaSet": (
+        of_kind("apps/v1", "ReplicaSet"),
         ("kinds/no-gangs", "metadata.labels[rollcall.dev/scheduler]", TOGETHER),
     ),
     "a CronJob": (
@@ -205,7 +197,8 @@ FOUND: dict[str, tuple[Manifest, tuple[str, str, str]]] = {
         (
             "kinds/no-gangs",
             "metadata.labels[rollcall.dev/scheduler]",
-            "set the label on the PodCliqueSet, TrainJob, JobSet, LeaderWorkerSet or Job, or remove it",
+            "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one), or remove the "
+            "label",
         ),
     ),
 }
@@ -263,7 +256,7 @@ def test_items_of_a_list_are_checked_each() -> None:
 
 
 def test_an_object_without_other_rules_does_not_count_as_judged() -> None:
-    (judgement,) = judge(of_kind("apps/v1", "StatefulSet"), FACTS, koordinator())
+    (judgement,) = judge(of_kind("apps/v1", "ReplicaSet"), FACTS, koordinator())
     assert (judgement.judged, judgement.verdict.allowed) == (False, True)
     assert [finding.action for finding in judgement.verdict.findings] == [Action.WARN]
 

@@ -90,13 +90,13 @@ class OptedInWorkload(ABC):
     # Whether a namespace opts it in, besides its own label.
     by_namespace: ClassVar[bool] = True
     # The name of the CustomResourceDefinition of a declared kind.
-    crd = ""
+    crd: ClassVar[str] = ""
     # Whether Rollcall makes gangs of its pods.
-    has_gangs = True
+    has_gangs: ClassVar[bool] = True
     # The kind of the object whose gangs it has instead of its own.
-    left_to = ""
+    left_to: ClassVar[str] = ""
     # The pod label with its name.
-    name_label = ""
+    name_label: ClassVar[str] = ""
     # What `spec.managedBy` says for the controller of the kind; None if the kind has no such field.
     own_controller: ClassVar[str | None] = None
 

@@ -234,7 +234,7 @@ def test_the_workload_s_record_has_precedence_over_the_pod_s_label() -> None:
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "labels": {RECORD: "volcano"}}},
             known(),
-            "pod left as it is: it belongs to no TrainJob, JobSet, LeaderWorkerSet or Job",
+            "pod left as it is: it belongs to no workload of a kind that Rollcall knows",
         ),
         (job_pod("demo", recorded()), known(), "pod left as it is: its Job default/demo was not found"),
         (

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from webhook.model.kubernetes_kinds import PODS
-from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
 from webhook.model.kept_fields import template_fields
+from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
@@ -69,7 +69,7 @@ class WorkloadKinds:
         self._set("_titles", titles)
         self._set("views", MappingProxyType(views))
         self._set("gang_workloads", MappingProxyType(gangs))
-        self._set("projections", (*PROJECTIONS, *map(_projection, self.declared)))
+        self._set("projections", (*PROJECTIONS, *(_projection(one) for one in self.declared if one.has_gangs)))
         self._set("pod_controllers", MappingProxyType(controllers))
         self._set("candidates", candidates)
 

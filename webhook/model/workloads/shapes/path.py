@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from jsonpath import JSONPathEnvironment
+from jsonpath import JSONPath, JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
 from jsonpath.segments import JSONPathChildSegment
 from jsonpath.selectors import NameSelector, WildcardSelector
@@ -99,10 +99,9 @@ def shape_path(written: str) -> ShapePath:
         parsed = _JSONPATH.compile(f"${written[1:]}")
     except (JSONPathError, RecursionError) as error:
         raise PathError(f"is not a JSONPath: {str(error).splitlines()[0]}") from None
-    segments = getattr(parsed, "segments", None)
-    if segments is None:
+    if not isinstance(parsed, JSONPath):
         raise PathError("combines several paths; write one")
-    steps = tuple(step for segment in segments for step in _steps(segment))
+    steps = tuple(step for segment in parsed.segments for step in _steps(segment))
     if len(steps) > MOST_STEPS:
         raise PathError(f"has more than {MOST_STEPS} steps")
     return ShapePath(written, steps, of_entry)

@@ -178,7 +178,8 @@ class WorkloadShape:
     @property
     def lists(self) -> tuple[ShapePath, ...]:
         """The paths whose entries are parts, or are judged one by one."""
-        every = (one.each for one in (*self.parts, *self.leaves, *self.refuses))
+        every = [part.each for part in self.parts]
+        every += [said.each for said in (*self.leaves, *self.refuses)]
         return tuple(dict.fromkeys(path for path in every if path is not None))
 
     @property
@@ -205,4 +206,3 @@ def _of_count(count: Count) -> Iterator[ShapePath]:
     yield from (one.path for one in count.zero_if)
     for inner in count:
         yield from _of_count(inner)
-

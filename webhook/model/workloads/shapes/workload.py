@@ -47,29 +47,9 @@ class ShapedWorkload(OptedInWorkload):
         _ = self.outside_parts, self.marked_paths, tuple(self.leaves())
 
     @property
-    def crd(self) -> str:
-        """The name of the CustomResourceDefinition of its kind."""
-        return self.shape.crd
-
-    @property
-    def has_gangs(self) -> bool:
-        """Whether Rollcall makes gangs of its pods."""
-        return self.shape.has_gangs
-
-    @property
-    def left_to(self) -> str:
-        """The kind of the object whose gangs it has instead of its own."""
-        return self.shape.left_to
-
-    @property
     def gang_per_part(self) -> bool:
         """Whether each of its parts is a gang."""
         return self.shape.over is Over.PART
-
-    @property
-    def name_label(self) -> str:
-        """The pod label with its name; empty if its pods have none."""
-        return self.shape.name_label
 
     @property
     def native_path(self) -> FieldPath | None:
@@ -165,6 +145,10 @@ def view_of(shape: WorkloadShape, title: str = "") -> type[ShapedWorkload]:
         resource = shape.resource
         kind = named
         by_namespace = shape.by_namespace
+        crd = shape.crd
+        has_gangs = shape.has_gangs
+        left_to = shape.left_to
+        name_label = shape.name_label
 
     View.shape = shape
     View.__name__ = View.__qualname__ = f"{shape.resource.api.kind}View"
