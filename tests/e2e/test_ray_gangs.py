@@ -1,0 +1,123 @@
+"""RayClusters and RayJobs with KubeRay's operator on real schedulers: head and workers start together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, Chosen, OptedIn, opted_in
+from tests.e2e.opted_in_workloads import pod_template, ray_cluster
+from tests.e2e.pod_life import let_run
+from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import created, listed, owner_chain, patched, path_of, read, until_pods
+
+RAY = "ray.io/v1"
+POD_GROUPS = "scheduling.sigs.k8s.io/v1alpha1"
+Start = Callable[[ControlPlane, Chosen], OptedIn]
+
+
+@pytest.fixture
+def start(
+    rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, controllers: Controllers, namespace: str
+) -> Start:
+    """A cluster with everything for a scheduler: `start(plane, KOORDINATOR)`."""
+
+    def started(plane: ControlPlane, chosen: Chosen) -> OptedIn:
+        controllers(plane, "kuberay")
+        scheduler(plane, chosen.scheduler)
+        rollcall(plane, chosen.config)
+        reconciler(chosen.config).until_leading()
+        return opted_in(plane, namespace, chosen.name)
+
+    return started
+
+
+def of_ray(cluster: OptedIn, count: int) -> list[Manifest]:
+    """The pods of all RayClusters once there are so many."""
+    return until_pods(cluster.plane, cluster.namespace, "ray.io/cluster", count)
+
+
+def minimums(cluster: OptedIn) -> dict[str, int]:
+    """The minimum of each of Koordinator's PodGroups."""
+    groups = listed(cluster.plane, POD_GROUPS, "PodGroup", cluster.namespace)
+    return {group["metadata"]["name"]: group["spec"]["minMember"] for group in groups}
+
+
+def starts_whole(cluster: OptedIn, nodes: Nodes) -> None:
+    """Head and two workers wait together on a node with room for two, and start with a second node."""
+    nodes(1, cpu=2)
+    created(cluster.plane, ray_cluster("ray", cluster.namespace, 2))
+    of_ray(cluster, 3)
+    cluster.ungated()
+    cluster.all_wait()
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+
+
+def test_a_ray_cluster_lives_as_a_gang(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    """It starts whole, its minimum follows the number of workers, and a lost worker is replaced."""
+    cluster = start(plane, KOORDINATOR)
+    starts_whole(cluster, nodes)
+    assert minimums(cluster) == {"ray-headgroup": 1, "ray-workers": 2}
+    pods = of_ray(cluster, 3)
+    let_run(plane, pods)
+    stored = read(plane, RAY, "RayCluster", cluster.namespace, "ray")
+    (group,) = stored["spec"]["workerGroupSpecs"]
+    patched(plane, stored, {"spec": {"workerGroupSpecs": [{**group, "replicas": 3, "maxReplicas": 3}]}})
+    nodes(1, cpu=2)
+    of_ray(cluster, 4)
+    cluster.all_bound(4)
+    eventually(lambda: minimums(cluster) == {"ray-headgroup": 1, "ray-workers": 3}, "the minimum follows")
+    lost = next(pod for pod in of_ray(cluster, 4) if pod["metadata"]["labels"]["ray.io/node-type"] == "worker")
+    path = path_of("v1", "Pod", cluster.namespace, lost["metadata"]["name"])
+    plane.http.delete(path, params={"gracePeriodSeconds": "0"}).raise_for_status()
+
+    def replaced() -> bool:
+        names = {pod["metadata"]["name"] for pod in cluster.pods}
+        return lost["metadata"]["name"] not in names and len(names) == len(pods) + 1
+
+    eventually(replaced, "KubeRay replaces the worker", timeout=60)
+    cluster.all_bound(4)
+
+
+@pytest.mark.soak
+@pytest.mark.cases(EVERY)
+def test_a_ray_cluster_starts_whole_or_not_at_all_on_every_scheduler(
+    plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
+) -> None:
+    starts_whole(start(plane, case), nodes)
+
+
+def test_a_ray_job_s_cluster_has_the_gang(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    cluster = start(plane, KOORDINATOR)
+    nodes(1, cpu=2)
+    spec = {"entrypoint": "python train.py", "rayClusterSpec": ray_cluster("", "", 2)["spec"]}
+    metadata = {"name": "train", "namespace": cluster.namespace}
+    stored = created(plane, {"apiVersion": RAY, "kind": "RayJob", "metadata": metadata, "spec": spec})
+    assert stored["metadata"]["labels"] == {"rollcall.dev/scheduler": "koord-scheduler"}
+    pods = of_ray(cluster, 3)
+    (made,) = listed(plane, RAY, "RayCluster", cluster.namespace)
+    name = made["metadata"]["name"]
+    assert owner_chain(plane, pods[0]) == [f"RayCluster {name}", "RayJob train"]
+    cluster.ungated()
+    cluster.all_wait()
+    assert minimums(cluster) == {f"{name}-headgroup": 1, f"{name}-workers": 2}
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+
+
+def test_the_workers_of_an_autoscaler_join_one_by_one(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    """The autoscaler may lower the group to minReplicas, so the gang needs no more, and no worker needs a gang."""
+    cluster = start(plane, KOORDINATOR)
+    nodes(1, cpu=2)
+    group = {"groupName": "workers", "rayStartParams": {}, "template": pod_template(container="ray-worker")}
+    counts = {"replicas": 2, "minReplicas": 0, "maxReplicas": 4}
+    spec = {"enableInTreeAutoscaling": True, "workerGroupSpecs": [{**group, **counts}]}
+    created(plane, ray_cluster("ray", cluster.namespace, 2, **spec))
+    of_ray(cluster, 3)
+    cluster.ungated()
+    eventually(lambda: sum(cluster.bound().values()) == 2, "what has room starts", timeout=60)
+    assert minimums(cluster) == {"ray-headgroup": 1}
