@@ -115,7 +115,7 @@ def test_the_workers_of_an_autoscaler_join_one_by_one(plane: ControlPlane, start
     nodes(1, cpu=2)
     group = {"groupName": "workers", "rayStartParams": {}, "template": pod_template(container="ray-worker")}
     counts = {"replicas": 2, "minReplicas": 0, "maxReplicas": 4}
-    spec = {"enableInTreeAutoscaling": True, "workerGroupSpecs": [{**group, **counts}]}
+    spec: Manifest = {"enableInTreeAutoscaling": True, "workerGroupSpecs": [{**group, **counts}]}
     created(plane, ray_cluster("ray", cluster.namespace, 2, **spec))
     of_ray(cluster, 3)
     cluster.ungated()

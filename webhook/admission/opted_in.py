@@ -268,6 +268,9 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
             return unsupported(why, "choose the scheduler that reads it, or remove it")
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
+    if backend.groups_opted_in and workload.crd and not groups_kind(workload, backend.grouped_kinds):
+        why = f"{profile.name} does not know the kind {workload.kind}: its pods start one by one"
+        return unsupported(why, "choose another scheduler")
     if not (backend.groups_opted_in or backend.makes_opted_in_gangs):
         why = f"neither {profile.name} nor Rollcall makes gangs of pods that are not Grove's: they start one by one"
         return unsupported(why, "choose another scheduler")
@@ -275,6 +278,11 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
         why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"
         return unsupported(why, "remove it, or choose another scheduler")
     return SUPPORTED
+
+
+def groups_kind(workload: OptedInWorkload, grouped: frozenset[tuple[str, str]]) -> bool:
+    """Return whether the kind of a workload is among these."""
+    return (workload.resource.api.group, workload.resource.api.kind) in grouped
 
 
 def topology_support(readers: Iterable[str], profile: Profile) -> Support:

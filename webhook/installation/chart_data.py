@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
 from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings
+from webhook.config.workloads_section import built_in_kinds
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -159,7 +160,8 @@ def _settings(*profiles: Profile, **fields: Any) -> Settings:
     """Settings with these profiles. default-scheduler is always one of them."""
     always = _profile(installed_backends()[DEFAULT_SCHEDULER], {})
     every = {profile.name: profile for profile in (always, *profiles)}
-    return Settings(every, DEFAULT_SCHEDULER, registration=Registration(net="Deny"), **fields)
+    registration = Registration(net="Deny")
+    return Settings(every, DEFAULT_SCHEDULER, registration=registration, kinds=built_in_kinds(), **fields)
 
 
 def _profile(backend: BackendClass, config: Mapping[str, object], *, gate: bool = False) -> Profile:

@@ -40,6 +40,8 @@ class GangScheduler:
 
     # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
     groups_opted_in: ClassVar[bool] = False
+    # The declared kinds, by group and kind, whose pods it groups so that they start together.
+    grouped_kinds: ClassVar[frozenset[tuple[str, str]]] = frozenset()
     # Whether it surely allocates devices to claims by Kubernetes' own plugin DynamicResources.
     allocates_devices: ClassVar[bool] = False
 

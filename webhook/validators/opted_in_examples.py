@@ -102,6 +102,18 @@ def stateful_set(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> M
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": body}
 
 
+def ray_cluster(*, scheduler: str | None = "koord-scheduler", minReplicas: int = 2, **spec: Any) -> Manifest:  # noqa: N803
+    """A RayCluster `demo` of a head and two workers, whose kind is declared by a built-in WorkloadShape."""
+    workers = {"groupName": "gpu", "replicas": 2, "minReplicas": minReplicas, "maxReplicas": 2}
+    body = {
+        "headGroupSpec": {"template": pod_template()},
+        "workerGroupSpecs": [{**workers, "template": pod_template()}],
+        **spec,
+    }
+    metadata = _metadata(None, None, scheduler)
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": body}
+
+
 def train_job(
     *,
     scheduler: str | None = "koord-scheduler",

@@ -13,7 +13,6 @@ from tests.unit.mistakes.manifests import (
     annotated,
     changed,
     labelled,
-    on,
     other_label,
 )
 from tests.unit.mistakes.mistake import Mistake
@@ -120,20 +119,7 @@ MISTAKES = {
         ("1 note: not opted in",),
         "https://github.com/volcano-sh/volcano/issues/4005",
     ),
-    "a RayCluster": Mistake(
-        on("kai-scheduler", _of_kind("ray.io/v1", "RayCluster")),
-        ("6 warning kinds/no-gangs",),
-        "https://github.com/kai-scheduler/KAI-Scheduler/issues/500",
-    ),
-    "a PyTorchJob": Mistake(_of_kind("kubeflow.org/v1", "PyTorchJob"), ("6 warning kinds/no-gangs",)),
-    "a StatefulSet": Mistake(_of_kind("apps/v1", "StatefulSet"), ("6 warning kinds/no-gangs",)),
+    "a TFJob": Mistake(_of_kind("kubeflow.org/v1", "TFJob"), ("6 warning kinds/no-gangs",)),
+    "a ReplicaSet": Mistake(_of_kind("apps/v1", "ReplicaSet"), ("6 warning kinds/no-gangs",)),
     "a CronJob": Mistake(_of_kind("batch/v1", "CronJob"), ("6 warning kinds/no-gangs",)),
-    "a Deployment": Mistake(
-        on("volcano", _of_kind("apps/v1", "Deployment")),
-        ("6 warning kinds/no-gangs",),
-        "https://github.com/volcano-sh/volcano/issues/1454",
-    ),
-    "a Job of Volcano": Mistake(
-        on("volcano", _of_kind("batch.volcano.sh/v1alpha1", "Job")), ("6 warning kinds/no-gangs",)
-    ),
 }

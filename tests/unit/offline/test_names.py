@@ -197,8 +197,8 @@ FOUND: dict[str, tuple[Manifest, tuple[str, str, str]]] = {
         (
             "kinds/no-gangs",
             "metadata.labels[rollcall.dev/scheduler]",
-            "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one), or remove the "
-            "label",
+            "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one), or remove "
+            "the label",
         ),
     ),
 }

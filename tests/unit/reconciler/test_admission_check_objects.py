@@ -20,9 +20,9 @@ from tests.unit.reconciler.kueue_api import Answering, KueueApi, check, faulty, 
         ),
         pytest.param([], faulty(), "not judged: it has no owner", id="no owner"),
         pytest.param(
-            [{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "demo", "uid": "u", "controller": True}],
+            [{"apiVersion": "example.com/v1", "kind": "Farm", "name": "demo", "uid": "u", "controller": True}],
             faulty(),
-            "not judged: Rollcall has no rules about RayCluster",
+            "not judged: Rollcall has no rules about Farm",
             id="another kind",
         ),
         pytest.param(

@@ -88,9 +88,15 @@ def test_a_submitter_and_a_launcher_are_outside_the_gang() -> None:
     ("manifest", "why"),
     [
         (ray_job(), "its controller makes a RayCluster, which has the gang"),
-        (ray_job(clusterSelector={"ray.io/cluster": "other"}), "its pods are those of a RayCluster that exists already"),
+        (
+            ray_job(clusterSelector={"ray.io/cluster": "other"}),
+            "its pods are those of a RayCluster that exists already",
+        ),
         (disaggregated_set(), "its controller makes a LeaderWorkerSet, which has the gang"),
-        (spark_application(batchScheduler="volcano"), "Spark's operator makes a PodGroup, because batchScheduler is set"),
+        (
+            spark_application(batchScheduler="volcano"),
+            "Spark's operator makes a PodGroup, because batchScheduler is set",
+        ),
         (volcano_job(), "Volcano's controller makes its PodGroup"),
         (
             ray_cluster(managedBy="kueue.x-k8s.io/multikueue"),
@@ -202,7 +208,7 @@ def test_every_field_of_the_samples_can_be_read(folder: str) -> None:
     for file in sorted(Path(SAMPLES or "", folder).glob("*.yaml")):
         for manifest in yaml.safe_load_all(file.read_text()):
             group, _, _ = str((manifest or {}).get("apiVersion")).rpartition("/")
-            found = kinds.views.get((group, (manifest or {}).get("kind")))
+            found = kinds.views.get((group, str((manifest or {}).get("kind"))))
             if found is not None and found.crd and "v1alpha1" not in file.name:
                 found(manifest).read()
                 seen += 1

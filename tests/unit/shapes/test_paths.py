@@ -68,7 +68,9 @@ def test_other_texts_are_no_paths(written: str, why: str) -> None:
         shape_path(written)
 
 
-@pytest.mark.parametrize("written", ["$.spec.groups.replicas", "$.spec.groups[*].replicas.below", "$.spec.roles[*].replicas[*]"])
+@pytest.mark.parametrize(
+    "written", ["$.spec.groups.replicas", "$.spec.groups[*].replicas.below", "$.spec.roles[*].replicas[*]"]
+)
 def test_a_value_of_another_type_is_an_error_and_not_absent(written: str) -> None:
     with pytest.raises(Malformed):
         list(shape_path(written).values(Scope(OBJECT)))

@@ -91,7 +91,9 @@ def test_the_pods_of_a_leader_worker_set_stay_its_pods() -> None:
 
 
 def test_the_launcher_of_an_mpi_job_is_a_pod_of_its_job() -> None:
-    pod = pod_of(mpi_job(), {"training.kubeflow.org/job-role": "launcher"}, _controller("batch/v1", "Job", "demo-launcher"))
+    pod = pod_of(
+        mpi_job(), {"training.kubeflow.org/job-role": "launcher"}, _controller("batch/v1", "Job", "demo-launcher")
+    )
     found = _place(pod)
     assert found is not None
     assert (found.workload.part, found.workload.name) == ("jobs", "demo-launcher")

@@ -13,6 +13,8 @@ from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 
 FOR = {"group": "example.com", "kind": "Training", "plural": "trainings", "versions": ["v1"]}
+JOB = {"group": "batch", "version": "v1", "kind": "Job", "plural": "jobs"}
+RAY_CLUSTER = {"group": "ray.io", "kind": "RayCluster", "plural": "rayclusters", "versions": ["v1"]}
 PART: dict[str, Any] = {"name": "worker", "template": "$.spec.template", "pods": 2}
 FINE: dict[str, Any] = {"for": FOR, "parts": [PART]}
 
@@ -30,11 +32,18 @@ def _two(**changed: Any) -> dict[str, Any]:
     return _with(parts=[first, {**PART, "name": "driver", "template": "$.spec.driver", **changed}])
 
 
+def _deep(levels: int) -> dict[str, Any]:
+    return {"path": "$.a"} if levels == 1 else {"path": "$.a", "default": _deep(levels - 1)}
+
+
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key": (_with(part=[]), "spec.part: []: is an unknown key; did you mean parts?"),
     "no kind": ({"parts": [PART]}, "spec.for: is required"),
     "no plural": (_with(**{"for": {**FOR, "plural": None}}), "spec.for.plural: must be a string; quote it"),
-    "no version": (_with(**{"for": {**FOR, "versions": []}}), "spec.for.versions: []: list should have at least 1 item"),
+    "no version": (
+        _with(**{"for": {**FOR, "versions": []}}),
+        "spec.for.versions: []: list should have at least 1 item",
+    ),
     "a kind in Python": (
         _with(**{"for": {**FOR, "group": "batch", "kind": "Job"}}),
         'spec.for.kind: "Job": is not declared, because Rollcall has its own code for it',
@@ -48,7 +57,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no pods": (_with(parts=[{"name": "worker", "template": "$.spec.template"}]), "spec.parts[0].pods: is required"),
     "a path without a root": (
         _part(template="spec.template"),
-        "spec.parts[0].template[0]: \"spec.template\": must begin with $ for the workload, or with @ for the entry",
+        'spec.parts[0].template[0]: "spec.template": must begin with $ for the workload, or with @ for the entry',
     ),
     "a template of many": (
         _part(template="$.spec.roles[*].template"),
@@ -63,10 +72,13 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "template and fields": (_part(fields="$.spec.driver"), "spec.parts[0].template: is required; or `fields`"),
     "a negative number": (_part(pods=-1), "spec.parts[0].pods.number: -1: input should be greater than or equal to 0"),
     "a huge number": (_part(pods=2**31), "spec.parts[0].pods.number: 2147483648: input should be less than or equal"),
-    "number and path": (_part(pods={"number": 1, "path": "$.spec.n"}), "spec.parts[0].pods: must be a number, or have a path"),
+    "number and path": (
+        _part(pods={"number": 1, "path": "$.spec.n"}),
+        "spec.parts[0].pods: must be a number, or have a path",
+    ),
     "neither": (_part(pods={"times": 2}), "spec.parts[0].pods: must be a number, or have a path"),
     "too deep": (
-        _part(pods={"path": "$.a", "default": {"path": "$.a", "default": {"path": "$.a", "default": {"path": "$.a", "default": {"path": "$.a"}}}}}),
+        _part(pods=_deep(5)),
         "contains counts more than 4 deep",
     ),
     "two comparisons": (
@@ -82,9 +94,12 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         _part(each="$.spec.roles[*]", name={"path": "@.name"}, template="@.template"),
         "spec.parts[0].pod.nameLabel: is required: the pod label with the name of the part",
     ),
-    "a key without each": (_part(name={"key": "lower"}), "spec.parts[0].name.key: \"lower\": needs `each`"),
+    "a key without each": (_part(name={"key": "lower"}), 'spec.parts[0].name.key: "lower": needs `each`'),
     "two names": (_part(name={"literal": "a", "path": "$.spec.a"}), "spec.parts[0].name: must be one of literal, path"),
-    "parts that look alike": (_two(), "spec.parts[1].pod.labels: is required: the pod labels by which this part differs"),
+    "parts that look alike": (
+        _two(),
+        "spec.parts[1].pod.labels: is required: the pod labels by which this part differs",
+    ),
     "an order that deadlocks": (
         _two(pod={"labels": {"role": "driver"}}, after=["worker"], until="ready"),
         'spec.parts[1].until: "ready": would never start: its pods are created when those before them are ready, and a '
@@ -95,7 +110,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         'spec.parts[1].after[0]: "workers": is not the name of a part (allowed: worker, driver)',
     ),
     "a chain without the workload": (
-        _part(pod={"chain": [{"group": "batch", "version": "v1", "kind": "Job", "plural": "jobs", "name": "launcher"}]}),
+        _part(
+            pod={"chain": [{"group": "batch", "version": "v1", "kind": "Job", "plural": "jobs", "name": "launcher"}]}
+        ),
         'spec.parts[0].pod.chain[0].name: "launcher": must contain {workload} once',
     ),
     "a refusal of everything": (
@@ -106,7 +123,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         _with(refuse=[{"when": {"path": "$.spec.on", "is": True}}]),
         "spec.refuse[0].why: is required",
     ),
-    "a mark elsewhere": (_with(mark=["$.spec.template"]), "spec.mark[0]: \"$.spec.template\": must end with metadata"),
+    "a mark elsewhere": (_with(mark=["$.spec.template"]), 'spec.mark[0]: "$.spec.template": must end with metadata'),
     "65 parts": (_with(parts=[PART] * 65), "spec.parts: "),
     "a list": ({"for": []}, "spec.for: []: must be a mapping"),
 }
@@ -142,7 +159,10 @@ def test_a_shape_without_mistakes_is_read() -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"disabled": ["raycluste"]}, 'workloads.disabled[0]: "raycluste": is not a built-in shape; did you mean raycluster?'),
+        (
+            {"disabled": ["raycluste"]},
+            'workloads.disabled[0]: "raycluste": is not a built-in shape; did you mean raycluster?',
+        ),
         ({"shapes": [declared(FINE), declared(FINE, "other")]}, "is declared twice, by training and other"),
         ({"shapes": [declared(_part(pods=-1))]}, "workloads.shapes[0].spec.parts[0].pods.number: -1"),
         ({"shapes": [declared(FINE)] * 65}, "workloads.shapes: "),
@@ -163,7 +183,9 @@ def test_a_shape_beside_the_configuration_counts_like_one_in_it() -> None:
 
 
 def test_a_shape_of_a_built_in_kind_replaces_it_and_a_disabled_one_is_unknown() -> None:
-    own = declared({"for": {"group": "ray.io", "kind": "RayCluster", "plural": "rayclusters", "versions": ["v1"]}, "parts": [PART]})
+    own = declared(
+        {"for": {"group": "ray.io", "kind": "RayCluster", "plural": "rayclusters", "versions": ["v1"]}, "parts": [PART]}
+    )
     replaced = settings_from(configuration_of("koord-scheduler"), "a", [own]).kinds
     assert [one.name for one in replaced.declared if one.resource.api.kind == "RayCluster"] == ["training"]
     section = {"disabled": ["raycluster"]}

@@ -142,7 +142,7 @@ def test_a_part_of_a_workload_is_no_workload_of_its_own() -> None:
         (
             spark_application(dynamicAllocation={"enabled": True}),
             "owner/incomplete at spec.dynamicAllocation.enabled: true: Spark chooses the number of executors while it "
-            "runs, so the gang of the executors would wait for pods that are never created; set it to false, or opt out",
+            "runs, so the gang of the executors would wait for pods that are never created",
         ),
         (
             stateful_set(),

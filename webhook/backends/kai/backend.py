@@ -14,6 +14,7 @@ from webhook.backends.kai.keys import (
     ANNOTATION_SKIP,
     CONTROLLERS,
     DEFAULT_QUEUE,
+    GROUPED_KINDS,
     LABEL_SUBGROUP,
     NAME,
     POD_GROUP,
@@ -57,6 +58,7 @@ class KaiBackend(Backend[KaiSettings]):
     reads_claims_of = frozenset({"KAI"})
     # Its podgrouper makes the group of every pod of the scheduler that names no group itself.
     groups_opted_in = True
+    grouped_kinds = GROUPED_KINDS
     controllers = CONTROLLERS
     shapes = SHAPES
     topology_kind = TOPOLOGIES.resource

@@ -70,3 +70,16 @@ def pod_group(namespace: str, podgang: str) -> str:
 def leaf(podclique: str) -> str:
     """The name of a PodClique's subgroup: a DNS label. A PodClique's name need not be a DNS label."""
     return label_name(podclique, "leaf")
+
+
+# The declared kinds whose pods podgrouper groups by the number that the workload creates.
+GROUPED_KINDS = frozenset(
+    {
+        ("kubeflow.org", "MPIJob"),
+        ("kubeflow.org", "PyTorchJob"),
+        ("nvidia.com", "DynamoGraphDeployment"),
+        ("ray.io", "RayCluster"),
+        ("ray.io", "RayJob"),
+        ("ray.io", "RayService"),
+    }
+)

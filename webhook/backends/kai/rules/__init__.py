@@ -1,6 +1,7 @@
 """The rules of KAI: one file for each subject, in the order in which they are run and listed."""
 
 from webhook.backends.kai.rules import (
+    declared,
     kueue,
     opted_in,
     opted_in_topology,
@@ -24,5 +25,6 @@ RULES = collect(
     queue_object,
     opted_in,
     opted_in_topology,
+    declared,
     kueue,
 )
