@@ -107,7 +107,7 @@ def init(
 
     **Examples**
 
-    - `kubectl get crd trainings.example.com -o yaml > crd.yaml; rollcall shapes init Training --from-crd crd.yaml`
+    - `rollcall shapes init Training --from-crd crd.yaml > training.yaml`
     """
     for document in read_file(from_crd, may_be_empty=False):
         for manifest, _ in objects_in(document.manifest):

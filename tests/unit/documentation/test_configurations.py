@@ -27,6 +27,9 @@ _OF_THE_API_SERVER = {"AdmissionConfiguration", "Config"}
 _OF_KUEUE = {"AdmissionCheck", "ClusterQueue"}
 # Facts: the commands of the page read them.
 _FACTS = {"NodeList"}
+# The workload of a worked example: tests/unit/cli/test_new_workload.py declares its kind.
+_DECLARED = {"Training"}
+_UNJUDGED = _OF_THE_API_SERVER | _OF_KUEUE | _FACTS | _DECLARED
 # Of the example's own backend, which is installed only where its tests run.
 _OF_OTHER_PACKAGES = {"batch-scheduler"}
 
@@ -56,7 +59,7 @@ def test_a_yaml_block_is_valid_for_its_purpose(
     expected = _REFUSED.get(named[1], 0) if named else 0
     for document in documents:
         commands = list(_judging(document, block.page, tmp_path))
-        assert commands or document.get("kind") in _OF_THE_API_SERVER | _OF_KUEUE | _FACTS, "no test knows what this is"
+        assert commands or document.get("kind") in _UNJUDGED, "no test knows what this is"
         for command in commands:
             assert run(command) == expected, capsys.readouterr()
 
@@ -71,6 +74,9 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
         if {profile["name"] for profile in profiles} & _OF_OTHER_PACKAGES:
             document = {**document, "scheduler": {}}
         file.write_text(yaml.safe_dump(_HEAD | document))
+        yield ["config", "check", str(file)]
+    elif document.get("kind") == "WorkloadShape":
+        file.write_text(yaml.safe_dump_all([_HEAD, document]))
         yield ["config", "check", str(file)]
     elif document.get("kind") == "PodCliqueSet":
         file.write_text(yaml.safe_dump(document))

@@ -21,7 +21,8 @@ from jsonpath.exceptions import JSONPathError
 from jsonpath.segments import JSONPathChildSegment
 from jsonpath.selectors import NameSelector, WildcardSelector
 
-from webhook.model.fields import FieldPath, Item
+from webhook.model.fields import ROOT as _ROOT
+from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.reading import Malformed, Manifest, mapping
 
 # No kind nests its pod templates deeper.
@@ -73,19 +74,25 @@ class ShapePath:
 
     def at(self, scope: Scope) -> FieldPath:
         """The path in the workload. Only for a path of a single value."""
-        start = scope.entry.path if self.of_entry and scope.entry is not None else FieldPath()
-        return FieldPath((*start.parts, *(step for step in self.steps if isinstance(step, str))))
+        start = self._start(scope).path.parts
+        return FieldPath((*start, *(step for step in self.steps if isinstance(step, str))))
 
     def value(self, scope: Scope) -> Any:
-        """The first value, None if there is none. Raises `Malformed`."""
-        return next((found.value for found in self.values(scope)), None)
+        """The value, None if there is none. Only for a path of a single value. Raises `Malformed`."""
+        found = self._start(scope).value
+        for step in self.steps:
+            if found is None:
+                return None
+            found = mapping(found).get(step)  # type: ignore[arg-type]
+        return found
 
     def values(self, scope: Scope) -> Iterator[Found]:
         """The values in the order of the workload; null counts as none. Raises `Malformed`."""
-        start = Found(FieldPath(), scope.workload)
-        if self.of_entry and scope.entry is not None:
-            start = scope.entry
-        return _walk(start, self.steps)
+        start = self._start(scope)
+        return _walk(start.value, start.path.parts, start.key, self.steps)
+
+    def _start(self, scope: Scope) -> Found:
+        return scope.entry if self.of_entry and scope.entry is not None else Found(_ROOT, scope.workload)
 
 
 def shape_path(written: str) -> ShapePath:
@@ -119,24 +126,33 @@ def _steps(segment: object) -> Iterator[str | Each]:
         raise PathError("has a step that is neither a name nor [*]")
 
 
-def _walk(found: Found, steps: tuple[str | Each, ...]) -> Iterator[Found]:
-    if found.value is None:
+def _walk(value: Any, parts: tuple[Part, ...], key: str, steps: tuple[str | Each, ...]) -> Iterator[Found]:
+    for place, step in enumerate(steps):
+        if value is None:
+            return
+        if not isinstance(step, str):
+            for part, name, entry in _entries_of(value):
+                yield from _walk(entry, (*parts, *_names(steps[:place]), part), name, steps[place + 1 :])
+            return
+        value = mapping(value).get(step)
+    if value is not None:
+        yield Found(FieldPath((*parts, *_names(steps))), value, key)
+
+
+def _names(steps: tuple[str | Each, ...]) -> tuple[str, ...]:
+    return tuple(step for step in steps if isinstance(step, str))
+
+
+def _entries_of(value: Any) -> Iterator[tuple[Part, str, Any]]:
+    """The entries of a list or an object, each with its part of a path and its index or key."""
+    if not isinstance(value, list):
+        yield from ((key, key, entry) for key, entry in mapping(value).items())
         return
-    if not steps:
-        yield found
-        return
-    step, rest = steps[0], steps[1:]
-    if isinstance(step, str):
-        yield from _walk(Found(found.path / step, mapping(found.value).get(step), found.key), rest)
-    elif isinstance(found.value, list):
-        for index, value in enumerate(found.value):
-            if value is None:
-                # The API server does not drop null from a list.
-                raise Malformed(value, "an object")
-            yield from _walk(Found(found.path / Item(index, _name(value)), value, str(index)), rest)
-    else:
-        for key, value in mapping(found.value).items():
-            yield from _walk(Found(found.path / key, value, key), rest)
+    for index, entry in enumerate(value):
+        if entry is None:
+            # The API server does not drop null from a list.
+            raise Malformed(entry, "an object")
+        yield Item(index, _name(entry)), str(index), entry
 
 
 def _name(value: object) -> str | None:
