@@ -1,4 +1,4 @@
-"""The worked example of `docs/how-to/new-workload.md`: a kind that Rollcall has never seen, in a shape of some lines."""
+"""The worked example of `docs/how-to/new-workload.md`: a kind that Rollcall has never seen, declared by some lines."""
 
 from __future__ import annotations
 

@@ -1,0 +1,162 @@
+"""Workloads of declared kinds, their definitions without a schema, and pods as their operators create them.
+
+Source of the labels, names and owners: kubeflow/training-operator release-1.9, mpi-operator v0.8, spark-operator v2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.opted_in_workloads import pod_template
+from tests.e2e.workload_objects import controller_reference, created
+
+_KUBEFLOW = "training.kubeflow.org"
+# Needed for the groups below k8s.io.
+_APPROVED = {"api-approved.kubernetes.io": "unapproved, for tests"}
+
+
+class Played(NamedTuple):
+    """A kind, and what its operator makes of a workload: pods one after the other, each with its labels."""
+
+    group: str
+    version: str
+    kind: str
+    spec: Manifest
+    # By name of a pod: its labels, the path of its template in the spec, and the pod that controls it.
+    pods: Mapping[str, tuple[Mapping[str, str], tuple[str, ...], str]]
+
+    @property
+    def plural(self) -> str:
+        """Its name in paths."""
+        return f"{self.kind.lower()}s"
+
+    @property
+    def crd(self) -> Manifest:
+        """A CustomResourceDefinition that keeps every field."""
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": self.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        names = {"kind": self.kind, "plural": self.plural, "singular": self.kind.lower()}
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{self.plural}.{self.group}", "annotations": _APPROVED},
+            "spec": {"group": self.group, "names": names, "scope": "Namespaced", "versions": [version]},
+        }
+
+    def workload(self, namespace: str) -> Manifest:
+        """A workload `run`."""
+        metadata = {"name": "run", "namespace": namespace}
+        return {
+            "apiVersion": f"{self.group}/{self.version}",
+            "kind": self.kind,
+            "metadata": metadata,
+            "spec": self.spec,
+        }
+
+    def made(self, plane: ControlPlane, stored: Manifest) -> Iterator[Manifest]:
+        """Create the pods of a stored workload, as the operator does: from the stored templates."""
+        known = {"": stored}
+        for name, (labels, path, owner) in self.pods.items():
+            template: Any = stored["spec"]
+            for step in path:
+                template = template[step]
+            known[name] = created(plane, _pod(name, template, labels, known[owner]))
+            yield known[name]
+
+
+def _pod(name: str, template: Manifest, labels: Mapping[str, str], owner: Manifest) -> Manifest:
+    # Spark's fields of a driver and an executor stand beside each other, without a template.
+    flat = {**pod_template(), "metadata": {"labels": template.get("labels") or {}}}
+    whole = template if "spec" in template else flat
+    metadata = whole.get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "ownerReferences": [controller_reference(owner)],
+        },
+        "spec": whole.get("spec") or pod_template()["spec"],
+    }
+
+
+def _kubeflow(role: str, index: int) -> dict[str, str]:
+    return {f"{_KUBEFLOW}/job-name": "run", f"{_KUBEFLOW}/replica-type": role, f"{_KUBEFLOW}/replica-index": str(index)}
+
+
+def _mpi(index: int) -> dict[str, str]:
+    return {
+        f"{_KUBEFLOW}/operator-name": "mpi-operator",
+        f"{_KUBEFLOW}/job-name": "run",
+        f"{_KUBEFLOW}/job-role": "worker",
+        f"{_KUBEFLOW}/replica-index": str(index),
+    }
+
+
+def _spark(role: str) -> dict[str, str]:
+    return {"spark-role": role, "sparkoperator.k8s.io/app-name": "run", "sparkoperator.k8s.io/submission-id": "1"}
+
+
+def _training(role: str) -> dict[str, str]:
+    return {"example.com/training": "run", "example.com/role": role}
+
+
+_REPLICAS = ("pytorchReplicaSpecs",)
+PYTORCH_JOB = Played(
+    "kubeflow.org",
+    "v1",
+    "PyTorchJob",
+    {
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": pod_template(container="pytorch")},
+            "Worker": {"replicas": 2, "template": pod_template(container="pytorch")},
+        }
+    },
+    {
+        "run-master-0": (_kubeflow("master", 0), (*_REPLICAS, "Master", "template"), ""),
+        "run-worker-0": (_kubeflow("worker", 0), (*_REPLICAS, "Worker", "template"), ""),
+        "run-worker-1": (_kubeflow("worker", 1), (*_REPLICAS, "Worker", "template"), ""),
+    },
+)
+MPI_JOB = Played(
+    "kubeflow.org",
+    "v2beta1",
+    "MPIJob",
+    {
+        "mpiReplicaSpecs": {
+            "Launcher": {"replicas": 1, "template": pod_template()},
+            "Worker": {"replicas": 3, "template": pod_template()},
+        }
+    },
+    {f"run-worker-{index}": (_mpi(index), ("mpiReplicaSpecs", "Worker", "template"), "") for index in range(3)},
+)
+# The driver runs before it creates the executors.
+SPARK_APPLICATION = Played(
+    "sparkoperator.k8s.io",
+    "v1beta2",
+    "SparkApplication",
+    {"mode": "cluster", "driver": {"cores": 1}, "executor": {"instances": 3, "cores": 1}},
+    {
+        "run-driver": (_spark("driver"), ("driver",), ""),
+        **{f"run-exec-{index}": (_spark("executor"), ("executor",), "run-driver") for index in (1, 2, 3)},
+    },
+)
+# A kind that no release of Rollcall knows, with the shape of docs/how-to/new-workload.md.
+TRAINING = Played(
+    "example.com",
+    "v1",
+    "Training",
+    {
+        "coordinator": {"template": pod_template()},
+        "roles": [{"name": "trainer", "replicas": 2, "template": pod_template()}],
+    },
+    {
+        "run-coordinator": (_training("coordinator"), ("coordinator", "template"), ""),
+        "run-trainer-0": (_training("trainer"), ("roles", 0, "template"), ""),  # type: ignore[dict-item]
+        "run-trainer-1": (_training("trainer"), ("roles", 0, "template"), ""),  # type: ignore[dict-item]
+    },
+)
