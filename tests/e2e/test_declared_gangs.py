@@ -42,13 +42,7 @@ def start(rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, nam
 
     def started(plane: ControlPlane, chosen: Chosen, *kinds: Played, shapes: tuple[Manifest, ...] = ()) -> OptedIn:
         for kind in kinds:
-            if (
-                found(plane, "apiextensions.k8s.io/v1", "CustomResourceDefinition", None, kind.crd["metadata"]["name"])
-                is None
-            ):
-                created(plane, kind.crd)
-            path = f"/apis/{kind.group}/{kind.version}/{kind.plural}"
-            eventually(lambda path=path: plane.http.get(path).is_success, f"{kind.kind} is served", timeout=30)
+            serve(plane, kind)
         config = {**chosen.config, "workloads": {"shapes": list(shapes)}}
         scheduler(plane, chosen.scheduler)
         rollcall(plane, config)
