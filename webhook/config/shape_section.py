@@ -204,6 +204,7 @@ class ShapeSection(Section):
     mark: Annotated[list[Annotated[str, AfterValidator(_path)]], Field(max_length=_FEW)] = Field(default_factory=list)
     leave: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     refuse: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
+    warn: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
 
 
 class _Metadata(Section):
@@ -259,11 +260,11 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
             yield from _of_counted(part, at, section, alone=len(counted) == 1)
     yield from _of_conditions(section.suspended, f"{path}.suspended", has_entry=False)
     yield from _of_conditions(section.elsewhere, f"{path}.elsewhere", has_entry=False)
-    for field, statements in (("leave", section.leave), ("refuse", section.refuse)):
+    for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
         for index, one in enumerate(statements):
             at = f"{path}.{field}[{index}]"
-            if not one.when and field == "refuse":
-                yield Problem(f"{at}.when", None, "is required, or every workload of the kind is refused")
+            if not one.when and field != "leave":
+                yield Problem(f"{at}.when", None, "is required, or it is said of every workload of the kind")
             yield from _of_conditions(one.when, f"{at}.when", has_entry=one.each is not None)
             yield from _rooted(one.each, f"{at}.each", has_entry=False)
             yield from _rooted(one.at, f"{at}.at", has_entry=one.each is not None)
@@ -356,6 +357,7 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         _conditions(section.elsewhere),
         tuple(_statement(one) for one in section.leave),
         tuple(_statement(one) for one in section.refuse),
+        tuple(_statement(one) for one in section.warn),
         section.source,
     )
 

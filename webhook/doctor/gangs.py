@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
-from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, RECORDED
+from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, recorded_workloads
 from webhook.doctor.selectors import namespace_labels
 from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
@@ -95,7 +95,7 @@ def profile(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/mutators/record.py and webhook/gangs/plan.py (where is the record of a gang).
     """
-    for part in (POD_CLIQUE_SETS, *RECORDED):
+    for part in (POD_CLIQUE_SETS, *recorded_workloads(snapshot.settings)):
         lost = Counter[tuple[str, str]]()
         for raw in snapshot.all(part):
             name = labels_of(raw).get(SCHEDULER_LABEL)

@@ -25,7 +25,7 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import GANG_LABEL
-from webhook.model.workloads.kinds import GANG_KINDS, TRAIN_JOBS
+from webhook.model.workloads.kinds import TRAIN_JOBS
 
 
 class Part(NamedTuple):
@@ -99,8 +99,6 @@ POD_CLIQUE_SETS = Part(SETS_READ.resource)
 POD_GANGS = Part(GANGS_READ.resource)
 GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
 OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
-# Opted-in workloads with a recorded scheduler.
-RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_KINDS, TRAIN_JOBS))
 CLUSTER_QUEUES = Part(CLUSTER_QUEUE_KIND)
 ADMISSION_CHECKS = Part(ADMISSION_CHECK_KIND)
 COLOCATION_PROFILES = Part(
@@ -138,7 +136,6 @@ PARTS = (
     POD_GANGS,
     GANG_PODS,
     OWNED_PODS,
-    *RECORDED,
     COLOCATION_PROFILES,
     CLUSTER_QUEUES,
     ADMISSION_CHECKS,
@@ -150,6 +147,12 @@ PARTS = (
 # Of nodes, PodGangs and the built-in backends' gang objects the checks use nothing else.
 _ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload", "Node"})
 _BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
+
+
+def recorded_workloads(settings: Settings) -> tuple[Part, ...]:
+    """The opted-in workloads with a recorded scheduler."""
+    kinds = (*settings.kinds.gang_workloads.values(), TRAIN_JOBS)
+    return tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in kinds)
 
 
 def gang_objects(settings: Settings) -> tuple[Part, ...]:

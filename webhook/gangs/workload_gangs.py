@@ -145,6 +145,10 @@ class OptedInGangs:
             # A pod alone does not show whether its JobSet starts its parts in order.
             members = {label_value(member.name) for member in gang.members}
             found += [pod for pod in self.pods.of(whole) if pod.podclique in members]
+        if gang.workload.crd:
+            # No gang needs the pods of some parts of a declared kind, so they wait for nothing.
+            members = {label_value(member.name) for member in gang.members}
+            found = [pod for pod in found if pod.podclique in members]
         return found
 
     def look_at(self, kind: str, key: ObjectKey) -> None:

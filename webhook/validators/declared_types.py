@@ -45,7 +45,7 @@ def _typed(shape: WorkloadShape) -> Iterator[_Typed]:
     for mark in shape.marked:
         yield _Typed(mark, (), METADATA)
     yield from _of_conditions((*shape.suspended, *shape.elsewhere), ())
-    for said in (*shape.leaves, *shape.refuses):
+    for said in shape.statements:
         yield from _of_statement(said)
 
 

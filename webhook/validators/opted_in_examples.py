@@ -102,7 +102,13 @@ def stateful_set(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> M
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": body}
 
 
-def ray_cluster(*, scheduler: str | None = "koord-scheduler", minReplicas: int = 2, **spec: Any) -> Manifest:  # noqa: N803
+def ray_cluster(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    minReplicas: int = 2,  # noqa: N803 - a field of its spec, as the keywords of all builders
+    **spec: Any,
+) -> Manifest:
     """A RayCluster `demo` of a head and two workers, whose kind is declared by a built-in WorkloadShape."""
     workers = {"groupName": "gpu", "replicas": 2, "minReplicas": minReplicas, "maxReplicas": 2}
     body = {
@@ -110,7 +116,7 @@ def ray_cluster(*, scheduler: str | None = "koord-scheduler", minReplicas: int =
         "workerGroupSpecs": [{**workers, "template": pod_template()}],
         **spec,
     }
-    metadata = _metadata(None, None, scheduler)
+    metadata = _metadata(labels, None, scheduler)
     return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": body}
 
 

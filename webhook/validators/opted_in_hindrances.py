@@ -6,10 +6,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.findings import Finding
-from webhook.model.workloads.shapes.workload import INCOMPLETE
+from webhook.model.findings import Action, Finding
+from webhook.model.workloads.shapes.workload import INCOMPLETE, ShapedWorkload
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, stateful_set
+from webhook.validators.opted_in_examples import (
+    job,
+    job_set,
+    leader_worker_set,
+    ray_cluster,
+    replicated,
+    stateful_set,
+)
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 
@@ -95,6 +102,24 @@ def incomplete(workload: OptedInWorkload, context: Context[Any]) -> Results:
     Source: the declared shape (`rollcall shapes show`), which names the source of its facts.
     """
     yield from _hindrance(INCOMPLETE, workload, context)
+
+
+@rule(
+    "owner/operator",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(ray_cluster()),
+    fails=Example(ray_cluster(labels={"ray.io/gang-scheduling-enabled": "true"})),
+)
+def operator(workload: OptedInWorkload, _: Context[Any]) -> Results:
+    """The WorkloadShape of its kind warns of a switch by which the workload's own operator works against the gang, such
+    as a second gang of the same pods.
+
+    Source: the declared shape (`rollcall shapes show`), which names the source of its facts.
+    """
+    if isinstance(workload, ShapedWorkload):
+        for found in workload.doubts():
+            yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
 
 
 @rule(

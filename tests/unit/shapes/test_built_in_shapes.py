@@ -236,7 +236,7 @@ def test_every_path_is_in_the_schema_of_its_kind() -> None:
 
 
 def _has(schema: Any, steps: tuple[Any, ...]) -> bool:
-    for place, step in enumerate(steps):
+    for step in steps:
         if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
             return True
         if not isinstance(step, str):
@@ -245,7 +245,7 @@ def _has(schema: Any, steps: tuple[Any, ...]) -> bool:
             schema = schema["additionalProperties"]
         else:
             schema = (schema.get("properties") or {}).get(step)
-            if step == "metadata" and place == len(steps) - 1:
+            if step == "metadata":
                 return True
         if schema is None:
             return False

@@ -117,7 +117,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a refusal of everything": (
         _with(refuse=[{"why": "never starts"}]),
-        "spec.refuse[0].when: is required, or every workload of the kind is refused",
+        "spec.refuse[0].when: is required, or it is said of every workload of the kind",
     ),
     "a refusal without a reason": (
         _with(refuse=[{"when": {"path": "$.spec.on", "is": True}}]),

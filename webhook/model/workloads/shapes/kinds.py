@@ -193,7 +193,7 @@ def _fields_of(shape: WorkloadShape) -> Iterable[str]:
             flat = (f"{whole}.{name}" for name in ("labels", "annotations", "schedulerName", "priorityClassName"))
             yield from flat if part.flat else template_fields(whole)
     each = [part.each for part in shape.parts if part.each is not None]
-    each += [said.each for said in (*shape.leaves, *shape.refuses) if said.each is not None]
+    each += [said.each for said in shape.statements if said.each is not None]
     for path in shape.paths:
         if path in templates or path in each:
             continue

@@ -155,9 +155,10 @@ class WorkloadShape:
     name_label: str = ""
     suspended: tuple[Condition, ...] = ()
     elsewhere: tuple[Condition, ...] = ()
-    # Somebody else's gang; and what never starts.
+    # Somebody else's gang; what never starts; and what works against the gang.
     leaves: tuple[Statement, ...] = ()
     refuses: tuple[Statement, ...] = ()
+    warns: tuple[Statement, ...] = ()
     source: str = ""
 
     @property
@@ -176,10 +177,15 @@ class WorkloadShape:
         return self.over is not Over.NONE and not self.left_to
 
     @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything that it says of single workloads."""
+        return (*self.leaves, *self.refuses, *self.warns)
+
+    @property
     def lists(self) -> tuple[ShapePath, ...]:
         """The paths whose entries are parts, or are judged one by one."""
         every = [part.each for part in self.parts]
-        every += [said.each for said in (*self.leaves, *self.refuses)]
+        every += [said.each for said in self.statements]
         return tuple(dict.fromkeys(path for path in every if path is not None))
 
     @property
@@ -196,7 +202,7 @@ class WorkloadShape:
             yield from (part.name.path,) if part.name.path is not None else ()
         yield from self.marked
         yield from (one.path for one in (*self.suspended, *self.elsewhere))
-        for said in (*self.leaves, *self.refuses):
+        for said in self.statements:
             yield from (one for one in (said.each, said.at) if one is not None)
             yield from (one.path for one in said.when)
 

@@ -14,8 +14,9 @@ from webhook.model.workloads.shapes.path import Scope, ShapePath
 from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape
 from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, TemplatePlace
 
-# The rule about a gang that never is complete, because of what a shape says of its controller.
+# The rules about what a shape says of a workload's controller: its gang is never complete, or works against the gang.
 INCOMPLETE = "owner/incomplete"
+OPERATOR = "owner/operator"
 # The fields of a pod's spec that an object with the fields of a template may have.
 _FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "tolerations", "affinity")
 
@@ -44,7 +45,7 @@ class ShapedWorkload(OptedInWorkload):
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
         super().read()
-        _ = self.outside_parts, self.marked_paths, tuple(self.leaves())
+        _ = self.outside_parts, self.marked_paths, tuple(self.leaves()), tuple(self.doubts())
 
     @property
     def gang_per_part(self) -> bool:
@@ -121,10 +122,17 @@ class ShapedWorkload(OptedInWorkload):
 
     def hindrances(self) -> Iterator[Hindrance]:
         """What the shape says of a workload whose gang is never complete."""
-        for said in self.shape.refuses:
+        return self._said(self.shape.refuses, INCOMPLETE)
+
+    def doubts(self) -> Iterator[Hindrance]:
+        """What the shape warns of."""
+        return self._said(self.shape.warns, OPERATOR)
+
+    def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
+        for said in statements:
             for scope in said.scopes(self._scope):
                 at, found = _place_of(said, scope)
-                yield Hindrance(INCOMPLETE, at, found, said.why, said.remedy)
+                yield Hindrance(rule, at, found, said.why, said.remedy)
 
     def leaves(self) -> Iterator[Left]:
         """Why something else makes its gang."""
