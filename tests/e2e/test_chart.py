@@ -30,6 +30,23 @@ def with_profiles(*profiles: Manifest, **sections: Any) -> Manifest:
     return {"scheduler": {"profiles": list(profiles), "defaultProfileName": profiles[0]["name"]}, **sections}
 
 
+_LINK = {"group": "example.com", "version": "v1", "kind": "Runner", "plural": "runners", "name": "{workload}-runner"}
+# A shape with another controller above its pods, and one that is only judged and opted in by its own label.
+TRAINING: Manifest = {
+    "metadata": {"name": "training"},
+    "spec": {
+        "for": {"group": "example.com", "kind": "Training", "plural": "trainings", "versions": ["v1", "v1beta1"]},
+        "parts": [{"template": "$.spec.template", "pods": 2, "pod": {"chain": [_LINK]}}],
+    },
+}
+REPORT: Manifest = {
+    "metadata": {"name": "report"},
+    "spec": {
+        "for": {"group": "example.com", "kind": "Report", "plural": "reports", "versions": ["v1"]},
+        "optIn": "workload",
+        "gang": {"over": "none"},
+    },
+}
 CONFIGURATIONS: dict[str, Manifest] = {
     "koord-scheduler": with_profiles(KOORDINATOR),
     "koord-scheduler without its gate": with_profiles({**KOORDINATOR, "gate": False}),
@@ -70,6 +87,11 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "serving": with_profiles(GANGS, serving={"drainSeconds": 0, "maxInFlight": 100_000}),
     "traces": with_profiles(GANGS, tracing={"endpoint": "http://otel.monitoring.svc:4318/v1/traces", "sampleRatio": 1}),
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
+    "declared kinds": with_profiles(
+        KOORDINATOR,
+        workloads={"disabled": ["rayjob", "sparkapplication"], "shapes": [TRAINING, REPORT]},
+        kueue={"admissionCheck": "on"},
+    ),
 }
 KUBE_SYSTEM = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
 # Values beside the configuration, the equivalent options of the command, and the mode of the certificates.

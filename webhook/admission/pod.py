@@ -28,7 +28,7 @@ from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, foreign_claims, prepare_pod
 from webhook.validators.registry import PodCreation, run_each
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, Named, choose, namespace_choice
 
@@ -277,8 +277,10 @@ def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdi
     if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))
     if found.is_spare:
-        # Its scheduler would wait for a group that has no objects.
-        return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
+        # Its scheduler would wait for a group that has no objects. The stamp tells the net that this is intended.
+        patch = PatchBuilder(pod.raw)
+        patch.set(("metadata", "annotations"), STAMP_ANNOTATION, alone_stamp(profile.name))
+        return Verdict(scheduler=profile.name, patch=(*patch.operations, *_only_scheduler(pod, profile)))
     return None
 
 

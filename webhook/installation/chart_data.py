@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
 from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings
-from webhook.config.workloads_section import built_in_kinds
+from webhook.config.workloads_section import built_in_kinds, built_in_shapes
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -103,7 +103,14 @@ def _webhooks(features: list[_Feature]) -> Manifest:
                 objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
         if (condition := profile.backend.judged_pods) is not None:
             pods[feature.name] = [f"({condition})"]
-    return {"workloads": rules["workloads.mutate.rollcall.dev"], "gangObjects": objects, "groupPods": pods}
+    names = {(one.resource.api.group, one.resource.plural): name for name, one in built_in_shapes().items()}
+    return {
+        "workloads": rules["workloads.mutate.rollcall.dev"],
+        "workloadsOfNamespaces": rules["workloads-of-namespaces.mutate.rollcall.dev"],
+        "shapes": {name: {"group": group, "plural": plural} for (group, plural), name in names.items()},
+        "gangObjects": objects,
+        "groupPods": pods,
+    }
 
 
 def _net(features: list[_Feature]) -> Manifest:

@@ -23,7 +23,7 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 from webhook.model.workloads.place import LWS_NAME
 from webhook.model.workloads.shapes.shape import LABEL_IN_NAME, WORKLOAD, PartShape
-from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
@@ -213,14 +213,16 @@ def _opted_in(profile: Profile) -> str:
     """For a pod of an opted-in workload recorded for this scheduler: whether it is prepared, or claimed by another
     system.
 
-    A prepared pod names the scheduler and, if Rollcall makes the gang, its group.
+    A prepared pod names the scheduler. If Rollcall makes the gang, it also names its group, or has the stamp of a pod
+    that no gang needs.
     """
     backend = profile.backend
     read = [mark.key for mark, system in CLAIMS if system in backend.reads_claims_of]
     foreign = f"!(variables.scheduler in {_texts(dict.fromkeys((DEFAULT_SCHEDULER, profile.name)))})"
     prepared = f"variables.scheduler == {_text(profile.name)}"
     if backend.makes_opted_in_gangs and () not in backend.membership:
-        prepared += f" && (variables.marks.size() > 0 || {_any_of(backend.membership)})"
+        alone = f"{_value('annotations', STAMP_ANNOTATION)} == {_text(alone_stamp(profile.name))}"
+        prepared += f" && (variables.marks.size() > 0 || {alone} || {_any_of(backend.membership)})"
     return f"{foreign} || {_other_than(read)} || ({prepared})"
 
 

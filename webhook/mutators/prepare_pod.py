@@ -49,6 +49,11 @@ def stamp(changes: PodChanges, *, gated: bool) -> str:
     return f"{changes.scheduler_name}/{digest[:_STAMP_CHARACTERS]}"
 
 
+def alone_stamp(scheduler: str) -> str:
+    """The stamp of a pod of a gang's workload that no gang needs: it has its scheduler and no membership."""
+    return f"{scheduler}/alone"
+
+
 def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     """The patch that makes `pod` a member of its gang. The pod's dict is changed in place in the same way.
 

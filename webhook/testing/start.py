@@ -21,7 +21,7 @@ from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.place import membership
 from webhook.model.workloads.pod import Pod
-from webhook.mutators.prepare_pod import STAMP_ANNOTATION, prepare_pod
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, prepare_pod
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _KNOWN = frozenset(mark.key for mark, _ in CLAIMS)
@@ -69,6 +69,9 @@ def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) 
     named = _scheduler(pod)
     claims = list(claims_on(pod.template))
     read = profile.backend.reads_claims_of
+    if named == profile.name and pod.template.annotations.get(STAMP_ANNOTATION) == alone_stamp(profile.name):
+        # No gang needs it.
+        return True
     if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.system not in read for claim in claims):
         return True
     if named != profile.name or claims:

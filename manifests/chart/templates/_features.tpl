@@ -18,6 +18,32 @@ what each feature adds.
 {{- toJson $profiles }}
 {{- end }}
 
+{{- /* The WorkloadShapes of the configuration, as JSON: the `spec` of each. */}}
+{{- define "rollcall.shapes" -}}
+{{- $shapes := list }}
+{{- range dig "workloads" "shapes" list .Values.configuration | default list }}
+{{- $shapes = append $shapes .spec }}
+{{- end }}
+{{- toJson $shapes }}
+{{- end }}
+
+{{- /*
+The kinds of the built-in shapes that the configuration disables, as JSON: group and plural. LeaderWorkerSets need
+StatefulSets, whatever the configuration says.
+*/}}
+{{- define "rollcall.disabledKinds" -}}
+{{- $shapes := (.Files.Get "files/webhooks.yaml" | fromYaml).shapes }}
+{{- $found := list }}
+{{- range dig "workloads" "disabled" list .Values.configuration | default list }}
+{{- with index $shapes . }}
+{{- if ne .plural "statefulsets" }}
+{{- $found = append $found (printf "%s/%s" .group .plural) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
 {{- /* The features of the configuration, as JSON. */}}
 {{- define "rollcall.features" -}}
 {{- $backends := .Files.Get "files/profiles.yaml" | fromYaml }}
@@ -58,14 +84,68 @@ what each feature adds.
 {{- define "rollcall.rules" -}}
 {{- $features := include "rollcall.features" .root | fromJsonArray }}
 {{- $roles := tpl (.root.Files.Get "files/rights.yaml") .root | fromYaml }}
+{{- $left := include "rollcall.disabledKinds" .root | fromJsonArray }}
 {{- $rules := list }}
 {{- range index $roles .role }}
 {{- $verbs := include "rollcall.added" (dict "features" $features "of" .verbs) | fromJsonArray }}
-{{- if $verbs }}
+{{- $kind := printf "%s/%s" (first .apiGroups) (first .resources | trimSuffix "/finalizers") }}
+{{- if and $verbs (not (has $kind $left)) }}
 {{- $rules = append $rules (set . "verbs" $verbs) }}
 {{- end }}
 {{- end }}
-{{- toYaml $rules }}
+{{- concat $rules (include "rollcall.shapeRules" (dict "root" .root "role" .role "rules" $rules) | fromJsonArray) | toYaml }}
+{{- end }}
+
+{{- /*
+The rules about the kinds of the configuration's shapes, as JSON: each kind that has gangs needs what JobSets need, and
+what stands between such a workload and its pods what ReplicaSets need. Any kind is read to answer Kueue. `rules` are
+those of the role.
+*/}}
+{{- define "rollcall.shapeRules" -}}
+{{- $found := list }}
+{{- range $spec := include "rollcall.shapes" .root | fromJsonArray }}
+{{- $gang := $spec.gang | default dict }}
+{{- $hasGangs := and (ne (default "all" $gang.over) "none") (not $gang.leftTo) }}
+{{- range $rule := $.rules }}
+{{- $resource := first $rule.resources }}
+{{- if and $hasGangs (has $resource (list "jobsets" "jobsets/finalizers")) }}
+{{- $plural := replace "jobsets" $spec.for.plural $resource }}
+{{- $what := dict "apiGroups" (list $spec.for.group) "resources" (list $plural) }}
+{{- $found = append $found (merge $what (dict "verbs" $rule.verbs)) }}
+{{- else if and (eq $resource "jobsets") (ne $.role "ClusterRole/rollcall-serve") (has "get" $rule.verbs) }}
+{{- $what := dict "apiGroups" (list $spec.for.group) "resources" (list $spec.for.plural) }}
+{{- $found = append $found (merge $what (dict "verbs" (list "get"))) }}
+{{- else if and $hasGangs (eq $resource "replicasets") }}
+{{- range $part := $spec.parts }}
+{{- range $link := dig "pod" "chain" list $part }}
+{{- if $link.group }}
+{{- $what := dict "apiGroups" (list $link.group) "resources" (list $link.plural) }}
+{{- $found = append $found (merge $what (dict "verbs" $rule.verbs)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- uniq $found | toJson }}
+{{- end }}
+
+{{- /*
+The expression for whether a workload that is not Grove's made a pod, with the kinds of the configuration's shapes. A
+pod has the label of its scheduler only if it is in a gang.
+*/}}
+{{- define "rollcall.owned" -}}
+{{- $made := list }}
+{{- range $spec := include "rollcall.shapes" .root | fromJsonArray }}
+{{- range $part := $spec.parts }}
+{{- $chain := dig "pod" "chain" list $part }}
+{{- $nearest := $chain | empty | ternary $spec.for (append $chain dict | first) }}
+{{- if $nearest.group }}
+{{- $made = append $made (printf "(o.kind == %q && o.apiVersion.split('/')[0] == %q)" $nearest.kind $nearest.group) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $made | empty | ternary .expression (printf "%s || %s)" (trimSuffix ")" .expression) (uniq $made | join " || ")) }}
 {{- end }}
 
 {{- /* The users whose gang objects are not judged, as JSON: Rollcall, the schedulers' controllers, and others. */}}

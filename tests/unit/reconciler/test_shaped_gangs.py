@@ -1,4 +1,4 @@
-"""The gangs of a declared kind: their objects follow the workload, and pods that no gang needs are none of its members."""
+"""The gangs of a declared kind: their objects follow the workload, and some of its pods are no members."""
 
 from __future__ import annotations
 

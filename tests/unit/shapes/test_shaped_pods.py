@@ -71,8 +71,8 @@ def test_a_pod_that_no_gang_needs_gets_its_scheduler_alone() -> None:
     pod = pod_of(manifest, WORKER)
     found, verdict = mutate(pod, facts=known_shaped(manifest))
     assert found["spec"]["schedulerName"] == "koord-scheduler"
-    assert found["metadata"] == pod["metadata"]
-    assert len(verdict.patch) == 1
+    assert found["metadata"] == pod["metadata"] | {"annotations": {"rollcall.dev/stamp": "koord-scheduler/alone"}}
+    assert len(verdict.patch) == 2
 
 
 @pytest.mark.parametrize(

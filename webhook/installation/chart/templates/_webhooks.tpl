@@ -51,7 +51,7 @@
     - key: rollcall.dev/scheduler
       operator: Exists
   rules:
-  {{- toYaml .kinds.workloads | nindent 2 }}
+  {{- include "rollcall.workloadRules" (dict "root" .root "kinds" .kinds "of" "workloads") | nindent 2 }}
   matchConditions:
   {{- include "rollcall.notLeaving" . | nindent 2 }}
 - name: workloads-of-namespaces.{{ .path }}.rollcall.dev
@@ -62,7 +62,7 @@
     - key: rollcall.dev/scheduler
       operator: Exists
   rules:
-  {{- toYaml .kinds.workloads | nindent 2 }}
+  {{- include "rollcall.workloadRules" (dict "root" .root "kinds" .kinds "of" "workloadsOfNamespaces") | nindent 2 }}
   matchConditions:
   {{- include "rollcall.notLeaving" . | nindent 2 }}
   {{- include "rollcall.unlabelled" . | nindent 2 }}
@@ -83,6 +83,34 @@
     operations: [CREATE]
     scope: Namespaced
 {{- end }}
+{{- end }}
+
+{{- /*
+The rules about workloads: those of the kinds that are built in and not disabled, and those of the shapes of the
+configuration, which replace built-in ones of the same kind.
+*/}}
+{{- define "rollcall.workloadRules" -}}
+{{- $left := list }}
+{{- range dig "workloads" "disabled" list .root.Values.configuration | default list }}
+{{- with index $.kinds.shapes . }}
+{{- $left = append $left (printf "%s/%s" .group .plural) }}
+{{- end }}
+{{- end }}
+{{- $own := list }}
+{{- range include "rollcall.shapes" .root | fromJsonArray }}
+{{- $left = append $left (printf "%s/%s" .for.group .for.plural) }}
+{{- if or (eq $.of "workloads") (ne (default "namespace" .optIn) "workload") }}
+{{- $what := dict "apiGroups" (list .for.group) "apiVersions" (list (first .for.versions)) "resources" (list .for.plural) }}
+{{- $own = append $own (merge $what (dict "operations" (list "CREATE" "UPDATE") "scope" "Namespaced")) }}
+{{- end }}
+{{- end }}
+{{- $rules := list }}
+{{- range index .kinds .of }}
+{{- if not (has (printf "%s/%s" (first .apiGroups) (first .resources)) $left) }}
+{{- $rules = append $rules . }}
+{{- end }}
+{{- end }}
+{{- concat $rules $own | toYaml }}
 {{- end }}
 
 {{- /* What all webhooks have in common. `endpoint`, `port` and `failurePolicy` are optional. */}}
