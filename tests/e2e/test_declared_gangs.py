@@ -131,3 +131,22 @@ def test_a_service_is_a_gang_by_its_own_label(
     cluster.all_wait()
     nodes(1, cpu=2)
     cluster.all_bound(3)
+
+
+def test_a_pod_of_an_unknown_kind_is_created_with_a_warning(plane: ControlPlane, start: Start, namespace: str) -> None:
+    """The hook that sees it fails open: without Rollcall the pod is created without a warning."""
+    start(plane, KOORDINATOR)
+    owner = {"apiVersion": "example.com/v1", "kind": "Farm", "name": "acre", "uid": "1", "controller": True}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "acre-0", "namespace": namespace, "ownerReferences": [owner]},
+        "spec": pod_template()["spec"],
+    }
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    answer = plane.http.post(path, json=pod, params={"dryRun": "All"})
+    assert answer.is_success, answer.text
+    assert "owner/unknown-kind" in answer.headers["warning"]
+    assert "rollcall shapes init Farm" in answer.headers["warning"]
+    del pod["metadata"]["ownerReferences"]  # type: ignore[attr-defined]
+    assert "warning" not in plane.http.post(path, json=pod, params={"dryRun": "All"}).headers

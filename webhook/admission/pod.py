@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from webhook.admission.gang_object import validate_object, with_findings
 from webhook.admission.opinion import gang_context, pod_verdict
+from webhook.admission.unknown_owner import unknown_owner
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
@@ -71,7 +72,8 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
         # Another program may have put it in a gang.
         alone = isinstance(found, Membership) and not foreign_claims(pod, found.profile, found.member)
         member = _validate_member(pod, found, facts, settings) if alone else None
-        return validate_object(request, facts, settings) if member is None else member
+        verdict = validate_object(request, facts, settings) if member is None else member
+        return verdict if isinstance(found, Membership) else _with_unknown_owner(verdict, pod, facts, settings)
     member = _validate_member(pod, found, facts, settings) or ALLOWED
     if _is_groves(pod, found, request.user, settings):
         return member
@@ -181,6 +183,17 @@ def _with_origin(
         rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), PodCreation(pod.template, user)
     ).findings
     return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
+
+
+def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict on a pod, with the findings about its controller if that is of an unknown kind."""
+    owner = unknown_owner(pod, facts, settings)
+    if owner is None:
+        return verdict
+    profile = settings.profiles.get(verdict.scheduler or owner.opted_in_by, settings.profiles[settings.default])
+    rules = profile.unknown_rules[settings.ceiling(profile, facts, pod.namespace)]
+    context = gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings)
+    return with_findings(verdict, run_each(rules, context, owner).findings)
 
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:

@@ -10,6 +10,7 @@ import webhook.installation
 from webhook import __version__
 from webhook.cli.yaml_text import as_compact_yaml_text, as_yaml_text
 from webhook.config.schema import configuration_schema
+from webhook.config.workloads_section import built_in_kinds
 from webhook.installation.chart_data import chart_data
 from webhook.installation.kustomize import GENERATED
 from webhook.model.reading import Manifest
@@ -35,7 +36,7 @@ def chart_files(configuration: Manifest, monitoring: Mapping[str, str]) -> dict[
     schema = json.loads(files["values.schema.json"])
     schema["properties"]["configuration"] = configuration_schema()
     files["values.schema.json"] = json.dumps(schema, indent=2) + "\n"
-    for name, data in chart_data().items():
+    for name, data in chart_data(built_in_kinds()).items():
         files[f"files/{name}.yaml"] = GENERATED + as_compact_yaml_text(data)
     for name, text in monitoring.items():
         files[f"files/monitoring/{name}"] = text

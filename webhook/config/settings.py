@@ -92,6 +92,7 @@ class Profile:
         "prepared",
         "rules",
         "set_rules",
+        "unknown_rules",
     )
 
     def __init__(
@@ -123,6 +124,7 @@ class Profile:
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)
+        self.unknown_rules = about(self.rules, Subject.UNKNOWN_OWNER)
         # The rules about the names in an object of any kind, by their subject.
         self.name_rules = {subject: about(self.rules, subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
         # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.

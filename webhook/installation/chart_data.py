@@ -16,13 +16,15 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
 from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings
-from webhook.config.workloads_section import built_in_kinds, built_in_shapes
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
+from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kueue.admission_check import CheckMode
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import PODS
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # The templates replace it.
@@ -40,10 +42,10 @@ class _Feature(NamedTuple):
     scheduler: str = ""
 
 
-def chart_data() -> dict[str, Manifest]:
-    """The content of each data file of the chart by its name, for the installed backends."""
+def chart_data(kinds: WorkloadKinds) -> dict[str, Manifest]:
+    """The content of each data file of the chart by its name, for the installed backends and the built-in `kinds`."""
     settings = {name: _defaults_that_matter(backend) for name, backend in installed_backends().items()}
-    features = list(_features(settings))
+    features = list(_features(settings, kinds))
     profiles = {
         name: {"gate": backend.gate, "controllers": list(backend.controllers), "settings": settings[name]}
         for name, backend in installed_backends().items()
@@ -56,20 +58,20 @@ def chart_data() -> dict[str, Manifest]:
     }
 
 
-def _features(settings: Mapping[str, Mapping[str, object]]) -> Iterator[_Feature]:
+def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds) -> Iterator[_Feature]:
     """All features; `settings` has the settings that matter of each backend."""
-    yield _Feature(_ALWAYS, _settings())
+    yield _Feature(_ALWAYS, _settings(kinds=kinds))
     for name, backend in installed_backends().items():
         values = {key: _values(backend.settings_model)[key] for key in settings[name]}
         for chosen in product(*values.values()):
             config = dict(zip(values, chosen, strict=True))
             feature = " ".join([name, *(f"{key}={_written(value)}" for key, value in config.items())])
-            yield _Feature(feature, _settings(_profile(backend, config)), name)
+            yield _Feature(feature, _settings(_profile(backend, config), kinds=kinds), name)
     gated = _profile(installed_backends()[DEFAULT_SCHEDULER], {}, gate=True)
-    yield _Feature("gate", _settings(gated))
-    yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES))
-    yield _Feature("admissionCheck", _settings(admission_check=CheckMode.AUDIT))
-    yield _Feature("selfManaged", _settings(certificates=Certificates(self_managed=True)))
+    yield _Feature("gate", _settings(gated, kinds=kinds))
+    yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES, kinds=kinds))
+    yield _Feature("admissionCheck", _settings(admission_check=CheckMode.AUDIT, kinds=kinds))
+    yield _Feature("selfManaged", _settings(certificates=Certificates(self_managed=True), kinds=kinds))
 
 
 def _rights(features: list[_Feature]) -> dict[str, list[Manifest]]:
@@ -103,14 +105,22 @@ def _webhooks(features: list[_Feature]) -> Manifest:
                 objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
         if (condition := profile.backend.judged_pods) is not None:
             pods[feature.name] = [f"({condition})"]
-    names = {(one.resource.api.group, one.resource.plural): name for name, one in built_in_shapes().items()}
+    known = features[0].settings.kinds.known_controllers
     return {
         "workloads": rules["workloads.mutate.rollcall.dev"],
         "workloadsOfNamespaces": rules["workloads-of-namespaces.mutate.rollcall.dev"],
-        "shapes": {name: {"group": group, "plural": plural} for (group, plural), name in names.items()},
+        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in known),
+        "shapes": {shape.name: _disabled(shape.resource) for shape in features[0].settings.kinds.declared},
         "gangObjects": objects,
         "groupPods": pods,
     }
+
+
+def _disabled(resource: Resource) -> Manifest:
+    """What the templates leave out if a built-in shape is disabled."""
+    api = resource.api
+    kept = (api.group, api.kind) in NO_GANGS
+    return {"group": api.group, "plural": resource.plural, "controller": "" if kept else f"{api.kind}.{api.group}"}
 
 
 def _net(features: list[_Feature]) -> Manifest:
@@ -168,7 +178,7 @@ def _settings(*profiles: Profile, **fields: Any) -> Settings:
     always = _profile(installed_backends()[DEFAULT_SCHEDULER], {})
     every = {profile.name: profile for profile in (always, *profiles)}
     registration = Registration(net="Deny")
-    return Settings(every, DEFAULT_SCHEDULER, registration=registration, kinds=built_in_kinds(), **fields)
+    return Settings(every, DEFAULT_SCHEDULER, registration=registration, **fields)
 
 
 def _profile(backend: BackendClass, config: Mapping[str, object], *, gate: bool = False) -> Profile:

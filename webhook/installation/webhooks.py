@@ -9,6 +9,7 @@ on the server's own life.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # Without these namespaces a cluster cannot recover; a broken webhook must not block its own repair.
 NEVER_HERE = ("kube-system", "kube-node-lease")
@@ -75,6 +77,8 @@ def webhook_configurations(
         found += [hook(*one) for one in _opted_in_hooks(settings, path)]
         if path == "validate":
             found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
+            # Only a warning is at stake.
+            found += [{**hook(*one), "failurePolicy": "Ignore"} for one in _unknown_kind_hooks(settings)]
         if settings.certificates.self_managed:
             found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
         return found
@@ -166,6 +170,32 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
         named = {"name": "names-a-group", "expression": " || ".join(f"({one})" for one in conditions)}
         rule = _rule("", "v1", "pods", "CREATE")
         yield "group-pods", "validate", [rule], {"matchConditions": [_NOT_GROVES, _UNLABELLED, named]}
+
+
+def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
+    """The hooks for pods whose controller is of an unknown kind: in opted-in namespaces, and for a gang scheduler."""
+    rule = _rule("", "v1", "pods", "CREATE")
+    conditions = [_NOT_GROVES, _UNLABELLED, {"name": "unknown-kind", "expression": unknown_kind(settings)}]
+    within = {"namespaceSelector": OPTED_IN, "matchConditions": conditions}
+    yield "unknown-kinds-of-namespaces", "validate", [rule], within
+    names = sorted(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
+    if names:
+        named = {"name": "names-a-gang-scheduler", "expression": f"object.spec.schedulerName in {json.dumps(names)}"}
+        elsewhere = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "DoesNotExist"}]}
+        yield (
+            "unknown-kinds",
+            "validate",
+            [rule],
+            {"namespaceSelector": elsewhere, "matchConditions": [*conditions, named]},
+        )
+
+
+def unknown_kind(settings: Settings) -> str:
+    """A CEL expression: whether a pod has a controller of a kind that is not known."""
+    known = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
+    named = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
+    controls = "o.?controller.orValue(false)"
+    return f"object.metadata.?ownerReferences.orValue([]).exists(o, {controls} && !({named} in {json.dumps(known)}))"
 
 
 def _differs(field: str) -> str:

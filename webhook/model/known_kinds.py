@@ -63,6 +63,19 @@ OTHER_WORKLOADS: Mapping[tuple[str, str], str] = {
     **{("kubeflow.org", kind): _KUBEFLOW for kind in ("TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")},
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"): _SPARK,
 }
+# Kinds, by group and kind, whose pods are no gangs unless they say so, and what controls pods for other kinds.
+NO_GANGS = frozenset(
+    {
+        ("", "Node"),
+        ("", "Pod"),
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "CronJob"),
+    }
+)
 # For any other kind with pod templates.
 UNKNOWN_WORKLOAD = (
     "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one), or remove the label"

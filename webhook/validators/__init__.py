@@ -25,6 +25,7 @@ from webhook.validators import (
     podcliqueset,
     shape,
     startup_order,
+    unknown_owner,
 )
 from webhook.validators.registry import collect
 
@@ -39,6 +40,7 @@ GENERAL_RULES = collect(
     startup_order,
     gang_shape,
     pod_origin,
+    unknown_owner,
     opted_in_hindrances,
     opted_in_limits,
     opted_in_origin,

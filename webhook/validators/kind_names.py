@@ -10,7 +10,7 @@ from typing import Any
 from webhook.model.any_object import AnyObject
 from webhook.model.fields import LABELS, ROOT
 from webhook.model.findings import Action, Finding
-from webhook.model.known_kinds import OTHER_WORKLOADS, REAL_KINDS, SHARED_NAMES, UNKNOWN_WORKLOAD
+from webhook.model.known_kinds import NO_GANGS, OTHER_WORKLOADS, REAL_KINDS, SHARED_NAMES, UNKNOWN_WORKLOAD
 from webhook.model.near_names import NearMisses
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
@@ -85,7 +85,7 @@ def _other_workload(kind: str, **spec: Any) -> Manifest:
     passes=Example(pod_clique_set(labels={SCHEDULER_LABEL: "koord-scheduler"})),
     fails=Example(_other_workload("ReplicaSet", replicas=2)),
 )
-def no_gangs(found: AnyObject, _: Context[Any]) -> Results:
+def no_gangs(found: AnyObject, context: Context[Any]) -> Results:
     """Rollcall makes gangs of PodCliqueSets, TrainJobs, JobSets, LeaderWorkerSets, Jobs, and the kinds that a
     WorkloadShape declares. On a workload of another kind its label has no effect: the pods start one by one, under the
     scheduler that their template names.
@@ -93,7 +93,10 @@ def no_gangs(found: AnyObject, _: Context[Any]) -> Results:
     Source: the webhooks of Rollcall select only these kinds (webhook/installation/webhooks.py).
     """
     kind = found.kind[::2]
-    if SCHEDULER_LABEL not in found.labels or kind in found.judged or kind in found.known:
+    if kind in found.judged or kind in found.known:
+        return
+    if SCHEDULER_LABEL not in found.labels:
+        yield from _in_namespace(found, context)
         return
     remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(found.raw) else None)
     if remedy is not None and _meant(found) is None:
@@ -103,6 +106,29 @@ def no_gangs(found: AnyObject, _: Context[Any]) -> Results:
             why=f"Rollcall makes no gangs of the kind {found.kind.kind}, so the label has no effect",
             remedy=remedy,
         )
+
+
+def _in_namespace(found: AnyObject, context: Context[Any]) -> Results:
+    """One finding about a workload of an unknown kind that a namespace opts in, unless it is no gang in most clusters,
+    such as a DaemonSet.
+    """
+    kind = found.kind[::2]
+    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(found.raw) or _meant(found) is not None:
+        return
+    chosen = context.facts.namespace_label(_namespace(found.raw), SCHEDULER_LABEL)
+    if chosen is not None:
+        yield Finding(
+            at=ROOT / "kind",
+            found=found.kind.kind,
+            why=f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind",
+            remedy=UNKNOWN_WORKLOAD,
+        )
+
+
+def _namespace(raw: Manifest) -> str:
+    metadata = raw.get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return named if isinstance(named, str) and named else "default"
 
 
 def _has_pods(raw: Manifest) -> bool:

@@ -26,6 +26,7 @@ from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import OwnerReference
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.gang_scheduler import NO_GANG_SCHEDULER, GangScheduler
@@ -73,6 +74,8 @@ class Subject(StrEnum):
     ANY_WORKLOAD = "workload of any kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
+    # Called with an `UnknownOwner`, once for a Pod whose controller is of a kind that is not known.
+    UNKNOWN_OWNER = "Pod of an unknown kind"
     # Called with an `AnyObject`, in the webhook and for files.
     KEYS = "labels and annotations"
     # Called with an `AnyObject`, for files only: an API server accepts no such object, or has changed it.
@@ -107,6 +110,14 @@ class PodCreation(NamedTuple):
 
     pod: PodTemplate
     user: str
+
+
+class UnknownOwner(NamedTuple):
+    """A Pod that should start with others, and its controller, of whose kind Rollcall makes no gangs."""
+
+    pod: PodTemplate
+    controller: OwnerReference
+    opted_in_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +306,11 @@ def run_on_opted_in(
 
 
 def run_each(
-    rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OptedInWorkload | AnyObject
+    rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | UnknownOwner | OptedInWorkload | AnyObject
 ) -> Outcome:
-    """Runs each of `rules`, which are all called with `found`: a `PodCreation`, a Job of a JobSet, or any object."""
+    """Runs each of `rules`, which are all called with `found`: a `PodCreation`, an `UnknownOwner`, a Job of a JobSet,
+    or any object.
+    """
     outcome = Outcome()
     for bound in rules:
         outcome.add(bound, bound.rule.check(found, context), context.facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.unit.installation.registrations import COMMON, GANGS, HEAD, OUTSIDE, SERVICE
@@ -121,6 +122,61 @@ def group_pods() -> dict[str, Any]:
     }
 
 
+# The controllers of known kinds, and of those whose pods are no gangs.
+KNOWN_CONTROLLERS = [
+    "CronJob.batch",
+    "DaemonSet.apps",
+    "Deployment.apps",
+    "DisaggregatedSet.disaggregatedset.x-k8s.io",
+    "DynamoGraphDeployment.nvidia.com",
+    "Job.batch",
+    "Job.batch.volcano.sh",
+    "JobSet.jobset.x-k8s.io",
+    "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+    "MPIJob.kubeflow.org",
+    "Node",
+    "Pod",
+    "PodClique.grove.io",
+    "PodCliqueScalingGroup.grove.io",
+    "PyTorchJob.kubeflow.org",
+    "RayCluster.ray.io",
+    "RayJob.ray.io",
+    "RayService.ray.io",
+    "ReplicaSet.apps",
+    "ReplicationController",
+    "SparkApplication.sparkoperator.k8s.io",
+    "StatefulSet.apps",
+    "TrainJob.trainer.kubeflow.org",
+]
+
+
+def unknown_kinds() -> list[dict[str, Any]]:
+    """Those for pods of unknown kinds: in opted-in namespaces, and elsewhere for a gang scheduler."""
+    named = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
+    unknown = (
+        "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && "
+        f"!({named} in {json.dumps(KNOWN_CONTROLLERS)}))"
+    )
+    conditions = [*opted_in_pods("validate")["matchConditions"], UNLABELLED]
+    conditions.append({"name": "unknown-kind", "expression": unknown})
+    gangs = {"name": "names-a-gang-scheduler", "expression": 'object.spec.schedulerName in ["koord-scheduler"]'}
+    both = {"clientConfig": service("/validate"), "rules": pods("validate")["rules"], **COMMON}
+    elsewhere = {"key": "rollcall.dev/scheduler", "operator": "DoesNotExist"}
+    return [
+        {
+            **both,
+            "name": f"{name}.validate.rollcall.dev",
+            "matchConditions": matched,
+            "failurePolicy": "Ignore",
+            "namespaceSelector": {"matchExpressions": [*OUTSIDE["matchExpressions"], within]},
+        }
+        for name, matched, within in (
+            ("unknown-kinds-of-namespaces", conditions, OPTED_IN),
+            ("unknown-kinds", [*conditions, gangs], elsewhere),
+        )
+    ]
+
+
 def opted_in_pods(path: str) -> dict[str, Any]:
     labels = "object.metadata.labels"
     key = "app.kubernetes.io/managed-by"
@@ -216,7 +272,7 @@ def test_the_webhook_configurations_match_the_design() -> None:
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "v-rollcall", "labels": LABELS},
-            "webhooks": [*always("validate"), pod_groups(), group_pods()],
+            "webhooks": [*always("validate"), pod_groups(), group_pods(), *unknown_kinds()],
         },
     ]
 
@@ -266,7 +322,7 @@ def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
-    objects, members = validating(GANGS)[5:]
+    objects, members = validating(GANGS)[5:-1]
     assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
     assert objects["rules"] == [
         {
@@ -287,4 +343,5 @@ def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
     assert members["matchConditions"][2]["expression"] == (
         "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
     )
-    assert len(validating({"name": "default-scheduler"})) == 5
+    # Without a gang scheduler, and those of namespaces.
+    assert len(validating({"name": "default-scheduler"})) == 6

@@ -71,7 +71,9 @@ async def test_pods_that_no_gang_needs_are_no_escapes() -> None:
     async with running(cluster) as started:
         await until(lambda: names(cluster) == ["demo-headgroup"])
         await until(lambda: started.idle and not any(started.following.unseen()))
-        roster = started.following.roster_of(started.following.gang(KEY))
+        gang = started.following.gang(KEY)
+        assert gang is not None
+        roster = started.following.roster_of(gang)
         assert roster is not None
         assert [pod.name for pod in roster.pods] == ["demo-0"]
         found = started.following.health(KEY)
@@ -88,6 +90,8 @@ async def test_a_pod_that_only_names_the_workload_is_no_member() -> None:
     cluster.put(PODS, stored)
     async with running(cluster) as started:
         await until(lambda: started.idle and not any(started.following.unseen()))
-        roster = started.following.roster_of(started.following.gang(KEY))
+        gang = started.following.gang(KEY)
+        assert gang is not None
+        roster = started.following.roster_of(gang)
         assert roster is not None
         assert ([pod.name for pod in roster.members], [pod.name for pod in roster.unowned]) == ([], ["demo-0"])

@@ -113,6 +113,42 @@ configuration, which replace built-in ones of the same kind.
 {{- concat $rules $own | toYaml }}
 {{- end }}
 
+{{- /* Whether the controller of a pod is of a kind that is neither built in nor in a shape of the configuration. */}}
+{{- define "rollcall.unknownKind" -}}
+{{- $left := list }}
+{{- range dig "workloads" "disabled" list .root.Values.configuration | default list }}
+{{- with index $.kinds.shapes . }}
+{{- $left = append $left .controller }}
+{{- end }}
+{{- end }}
+{{- $known := list }}
+{{- range .kinds.knownControllers }}
+{{- if not (has . $left) }}
+{{- $known = append $known . }}
+{{- end }}
+{{- end }}
+{{- range $spec := include "rollcall.shapes" .root | fromJsonArray }}
+{{- $known = append $known (printf "%s.%s" $spec.for.kind $spec.for.group) }}
+{{- $gang := $spec.gang | default dict }}
+{{- if and (ne (default "all" $gang.over) "none") (not $gang.leftTo) }}
+{{- range $part := $spec.parts }}
+{{- with dig "pod" "chain" list $part }}
+{{- $nearest := first . }}
+{{- $known = append $known (printf "%s.%s" $nearest.kind $nearest.group | trimSuffix ".") }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $named := "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)" }}
+{{- $texts := list }}
+{{- range uniq $known | sortAlpha }}
+{{- $texts = append $texts (. | quote) }}
+{{- end }}
+{{- $unknown := printf "o.?controller.orValue(false) && !(%s in [%s])" $named (join ", " $texts) }}
+- name: unknown-kind
+  expression: {{ printf "object.metadata.?ownerReferences.orValue([]).exists(o, %s)" $unknown | toJson }}
+{{- end }}
+
 {{- /* What all webhooks have in common. `endpoint`, `port` and `failurePolicy` are optional. */}}
 {{- define "rollcall.webhook" -}}
 {{- $registration := .root.Values.configuration.registration | default dict -}}

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from webhook.model.kept_fields import template_fields
 from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
+from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
@@ -16,7 +17,7 @@ from webhook.model.workloads.facts import PROJECTIONS, VIEWS, KnownWorkload, kno
 from webhook.model.workloads.kinds import GANG_KINDS, STATEFUL_SETS, is_a
 from webhook.model.workloads.place import Place, place_of
 from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.pod_controllers import OF_OPTED_IN
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.shapes.path import Each, ShapePath
 from webhook.model.workloads.shapes.place import Candidate, place_by_shape
@@ -40,6 +41,8 @@ class WorkloadKinds:
     projections: tuple[Projection, ...] = field(init=False)
     # The kinds between pods and workloads, each with a labelSelector or nothing.
     pod_controllers: Mapping[Resource, str] = field(init=False)
+    # The kinds of controllers, by group and kind, whose pods are known to be gangs, or to be none.
+    known_controllers: frozenset[tuple[str, str]] = field(init=False)
     _titles: Mapping[tuple[str, str], str] = field(init=False)
     # The parts of declared kinds with gangs, by group and kind of the nearest controller of their pods.
     candidates: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(init=False)
@@ -72,6 +75,8 @@ class WorkloadKinds:
         self._set("projections", (*PROJECTIONS, *(_projection(one) for one in self.declared if one.has_gangs)))
         self._set("pod_controllers", MappingProxyType(controllers))
         self._set("candidates", candidates)
+
+        self._set("known_controllers", frozenset(NO_GANGS | _OF_GROVE | views.keys() | candidates.keys()))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -143,6 +148,10 @@ class WorkloadKinds:
         """These kinds with other shapes too. A shape replaces the one of the same group and kind."""
         found = {one.group_kind: one for one in (*self.declared, *shapes)}
         return WorkloadKinds(tuple(found.values()))
+
+
+# Grove's own kinds between a pod and its PodCliqueSet.
+_OF_GROVE = frozenset((one.api.group, one.api.kind) for one in OF_GROVE)
 
 
 def fact_of(workload: OptedInWorkload) -> Needed:
