@@ -148,5 +148,5 @@ def test_a_pod_of_an_unknown_kind_is_created_with_a_warning(plane: ControlPlane,
     assert answer.is_success, answer.text
     assert "owner/unknown-kind" in answer.headers["warning"]
     assert "rollcall shapes init Farm" in answer.headers["warning"]
-    del pod["metadata"]["ownerReferences"]  # type: ignore[attr-defined]
+    del pod["metadata"]["ownerReferences"]
     assert "warning" not in plane.http.post(path, json=pod, params={"dryRun": "All"}).headers

@@ -138,8 +138,10 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
         whole = with_pods(workload, context.facts)
         if not alone(context.settings) or whole is None or starts_alone(whole):
             return
+        if any(not left.is_made for left in whole.leaves()):
+            return
         # Who made or claimed a gang is a matter of the rules about claims.
-        if whole.native_path is None and not any(any(claims_on(template)) for template in whole.templates):
+        if not any(any(claims_on(template)) for template in whole.templates):
             choice = context.choice
             yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
 

@@ -28,6 +28,7 @@ from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import OPTED_OUT
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_tree import tree_of
+from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
@@ -223,7 +224,8 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     for comment, made in found:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
     if not found:
-        yield f"{named} makes no pods, so it has no gang"
+        barred = no_gang(workload) if isinstance(workload, OptedInWorkload) else None
+        yield f"{named} makes no pods, so it has no gang" if barred is None else f"{named}: {barred.why}"
 
 
 def _view(item: Item, settings: Settings) -> PodCliqueSet | OptedInWorkload:

@@ -12,6 +12,7 @@ import yaml
 from tests.unit.shapes.workloads import (
     deployment,
     disaggregated_set,
+    dynamo_deployment,
     mpi_job,
     pytorch_job,
     ray_cluster,
@@ -136,6 +137,45 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
     found = next(iter(view(manifest).hindrances()))
     assert (found.rule, str(found.at)) == ("owner/incomplete", at)
     assert found.remedy
+
+
+@pytest.mark.parametrize(
+    ("manifest", "at", "why"),
+    [
+        (
+            pytorch_job(
+                master=None, elasticPolicy={"minReplicas": 1}, runPolicy={"schedulingPolicy": {"minAvailable": 5}}
+            ),
+            "spec.runPolicy.schedulingPolicy.minAvailable",
+            "the minimum is 5 pods, but only 3 are created; the gang is made with 3",
+        ),
+        (
+            dynamo_deployment(replicas=2, minAvailable=3, multinode={"nodeCount": 2}),
+            "spec.components[0].minAvailable",
+            "the minimum is 6 pods, but only 4 are created; the gang is made with 4",
+        ),
+        (
+            ray_cluster() | {"metadata": {"labels": {"ray.io/gang-scheduling-enabled": "false"}}},
+            "metadata.labels[ray.io/gang-scheduling-enabled]",
+            "KubeRay makes a PodGroup of its own if it runs with --batch-scheduler, whatever the value; its minimum "
+            "does not follow the number of workers",
+        ),
+        (
+            pytorch_job(elasticPolicy={"minReplicas": 2}, runPolicy={"schedulingPolicy": {"queue": "a"}}),
+            "spec.runPolicy.schedulingPolicy",
+            "the training operator's own gang needs all replicas, and not the minReplicas of the elastic policy",
+        ),
+        (
+            mpi_job(runPolicy={"schedulingPolicy": {"minAvailable": 2}}),
+            "spec.runPolicy.schedulingPolicy",
+            "mpi-operator makes a PodGroup of its own if it runs with --gang-scheduling, and overwrites the "
+            "schedulerName of all pods",
+        ),
+    ],
+)
+def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> None:
+    found = {(one.rule, str(one.at), one.why): one.remedy for one in view(manifest).doubts()}
+    assert found.get(("owner/operator", at, why))
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_pod_that_no_gang_needs_gets_its_scheduler_alone() -> None:
     found, verdict = mutate(pod, facts=known_shaped(manifest))
     assert found["spec"]["schedulerName"] == "koord-scheduler"
     assert found["metadata"] == pod["metadata"] | {"annotations": {"rollcall.dev/stamp": "koord-scheduler/alone"}}
-    assert len(verdict.patch) == 2
+    assert len(verdict.patch) == 3
 
 
 @pytest.mark.parametrize(

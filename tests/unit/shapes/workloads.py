@@ -79,6 +79,12 @@ def volcano_job(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> Ma
     return workload("batch.volcano.sh/v1alpha1", "Job", body, scheduler)
 
 
+def dynamo_deployment(*, scheduler: str | None = "koord-scheduler", **component: Any) -> Manifest:
+    """A DynamoGraphDeployment of one component."""
+    spec = {"components": [{"name": "decode", "podTemplate": template(), **component}]}
+    return workload("nvidia.com/v1beta1", "DynamoGraphDeployment", spec, scheduler)
+
+
 def deployment(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> Manifest:
     """A Deployment of three pods."""
     return workload("apps/v1", "Deployment", {"replicas": 3, "template": template(), **spec}, scheduler)

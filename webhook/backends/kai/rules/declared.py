@@ -44,6 +44,8 @@ def declared_alone(workload: OptedInWorkload, context: RuleContext) -> Results:
         return
     if any(any(claims_on(template)) for template in workload.templates):
         return
+    if any(not left.is_made for left in workload.leaves()):
+        return
     yield Finding(
         at=context.choice.path,
         found=context.choice.scheduler,

@@ -125,8 +125,11 @@ class ShapedWorkload(OptedInWorkload):
         return self._said(self.shape.refuses, INCOMPLETE)
 
     def doubts(self) -> Iterator[Hindrance]:
-        """What the shape warns of."""
-        return self._said(self.shape.warns, OPERATOR)
+        """What the shape warns of, and a minimum that no number of its pods reaches."""
+        yield from self._said(self.shape.warns, OPERATOR)
+        for part in self.shape.parts:
+            for scope in part.scopes(self._scope):
+                yield from _unreachable(part, scope)
 
     def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
         for said in statements:
@@ -175,6 +178,17 @@ def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any]) -> PodTemp
     if not part.flat:
         return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(at))
     return PodTemplate(raw, {field: raw[field] for field in _FLAT_FIELDS if field in raw}, FlatPlace(at))
+
+
+def _unreachable(part: PartShape, scope: Scope) -> Iterator[Hindrance]:
+    pods = part.pods.value(scope)
+    found = next((one for one in part.minimums if one.holds(scope)), None)
+    if found is None or (minimum := found.count.value(scope)) <= pods:
+        return
+    path = found.count.path
+    at = path.at(scope) if path is not None else _template_of(part, scope)[0]
+    why = f"the minimum is {minimum} pods, but only {pods} are created; the gang is made with {pods}"
+    yield Hindrance(OPERATOR, at, minimum, why, "lower the minimum, or raise the number of pods")
 
 
 def _place_of(said: Statement, scope: Scope) -> tuple[FieldPath, Any]:
