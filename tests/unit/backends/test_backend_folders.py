@@ -61,6 +61,7 @@ SUBJECTS = {
     "queue_object",
     "opted_in",
     "opted_in_topology",
+    "declared",
     "stages",
     "kueue",
     "examples",
