@@ -238,7 +238,7 @@ class ClusterView:
         """Messages about what must still be read before a write."""
         yield from self.live.unready()
         yield from self.stores.unready()
-        yield from _unread(self.opted_in.watches())
+        yield from _unread(self.opted_in.needed_watches())
         if self._gated:
             # Without the pods the gate would stay on, and no message would say why.
             yield from _unread(self._pods.watches())

@@ -19,12 +19,14 @@ from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, text
-from webhook.model.workloads.pod_controllers import PodControllers, kept_controller
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN, PodControllers, kept_controller
 from webhook.model.workloads.podgang import OwnerReference
 
 # The longest chain: worker pod, StatefulSet, leader pod, StatefulSet, LeaderWorkerSet.
 LONGEST = 5
 
+# Those of kinds that are written in Python.
+_NEEDED = frozenset((one.api.group, one.api.kind) for one in (*OF_GROVE, *OF_OPTED_IN))
 # API group, kind, namespace and name.
 ControllerKey = tuple[str, str, str, str]
 
@@ -79,7 +81,12 @@ class Controllers:
     @property
     def filled(self) -> bool:
         """Whether the served kinds are known and all their objects were read once."""
-        return self._followed and all(found.filled for found in self._kinds.values())
+        return self._followed and all(found.filled or self._is_spared(kind) for kind, found in self._kinds.items())
+
+    def _is_spared(self, kind: tuple[str, str]) -> bool:
+        """Whether a kind cannot be read that only declared kinds of workloads need: the others go on without it."""
+        watch = self._kinds[kind].watch
+        return kind not in _NEEDED and watch is not None and watch.trouble is not None
 
     def follow(self, served: Container[Api]) -> None:
         """Start watching the kinds that the cluster serves."""

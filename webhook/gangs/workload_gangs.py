@@ -21,15 +21,20 @@ from webhook.gangs.pod import GangPod, read_opted_in_pod
 from webhook.gangs.pods import GangPods
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.reading import Malformed
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import label_value
+from webhook.model.workloads.pod_controllers import OF_OPTED_IN
+from webhook.model.workloads.shapes.kinds import PYTHON_KINDS
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.telemetry.logs import log, outline
 
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
+# The kinds that are written in Python, with what stands between them and their pods, and pods.
+_NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(one.api.kind for one in OF_OPTED_IN), PODS.api.kind})
 # Kind, namespace and name.
 WorkloadKey = tuple[str, str, str]
 
@@ -101,6 +106,14 @@ class OptedInGangs:
         for kind, found in self._workloads.items():
             if found.watch is not None:
                 yield kind, found.watch
+
+    def needed_watches(self) -> Iterator[tuple[str, Watch]]:
+        """The watches without which nothing is written, each with its kind. A declared kind that cannot be read has no
+        gangs, such as after an upgrade without its rights, and does not hold up the others.
+        """
+        for kind, watch in self.watches():
+            if kind in _NEEDED or watch.trouble is None:
+                yield kind, watch
 
     @property
     def gangs(self) -> list[GangKey]:

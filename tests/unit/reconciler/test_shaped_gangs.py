@@ -5,15 +5,21 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
+from tests.unit.reconciler.opted_in_workloads import GATE, JOB_PATH, job, job_pod, put_workload
 from tests.unit.reconciler.running_reconciler import GROUPS, names, running, until
 from tests.unit.shapes.workloads import pod_of, ray_cluster, worker_group
 from webhook.config.workloads_section import built_in_shapes
 from webhook.gangs.health import State
 from webhook.gangs.key import GangKey
+from webhook.model.keys import Api
+from webhook.model.projections import Resource
+from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 
+REPLICA_SETS = Resource(Api("apps", "v1", "ReplicaSet"), "replicasets")
 RAY = "/apis/ray.io/v1/rayclusters"
 KEY = GangKey("team-a", "demo", "RayCluster", "demo")
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -95,3 +101,21 @@ async def test_a_pod_that_only_names_the_workload_is_no_member() -> None:
         roster = started.following.roster_of(gang)
         assert roster is not None
         assert ([pod.name for pod in roster.members], [pod.name for pod in roster.unowned]) == ([], ["demo-0"])
+
+
+async def test_a_declared_kind_that_may_not_be_read_does_not_hold_up_the_others() -> None:
+    """As after an upgrade without the new rights."""
+    cluster = WritableWorld(
+        *SERVED, POD_GROUPS, JOBS, STATEFUL_SETS, REPLICA_SETS, *(one.resource for one in built_in_shapes().values())
+    )
+    for path in (RAY, "/apis/apps/v1/deployments", "/apis/apps/v1/replicasets"):
+        cluster.refused[path] = httpx.Response(403, json={"message": "forbidden"})
+    put_workload(cluster, JOB_PATH, job())
+    cluster.put(PODS, job_pod(0, GATE))
+    cluster.put(PODS, job_pod(1, GATE))
+    async with running(cluster) as started:
+        await until(lambda: names(cluster) == ["train"])
+        await until(lambda: not any(started.following.unready()))
+        gang = started.following.gang(GangKey("team-a", "train", "Job", "train"))
+        assert gang is not None
+        await until(lambda: started.following.roster_of(gang) is not None)
