@@ -266,6 +266,9 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, "choose the scheduler that reads it, or remove it")
+    if workload.crd and any(not left.is_made for left in workload.leaves()):
+        # Whether the pods start together is up to what makes the gang.
+        return SUPPORTED
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
     if backend.groups_opted_in and workload.crd and not groups_kind(workload, backend.grouped_kinds):

@@ -22,6 +22,8 @@ from webhook.explain.workload_tree import workload_tree
 from webhook.model.facts import ClusterFacts
 from webhook.model.near_names import meant
 from webhook.model.reading import Malformed
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.shapes.shape import Over, WorkloadShape
 from webhook.model.workloads.shapes.workload import ShapedWorkload
 from webhook.model.workloads.workload import Part
@@ -183,10 +185,12 @@ def _lines(workload: Any, known: ClusterFacts, settings: Settings) -> Iterator[s
     if not isinstance(workload, ShapedWorkload):
         return
     yield from tree_lines(gang_picture(workload_tree(workload, workload)))
+    if (barred := no_gang(workload)) is not None:
+        yield f"no gang of its own: {barred.why}"
     for part in workload.outside_parts:
         yield f"outside the gang: {_counted(part)}"
     for expected in expected_pods(workload):
-        labels = {key: value for key, value in expected.pod["metadata"]["labels"].items() if key.count("/")}
+        labels = {key: value for key, value in expected.pod["metadata"]["labels"].items() if key != SCHEDULER_LABEL}
         known_by = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
         yield f"a pod of {expected.part.name or workload.name} is known by {expected.chain}: {known_by or 'no label'}"
     profile = settings.profiles[settings.forced or settings.default]
