@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from webhook import admission
 from webhook.backends.base import Backend, GangMember
 from webhook.config.settings import Enforcement, Profile, Settings
+from webhook.config.workloads_section import built_in_kinds
 from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -54,7 +55,8 @@ class Installed:
         self.backend = backend
         self.facts = facts
         self.profile = Profile(backend, none, none, gate=gate)
-        self.settings = Settings({self.profile.name: self.profile}, self.profile.name, standalone=True)
+        profiles = {self.profile.name: self.profile}
+        self.settings = Settings(profiles, self.profile.name, standalone=True, kinds=built_in_kinds())
 
     def member(self, podgang: str, podclique: str, record: Record) -> GangMember:
         """Return a pod's member in a gang. Fails if no pod can be prepared with the facts."""
