@@ -79,13 +79,14 @@ class World(httpx.AsyncBaseTransport):
         self._watchers.setdefault(path, []).append(more)
         told = self._told.setdefault(path, [])
         while True:
-            for event in told[version:]:
+            # More may be told while the reader of the watch has one.
+            while version < len(told):
+                event = told[version]
+                version += 1
                 if selected(event["object"], wanted):
                     yield json.dumps(event).encode() + b"\n"
-            version = len(told)
             more.clear()
-            if len(told) == version:
-                await more.wait()
+            await more.wait()
 
 
 # One part of a labelSelector: as far as those are that Rollcall asks with.
