@@ -242,7 +242,7 @@ def _explain_opted_in(
         uses,
         tuple(views),
         tree,
-        workload.kind,
+        workload.resource.api.kind,
         (NOT_OPTED_IN,) if found is None else (IS_NO_GANG,) if opted_out else (),
     )
 
