@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.opted_in_workloads import pod_template
-from tests.e2e.workload_objects import controller_reference, created
+from tests.e2e.workload_objects import controller_reference, created, found
 
 _KUBEFLOW = "training.kubeflow.org"
 # Needed for the groups below k8s.io.
@@ -56,13 +56,14 @@ class Played(NamedTuple):
         }
 
     def made(self, plane: ControlPlane, stored: Manifest) -> Iterator[Manifest]:
-        """Create the pods of a stored workload, as the operator does: from the stored templates."""
+        """Create the pods of a stored workload that are missing, as the operator does: from the stored templates."""
         known = {"": stored}
         for name, (labels, path, owner) in self.pods.items():
             template: Any = stored["spec"]
             for step in path:
                 template = template[step]
-            known[name] = created(plane, _pod(name, template, labels, known[owner]))
+            there = found(plane, "v1", "Pod", stored["metadata"]["namespace"], name)
+            known[name] = there or created(plane, _pod(name, template, labels, known[owner]))
             yield known[name]
 
 

@@ -79,9 +79,9 @@ class OptedIn(NamedTuple):
         """No pod is bound, and none will be."""
         self.stays(lambda: sum(self.bound().values()) == 0, "no pod starts")
 
-    def all_bound(self, count: int) -> None:
+    def all_bound(self, count: int, operator: Callable[[], object] | None = None) -> None:
         """Wait until there are so many pods, all of them on nodes. A gang that its scheduler forgets is helped now and
-        then.
+        then; `operator` creates the pods again where no controller does.
         """
         deadline = time.monotonic() + FORGOTTEN_SECONDS
 
@@ -91,6 +91,8 @@ class OptedIn(NamedTuple):
             if sum(found.values()) < count and time.monotonic() > deadline:
                 deadline = time.monotonic() + FORGOTTEN_SECONDS
                 self._remind()
+                if operator is not None:
+                    operator()
             assert sum(found.values()) == count, f"{found} of {count} pods are bound"
             return True
 

@@ -61,7 +61,7 @@ def starts_whole(cluster: OptedIn, kind: Played, nodes: Nodes) -> None:
     cluster.ungated()
     cluster.all_wait()
     nodes(1, cpu=2)
-    cluster.all_bound(len(pods))
+    cluster.all_bound(len(pods), lambda: list(kind.made(cluster.plane, stored)))
 
 
 @pytest.mark.parametrize("kind", [PYTORCH_JOB, MPI_JOB], ids=lambda kind: kind.kind)
@@ -104,14 +104,14 @@ def test_the_executors_of_spark_are_a_gang_after_their_driver(
     stored = created(plane, SPARK_APPLICATION.workload(namespace))
     pods = SPARK_APPLICATION.made(plane, stored)
     driver = next(pods)
-    cluster.all_bound(1)
+    cluster.all_bound(1, lambda: next(SPARK_APPLICATION.made(plane, stored)))
     executors = list(pods)
     assert {pod["metadata"]["labels"]["rollcall.dev/gang"] for pod in executors} == {"run-executor"}
     assert driver["metadata"]["labels"]["rollcall.dev/gang"] == "run-driver"
     cluster.ungated()
     cluster.stays(lambda: sum(cluster.bound().values()) == 1, "the executors wait for room for all")
     nodes(1, cpu=2)
-    cluster.all_bound(4)
+    cluster.all_bound(4, lambda: list(SPARK_APPLICATION.made(plane, stored)))
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
