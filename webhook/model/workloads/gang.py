@@ -144,9 +144,11 @@ def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     gangs: dict[str, list[tuple[str, int]]] = {}
     parts: dict[str, tuple[Part, ...]] = {}
     minimums: dict[str, int] = {}
+    # Asked once: the answer takes a look at every part.
+    sequenced = workload.gang_per_part
     for part in workload.parts:
         if part.needed > 0:
-            found = membership(Place(Needed("", workload.key), part.name), sequenced=workload.gang_per_part)
+            found = membership(Place(Needed("", workload.key), part.name), sequenced=sequenced)
             gangs.setdefault(found.gang, []).append((found.member, part.pods))
             parts[found.member] = (part,)
             minimums[found.member] = part.needed
