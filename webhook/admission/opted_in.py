@@ -25,7 +25,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
-from webhook.model.workloads.gang import starts_alone
+from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
@@ -97,9 +97,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         that names its gang itself needs no advice.
         """
         advised = settings.standalone and not (
-            is_part(workload, settings.kinds)
-            or not workload.by_namespace
-            or any(any(claims_on(template)) for template in workload.templates)
+            is_part(workload, settings.kinds) or not workload.by_namespace or is_claimed(workload)
         )
         return Verdict(notes=(NOT_OPTED_IN,)) if advised else ALLOWED
 
@@ -266,12 +264,12 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, "choose the scheduler that reads it, or remove it")
-    if workload.crd and any(not left.is_made for left in workload.leaves()):
+    if workload.crd and made_elsewhere(workload):
         # Whether the pods start together is up to what makes the gang.
         return SUPPORTED
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
-    if backend.groups_opted_in and workload.crd and not groups_kind(workload, backend.grouped_kinds):
+    if backend.groups_opted_in and workload.crd and _group_kind(workload) not in backend.grouped_kinds:
         why = f"{profile.name} does not know the kind {workload.kind}: its pods start one by one"
         return unsupported(why, "choose another scheduler")
     if not (backend.groups_opted_in or backend.makes_opted_in_gangs):
@@ -283,9 +281,8 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
     return SUPPORTED
 
 
-def groups_kind(workload: OptedInWorkload, grouped: frozenset[tuple[str, str]]) -> bool:
-    """Return whether the kind of a workload is among these."""
-    return (workload.resource.api.group, workload.resource.api.kind) in grouped
+def _group_kind(workload: OptedInWorkload) -> tuple[str, str]:
+    return workload.resource.api.group, workload.resource.api.kind
 
 
 def topology_support(readers: Iterable[str], profile: Profile) -> Support:

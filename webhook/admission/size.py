@@ -13,7 +13,6 @@ from webhook.model.reading import Malformed, Manifest, mapping, sequence
 from webhook.model.workloads.kinds import JOB_SETS, TRAIN_JOBS
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.shapes.path import Scope, ShapePath
-from webhook.model.workloads.shapes.workload import ShapedWorkload
 
 # No gang comes near. A stored object has at most 1.5 MiB, so with their pod templates it has at most 15,000 parts.
 MOST_PARTS = 10_000
@@ -37,11 +36,10 @@ def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
             number = _entries((manifest or {}).get("spec"), path)
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
-    view = kinds.views.get(request.kind[::2])
-    if view is not None and issubclass(view, ShapedWorkload):
-        for each in view.shape.lists:
-            for manifest in (request.object, request.old):
-                _require_few(each, manifest or {})
+    shape = kinds.declaration_of(request.kind[::2])
+    for each in () if shape is None else shape.lists:
+        for manifest in (request.object, request.old):
+            _require_few(each, manifest or {})
 
 
 def _require_few(path: ShapePath, manifest: Manifest) -> None:

@@ -13,7 +13,7 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
 def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownOwner | None:
-    """Return the controller of an opted-in pod of which nobody makes a gang. Raises `Malformed`."""
+    """Return the controller of an opted-in pod of whose kind Rollcall makes no gangs. Raises `Malformed`."""
     controller = controller_in(mapping(pod.raw.get("metadata")))
     if controller is None or (controller.group, controller.kind) in settings.kinds.known_controllers:
         return None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
-from webhook.model.claims import claims_on
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
@@ -19,7 +18,7 @@ from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import integer
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.gang import starts_alone
+from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators import membership
@@ -138,10 +137,8 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
         whole = with_pods(workload, context.facts)
         if not alone(context.settings) or whole is None or starts_alone(whole):
             return
-        if any(not left.is_made for left in whole.leaves()):
-            return
         # Who made or claimed a gang is a matter of the rules about claims.
-        if not any(any(claims_on(template)) for template in whole.templates):
+        if not (made_elsewhere(whole) or is_claimed(whole)):
             choice = context.choice
             yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
 

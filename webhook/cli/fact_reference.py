@@ -12,7 +12,7 @@ from webhook.model.kept_fields import POD_FIELDS
 from webhook.model.keys import Needed
 from webhook.model.kueue.projections import FOLLOWED, WORKLOADS
 from webhook.model.node_growth import GROWTH
-from webhook.offline.fact_supply import kubectl_of, plural_of, projections_by_part, resources_of
+from webhook.offline.fact_supply import kubectl_of, projections_by_part, resources_of
 from webhook.offline.stock_runtimes import STOCK_RUNTIMES, VERSION
 from webhook.reports.rule_pages import rule_place
 
@@ -115,7 +115,7 @@ def _section(part: str, rules: list[str]) -> Iterator[str]:
     yield f"## {_TITLES.get(part) or Needed(part)}"
     yield ""
     if resources:
-        yield f"* kind: {_listed(plural_of(resource) for resource in resources)}"
+        yield f"* kind: {_listed(resource.qualified for resource in resources)}"
     asked = [*([_ALSO[part]] if part in _ALSO else []), *rules]
     yield f"* asked for by: {', '.join(asked)}"
     if (command := kubectl_of(part)) is not None:

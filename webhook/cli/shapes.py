@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.options import Configuration, configured, console
+from webhook.cli.options import Configuration, configured, console, judging_files
 from webhook.cli.output import CLEAN, REFUSED
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
@@ -145,8 +145,6 @@ def test(
     - `rollcall shapes test training.yaml samples/`
     - `rollcall shapes test raycluster cluster.yaml --scheduler kai-scheduler`
     """
-    from webhook.cli.options import judging_files
-
     settings = judging_files(configured(config), scheduler)
     shapes = load_shapes(Path(shape)) if Path(shape).exists() else [built_in_shapes()[_known(shape)]]
     settings = replace(settings, kinds=settings.kinds.with_declared(shapes))

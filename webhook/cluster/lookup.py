@@ -127,7 +127,7 @@ class Lookup:
         found = self._projections[wanted.part]
         if wanted.part != SHAPED_WORKLOADS or wanted.key is None:
             return found
-        return [one for one in found if f"{one.resource.plural}.{one.resource.api.group}" == wanted.key[0]]
+        return [one for one in found if one.resource.qualified == wanted.key[0]]
 
     def _served(self, projections: list[Projection]) -> Projection:
         return next((one for one in projections if one.resource.api in self._discovery.resources), projections[0])

@@ -41,8 +41,7 @@ class Part(NamedTuple):
 
     def right(self, own: str) -> str:
         """The right that is needed to read this part, as text."""
-        api, inside = self.resource.api, self.within(own)
-        kind = f"{self.resource.plural}.{api.group}" if api.group else self.resource.plural
+        kind, inside = self.resource.qualified, self.within(own)
         verb = f"get {kind} {self.name}" if self.name else f"list {kind}"
         return f"{verb} in {inside}" if inside else verb
 

@@ -40,7 +40,6 @@ from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
 from webhook.model.changes import Change, applied
-from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
@@ -48,6 +47,7 @@ from webhook.model.findings import Finding
 from webhook.model.grove_generation import SHORTENED, generation_of, is_shortened
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT
+from webhook.model.workloads.gang import is_claimed
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.topology_request import requests
 from webhook.model.workloads.trainjob import TrainJob
@@ -209,8 +209,7 @@ def _explain_opted_in(
     admission: WorkloadAdmission[OptedInWorkload], workload: OptedInWorkload, facts: ClusterFacts, settings: Settings
 ) -> Explanation | None:
     found = admission.choice_of(workload, None, facts, settings)
-    claimed = any(any(claims_on(template)) for template in workload.templates)
-    if is_part(workload, settings.kinds) or (found is None and claimed):
+    if is_part(workload, settings.kinds) or (found is None and is_claimed(workload)):
         return None
     choice = found or Choice("", SPEC)
     made = _maker(workload, facts)

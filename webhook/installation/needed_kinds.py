@@ -39,7 +39,7 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
         known = found.get(api)
         wanted_by = (who,) if known is None else tuple(dict.fromkeys((*known.wanted_by, who)))
         needed = required or (known is not None and known.required)
-        found[api] = NeededKind(f"{resource.plural}.{api.group}", api.version, wanted_by, needed)
+        found[api] = NeededKind(resource.qualified, api.version, wanted_by, needed)
 
     for projection in (POD_CLIQUE_SETS, POD_GANGS):
         add(projection.resource, "Grove", required=True)

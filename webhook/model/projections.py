@@ -36,6 +36,11 @@ class Resource(NamedTuple):
     plural: str
     namespaced: bool = True
 
+    @property
+    def qualified(self) -> str:
+        """Its plural and group, as kubectl, roles and CustomResourceDefinitions write them."""
+        return f"{self.plural}.{self.api.group}" if self.api.group else self.plural
+
 
 class Projection(NamedTuple):
     """How the objects of one kind become a part of `ClusterFacts`.

@@ -63,24 +63,19 @@ def kubectl_of(part: str) -> str | None:
     # Of ConfigMaps only one is a fact, and others may have what does not belong into a folder.
     selectors = [one.field_selector for one in projections_by_part().get(part, ())]
     where = "".join(f" --field-selector {one}" for one in selectors if "metadata.name=" in one)
-    return f"kubectl get {plural_of(resources[0])}{' -A' if resources[0].namespaced else ''}{where} -o yaml"
+    return f"kubectl get {resources[0].qualified}{' -A' if resources[0].namespaced else ''}{where} -o yaml"
 
 
 def may_not_read(resource: Resource) -> str:
     """Return what to do if the caller may not list a kind."""
-    return f"ask for the right to list {plural_of(resource)}, or for {FOLDER}, and give it with --facts"
+    return f"ask for the right to list {resource.qualified}, or for {FOLDER}, and give it with --facts"
 
 
 def not_served(resource: Resource) -> str:
     """Return why the objects of a kind are unknown in a cluster that does not serve it."""
-    return f"the cluster does not serve {plural_of(resource)}: install it, or disable the scheduler that needs it"
+    return f"the cluster does not serve {resource.qualified}: install it, or disable the scheduler that needs it"
 
 
 def not_read(what: str, why: str) -> str:
     """Return what to do if a request failed."""
     return f"try again: {what} could not be read ({why})"
-
-
-def plural_of(resource: Resource) -> str:
-    """Return the name of a kind as kubectl and roles write it: plural and group."""
-    return f"{resource.plural}.{resource.api.group}" if resource.api.group else resource.plural

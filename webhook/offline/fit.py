@@ -29,14 +29,13 @@ from webhook.fit.stored_shapes import shape_of_gang
 from webhook.fit.verdict import Answer, Witness
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request
-from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import shown
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.gang import no_gang
+from webhook.model.workloads.gang import is_claimed, no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -109,7 +108,7 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
     try:
         workload, choice = _chosen(request, facts, settings)
         if isinstance(workload, OptedInWorkload) and (
-            is_part(workload, settings.kinds) or (choice is None and _is_claimed(workload))
+            is_part(workload, settings.kinds) or (choice is None and is_claimed(workload))
         ):
             return
         note = _why_not(choice, settings)
@@ -212,10 +211,6 @@ def _chosen(
     admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
     workload = admission.view(request.object or {}, request.namespace)
     return workload, admission.choice_of(workload, None, facts, settings)
-
-
-def _is_claimed(workload: OptedInWorkload) -> bool:
-    return any(any(claims_on(template)) for template in workload.templates)
 
 
 def _why_not(choice: Choice | None, settings: Settings) -> str | None:

@@ -15,7 +15,6 @@ from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model import grove
 from webhook.model.capabilities import Capability
-from webhook.model.claims import claims_on
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.grove_generation import (
@@ -31,7 +30,7 @@ from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
 from webhook.model.workloads.facts import known_workload
-from webhook.model.workloads.gang import gangs_of, group_gang, no_gang, starts_alone
+from webhook.model.workloads.gang import gangs_of, group_gang, is_claimed, no_gang, starts_alone
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
@@ -228,7 +227,7 @@ def _notes(
     for plugin in () if runtime is None else runtime.plugins:
         yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: Rollcall writes no objects"
     backend, barred = profile.backend, no_gang(made)
-    if any(any(claims_on(template)) for template in made.templates):
+    if is_claimed(made):
         if barred is not None and (runtime is None or not runtime.plugins):
             yield f"Rollcall makes no gang for it: {barred.why}"
     elif backend.groups_opted_in:

@@ -35,7 +35,7 @@ from webhook.model.node_pods import NODE_PODS, RESERVATIONS, NodePods, Reservati
 from webhook.model.projections import Projection, Resource, labels_of
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
-from webhook.offline.fact_supply import may_not_read, not_read, not_served, plural_of
+from webhook.offline.fact_supply import may_not_read, not_read, not_served
 from webhook.sources.crd_fields import definitions
 from webhook.sources.facts import facts_in
 
@@ -185,7 +185,7 @@ class _Reader:
             return
         items = [item for kind in kinds for item in kind.manifest["items"]]
         left_out = sum(kind.left_out for kind in kinds)
-        self._found.kinds.append(Kind(plural_of(PODS), _list_of(PODS, [*items, *bound]), left_out))
+        self._found.kinds.append(Kind(PODS.qualified, _list_of(PODS, [*items, *bound]), left_out))
 
     async def _bound_gangs(self) -> list[Manifest]:
         """Return one pod on a node for each PodGang that has any."""
@@ -215,7 +215,7 @@ class _Reader:
             elif entry is not None:
                 items.append(found)
         items.sort(key=_order)
-        return Kind(plural_of(projection.resource), _list_of(projection.resource, items), left_out)
+        return Kind(projection.resource.qualified, _list_of(projection.resource, items), left_out)
 
     async def _schemas(self, served: Mapping[Api, Resource]) -> None:
         """Read the field names of the served kinds, as CustomResourceDefinitions without anything else."""
@@ -240,8 +240,8 @@ class _Reader:
             return {}
 
     def _missed(self, resource: Resource, error: RequestFailed, *parts: str) -> None:
-        what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(plural_of(resource), str(error))
-        self._found.failed[plural_of(resource)] = str(error)
+        what = may_not_read(resource) if error.code in _FORBIDDEN else not_read(resource.qualified, str(error))
+        self._found.failed[resource.qualified] = str(error)
         self._found.unread.update(dict.fromkeys(parts, what))
 
 

@@ -35,7 +35,7 @@ def definitions(schemas: Iterable[tuple[Resource, Mapping[str, Any]]]) -> Manife
 def _definition(resource: Resource) -> Manifest:
     api = resource.api
     return {
-        "metadata": {"name": f"{resource.plural}.{api.group}"},
+        "metadata": {"name": resource.qualified},
         "spec": {
             "group": api.group,
             "names": {"kind": api.kind, "plural": resource.plural},

@@ -135,7 +135,7 @@ def test_an_older_workload_stays_as_it_is() -> None:
 
 
 def test_a_part_of_a_workload_is_no_workload_of_its_own() -> None:
-    """A StatefulSet of a LeaderWorkerSet, labelled by whoever: the gang is that of the LeaderWorkerSet."""
+    """A StatefulSet of a LeaderWorkerSet, labelled by a user: the gang is that of the LeaderWorkerSet."""
     owner = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "demo", "controller": True}
     made = stateful_set()
     made["metadata"]["ownerReferences"] = [{**owner, "uid": "1"}]

@@ -1,4 +1,4 @@
-"""Workloads and pods of kinds that nobody has declared."""
+"""Workloads and pods of kinds without a declaration."""
 
 from __future__ import annotations
 

@@ -103,6 +103,16 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
     return None
 
 
+def is_claimed(workload: OptedInWorkload) -> bool:
+    """Whether a pod template says that another system has claimed its pods."""
+    return any(any(claims_on(template)) for template in workload.templates)
+
+
+def made_elsewhere(workload: OptedInWorkload) -> bool:
+    """Whether something else makes its gang, and Rollcall makes that of no object below it either."""
+    return any(not left.is_made for left in workload.leaves())
+
+
 def starts_alone(workload: OptedInWorkload) -> bool:
     """Whether no gang of a workload would have more than one pod."""
     if isinstance(workload, LeaderWorkerSet):

@@ -7,18 +7,14 @@ plugins/{defaultgrouper,deployment,kubeflow,ray,podjob} (v0.17.0).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from webhook.backends.kai.keys import GROUPED_KINDS
 from webhook.backends.kai.settings import RuleContext
 from webhook.model.capabilities import Capability
-from webhook.model.claims import claims_on
-from webhook.model.fields import Item
+from webhook.model.changes import value_at
 from webhook.model.findings import Action, Finding
-from webhook.model.reading import Manifest, integer, mapping
-from webhook.model.workloads.gang import starts_alone
-from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.model.reading import integer, mapping
+from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import ray_cluster, stateful_set
 from webhook.validators.registry import Example, Results, Subject, rule
 
@@ -42,9 +38,7 @@ def declared_alone(workload: OptedInWorkload, context: RuleContext) -> Results:
     api = workload.resource.api
     if not workload.crd or (api.group, api.kind) in GROUPED_KINDS or starts_alone(workload):
         return
-    if any(any(claims_on(template)) for template in workload.templates):
-        return
-    if any(not left.is_made for left in workload.leaves()):
+    if is_claimed(workload) or made_elsewhere(workload):
         return
     yield Finding(
         at=context.choice.path,
@@ -71,23 +65,12 @@ def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
     if workload.resource.api.group != _RAY:
         return
     for part in workload.parts:
-        least = integer(_entry(workload.raw, part).get("minReplicas"))
-        if least and part.needed == part.pods and least < _replicas(workload.raw, part):
+        entry = mapping(value_at(workload.raw, part.path)[1])
+        least, replicas = integer(entry.get("minReplicas")), integer(entry.get("replicas")) or 0
+        if least and part.needed == part.pods and least < replicas:
             yield Finding(
                 at=part.path / "minReplicas",
                 found=least,
-                why=f"KAI's group needs only {least} of the {_replicas(workload.raw, part)} replicas of {part.name}",
+                why=f"KAI's group needs only {least} of the {replicas} replicas of {part.name}",
                 remedy="set minReplicas to replicas, or enable the autoscaler",
             )
-
-
-def _replicas(raw: Manifest, part: Part) -> int:
-    return integer(_entry(raw, part).get("replicas")) or 0
-
-
-def _entry(raw: Manifest, part: Part) -> Mapping[str, Any]:
-    """The worker group of a part."""
-    found: Any = raw
-    for step in part.path.parts:
-        found = found[step.index] if isinstance(step, Item) else mapping(found).get(step)
-    return mapping(found)

@@ -19,7 +19,6 @@ from webhook.backends.kai.rules.queue import judge_queue
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
 from webhook.model.capabilities import Capability
-from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
@@ -27,6 +26,7 @@ from webhook.model.known_objects import KaiQueue
 from webhook.model.reading import mapping, text
 from webhook.model.version import Version
 from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.gang import is_claimed
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -108,7 +108,7 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
     """
-    if not isinstance(workload, Job) or any(any(claims_on(template)) for template in workload.templates):
+    if not isinstance(workload, Job) or is_claimed(workload):
         # Podgrouper skips pods that name their group.
         return
     if _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:

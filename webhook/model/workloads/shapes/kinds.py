@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from webhook.model.kept_fields import template_fields
-from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
+from webhook.model.keys import SHAPED_WORKLOADS, Needed
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
@@ -44,6 +44,9 @@ class WorkloadKinds:
     # The kinds of controllers, by group and kind, whose pods are known to be gangs, or to be none.
     known_controllers: frozenset[tuple[str, str]] = field(init=False)
     _titles: Mapping[tuple[str, str], str] = field(init=False)
+    # The shapes by group and kind, and by the name of the CustomResourceDefinition.
+    _of_kind: Mapping[tuple[str, ...], WorkloadShape] = field(init=False)
+    _of_crd: Mapping[str, WorkloadShape] = field(init=False)
     # The parts of declared kinds with gangs, by group and kind of the nearest controller of their pods.
     candidates: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(init=False)
 
@@ -70,12 +73,13 @@ class WorkloadKinds:
                         if link.resource != PODS:
                             controllers[link.resource] = _either(controllers.get(link.resource), link.selector)
         self._set("_titles", titles)
+        self._set("_of_kind", {shape.group_kind: shape for shape in self.declared})
+        self._set("_of_crd", {shape.crd: shape for shape in self.declared})
         self._set("views", MappingProxyType(views))
         self._set("gang_workloads", MappingProxyType(gangs))
         self._set("projections", (*PROJECTIONS, *(_projection(one) for one in self.declared if one.has_gangs)))
         self._set("pod_controllers", MappingProxyType(controllers))
         self._set("candidates", candidates)
-
         self._set("known_controllers", frozenset(NO_GANGS | _OF_GROVE | views.keys() | candidates.keys()))
 
     def _set(self, name: str, value: object) -> None:
@@ -114,18 +118,18 @@ class WorkloadKinds:
     def title_of(self, needed: Needed) -> str:
         """The title of the kind of a workload that is a fact."""
         if needed.part == SHAPED_WORKLOADS and needed.key is not None:
-            return next(self._titles[one.group_kind] for one in self.declared if one.crd == needed.key[0])
-        return _KINDS[needed.part]
+            return self._titles[self._of_crd[needed.key[0]].group_kind]
+        return _RESOURCES[needed.part].api.kind
 
     def declaration_of(self, kind: tuple[str, ...]) -> WorkloadShape | None:
         """The shape of a kind by group and kind; None if it is not declared."""
-        return next((one for one in self.declared if one.group_kind == kind), None)
+        return self._of_kind.get(kind)
 
     def resource_of(self, needed: Needed) -> Resource | None:
         """The resource of a workload that is a fact; None if it is no opted-in workload."""
         if needed.part == SHAPED_WORKLOADS and needed.key is not None:
-            return next(one.resource for one in self.declared if one.crd == needed.key[0])
-        return next((one.resource for one in PROJECTIONS if one.part == needed.part), None)
+            return self._of_crd[needed.key[0]].resource
+        return _RESOURCES.get(needed.part)
 
     def is_made_part(self, workload: OptedInWorkload) -> bool:
         """Whether another workload made this one on the way to its pods, and has the gang."""
@@ -156,13 +160,9 @@ _OF_GROVE = frozenset((one.api.group, one.api.kind) for one in OF_GROVE)
 
 def fact_of(workload: OptedInWorkload) -> Needed:
     """What is known of a workload, as a fact."""
-    return Needed(*_fact_key(workload))
-
-
-def _fact_key(workload: OptedInWorkload) -> tuple[str, ObjectKey | tuple[str, str, str]]:
     if workload.crd:
-        return SHAPED_WORKLOADS, (workload.crd, *workload.key)
-    return _PARTS[workload.kind], workload.key
+        return Needed(SHAPED_WORKLOADS, (workload.crd, *workload.key))
+    return Needed(_PARTS[workload.kind], workload.key)
 
 
 def _either(known: str | None, selector: str) -> str:
@@ -201,12 +201,11 @@ def _fields_of(shape: WorkloadShape) -> Iterable[str]:
             whole = _dotted(path, part.each)
             flat = (f"{whole}.{name}" for name in ("labels", "annotations", "schedulerName", "priorityClassName"))
             yield from flat if part.flat else template_fields(whole)
-    each = [part.each for part in shape.parts if part.each is not None]
-    each += [said.each for said in shape.statements if said.each is not None]
+    lists = shape.lists
     for path in shape.paths:
-        if path in templates or path in each:
+        if path in templates or path in lists:
             continue
-        for above in dict.fromkeys(each) if path.of_entry else (None,):
+        for above in lists if path.of_entry else (None,):
             yield _dotted(path, above)
 
 
@@ -219,5 +218,5 @@ def _dotted(path: ShapePath, each: ShapePath | None) -> str:
 
 
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
-_KINDS = {projection.part: projection.resource.api.kind for projection in PROJECTIONS}
+_RESOURCES = {projection.part: projection.resource for projection in PROJECTIONS}
 PYTHON_KINDS = WorkloadKinds()

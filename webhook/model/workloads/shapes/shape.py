@@ -108,16 +108,11 @@ class PartShape:
 
     def scopes(self, scope: Scope) -> Iterator[Scope]:
         """Where it occurs in a workload. Raises `Malformed`."""
-        if self.each is None:
-            scopes = iter((scope,))
-        else:
-            scopes = (Scope(scope.workload, entry) for entry in self.each.values(scope))
-        return (one for one in scopes if all_hold(self.when, one))
+        return _scopes(self.each, self.when, scope)
 
-    def minimum(self, scope: Scope, pods: int) -> int:
-        """How many of its `pods` the gang needs. Raises `Malformed`."""
-        found = next((one for one in self.minimums if one.holds(scope)), None)
-        return pods if found is None else found.count.value(scope)
+    def minimum(self, scope: Scope) -> Count | None:
+        """How many of its pods the gang needs; None if it needs all. Raises `Malformed`."""
+        return next((one.count for one in self.minimums if one.holds(scope)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +127,7 @@ class Statement:
 
     def scopes(self, scope: Scope) -> Iterator[Scope]:
         """Where it is true. Where a value has a type that it cannot compare, it is not. Raises `Malformed`."""
-        entries = (scope,) if self.each is None else (Scope(scope.workload, one) for one in self.each.values(scope))
-        return (one for one in entries if all_hold(self.when, one))
+        return _scopes(self.each, self.when, scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +149,7 @@ class WorkloadShape:
     name_label: str = ""
     suspended: tuple[Condition, ...] = ()
     elsewhere: tuple[Condition, ...] = ()
-    # Somebody else's gang; what never starts; and what works against the gang.
+    # The gangs that others make; what never starts; and what works against the gang.
     leaves: tuple[Statement, ...] = ()
     refuses: tuple[Statement, ...] = ()
     warns: tuple[Statement, ...] = ()
@@ -164,7 +158,7 @@ class WorkloadShape:
     @property
     def crd(self) -> str:
         """The name of its CustomResourceDefinition: plural and group."""
-        return f"{self.resource.plural}.{self.resource.api.group}"
+        return self.resource.qualified
 
     @property
     def group_kind(self) -> tuple[str, str]:
@@ -205,6 +199,12 @@ class WorkloadShape:
         for said in self.statements:
             yield from (one for one in (said.each, said.at) if one is not None)
             yield from (one.path for one in said.when)
+
+
+def _scopes(each: ShapePath | None, when: tuple[Condition, ...], scope: Scope) -> Iterator[Scope]:
+    """The entries at `each` in which `when` holds, or the workload itself. Raises `Malformed`."""
+    entries = (scope,) if each is None else (Scope(scope.workload, entry) for entry in each.values(scope))
+    return (one for one in entries if all_hold(when, one))
 
 
 def _of_count(count: Count) -> Iterator[ShapePath]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from webhook.model.fields import SPEC, FieldPath, Item
-from webhook.model.reading import Manifest, mapping
+from webhook.model.changes import value_at
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.reading import mapping
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.shapes.condition import all_hold
+from webhook.model.workloads.shapes.condition import Condition, all_hold
 from webhook.model.workloads.shapes.path import Scope, ShapePath
 from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape
 from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, TemplatePlace
@@ -60,7 +61,7 @@ class ShapedWorkload(OptedInWorkload):
     @property
     def suspended(self) -> bool:
         """Whether it has no pods now."""
-        return bool(self.shape.suspended) and all_hold(self.shape.suspended, self._scope)
+        return self._holds(self.shape.suspended)
 
     @property
     def managed_elsewhere(self) -> str | None:
@@ -73,7 +74,7 @@ class ShapedWorkload(OptedInWorkload):
         """The path that says so."""
         return self.shape.elsewhere[0].path.at(self._scope) if self.shape.elsewhere else super().managed_path
 
-    def _holds(self, conditions: tuple[Any, ...]) -> bool:
+    def _holds(self, conditions: tuple[Condition, ...]) -> bool:
         return bool(conditions) and all_hold(conditions, self._scope)
 
     @property
@@ -105,7 +106,8 @@ class ShapedWorkload(OptedInWorkload):
         path = SPEC if scope.entry is None else scope.entry.path
         at, raw = _template_of(part, scope)
         pods = part.pods.value(scope)
-        minimum = min(part.minimum(scope, pods), pods)
+        needed = part.minimum(scope)
+        minimum = pods if needed is None else min(needed.value(scope), pods)
         return Part(part.name.of(scope), path, at, _template(part, at, raw), pods, pods, part.after, minimum)
 
     @property
@@ -113,9 +115,9 @@ class ShapedWorkload(OptedInWorkload):
         """The paths of the labels into which the record is written: of its templates that exist, and of the metadata of
         objects that its controller makes.
         """
-        if self.shape.over is Over.NONE and not self.shape.left_to:
+        if not (self.has_gangs or self.left_to):
             return ()
-        places = [part.template.labels_path for part in self.parts if _exists(self.raw, part.place)]
+        places = [part.template.labels_path for part in self.parts if value_at(self.raw, part.place)[1] is not None]
         for path in self.shape.marked:
             places += [_below(found_at, path) for found_at in _holders(path, self._scope)]
         return tuple(dict.fromkeys(places))
@@ -182,11 +184,10 @@ def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any]) -> PodTemp
 
 def _unreachable(part: PartShape, scope: Scope) -> Iterator[Hindrance]:
     pods = part.pods.value(scope)
-    found = next((one for one in part.minimums if one.holds(scope)), None)
-    if found is None or (minimum := found.count.value(scope)) <= pods:
+    needed = part.minimum(scope)
+    if needed is None or (minimum := needed.value(scope)) <= pods:
         return
-    path = found.count.path
-    at = path.at(scope) if path is not None else _template_of(part, scope)[0]
+    at = needed.path.at(scope) if needed.path is not None else _template_of(part, scope)[0]
     why = f"the minimum is {minimum} pods, but only {pods} are created; the gang is made with {pods}"
     yield Hindrance(OPERATOR, at, minimum, why, "lower the minimum, or raise the number of pods")
 
@@ -195,13 +196,6 @@ def _place_of(said: Statement, scope: Scope) -> tuple[FieldPath, Any]:
     if said.at is not None:
         return said.at.at(scope), said.at.value(scope)
     return (SPEC, None) if scope.entry is None else (scope.entry.path, None)
-
-
-def _exists(raw: Manifest, path: FieldPath) -> bool:
-    found: Any = raw
-    for part in path.parts:
-        found = found[part.index] if isinstance(part, Item) else mapping(found).get(part)
-    return found is not None
 
 
 def _holders(path: ShapePath, scope: Scope) -> Iterator[FieldPath]:
