@@ -197,8 +197,8 @@ def test_a_profile_without_its_crd_is_reported(installation: Installation) -> No
     name = "scheduler-plugins-scheduler"
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": name})
-    # The roles are those of the configuration without that profile.
-    assert installation.told(config) == {"accounts/rights"}
+    # The roles, and the hook that sees pods which name a scheduler, are those of the configuration without that profile.
+    assert installation.told(config) == {"accounts/rights", "webhooks/as-printed"}
     installation.plane.kubectl("delete", "crd", "podgroups.scheduling.x-k8s.io", check=True)
     try:
         (found,) = (one.symptom for one in installation.diagnosis(config).found if one.check == "kinds/served")
