@@ -52,7 +52,7 @@ def within(namespace: str) -> str:
 
 
 # The labels of the namespaces.
-NAMESPACES_OF: dict[str, Labels] = {
+LABELS_OF: dict[str, Labels] = {
     "plain": {},
     "chosen": {RECORD: KOORD},
     "left": {RECORD: "none"},
@@ -64,7 +64,7 @@ NAMESPACES_OF: dict[str, Labels] = {
 def world(*pods: dict[str, Any], cluster: WritableWorld | None = None) -> WritableWorld:
     """A cluster with these pods."""
     found = cluster or WritableWorld()
-    for name, labels in NAMESPACES_OF.items():
+    for name, labels in LABELS_OF.items():
         found.put(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     for one in pods:
         found.put(PODS, one)
