@@ -17,7 +17,7 @@ from webhook.admission.unknown_owner import rules_about, unknown_owner
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
-from webhook.errors import RequestFailed
+from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.escapes import Escape
 from webhook.installation.webhooks import NEVER_HERE
 from webhook.model import grove
@@ -132,10 +132,12 @@ class UnknownKinds:
                 await self.look()
 
     async def look(self) -> None:
-        """Count once. If a list fails, the last count stays."""
+        """Count once. If a list fails, the last count stays. Another leader ends the count."""
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 tally = await self._count()
+        except NotLeading:
+            return
         except TimeoutError:
             self._fail(f"not listed within {MOST_SECONDS:g} s")
         except RequestFailed as error:
@@ -145,10 +147,9 @@ class UnknownKinds:
             self._fail("an internal error")
         else:
             self._failures, self._due = 0, time.monotonic() + PERIOD_SECONDS
-            if self._leads():
-                self._metrics.uncounted.set(0)
-                self._show(tally)
-                self._say(str(tally), tally.schedulers.total())
+            self._metrics.uncounted.set(0)
+            self._show(tally)
+            self._say(str(tally), tally.schedulers.total())
 
     def _fail(self, why: str, wait: float = 0.0) -> None:
         self._failures += 1
@@ -185,6 +186,8 @@ class UnknownKinds:
                     # Free the parsed page before the next one arrives, and let other tasks run.
                     del found
                     await asyncio.sleep(0)
+                    if not self._leads():
+                        raise NotLeading
         return tally
 
     def _opted_in(self) -> Iterator[str]:

@@ -235,11 +235,13 @@ async def test_the_count_follows_the_pods_and_their_kinds_are_logged_when_they_c
 
 
 class Broken(WritableWorld):
-    """A cluster that refuses the second page of each list while `broken`."""
+    """A cluster that refuses all but the first page of each list while `broken`. `continued` counts the others."""
 
     broken = False
+    continued = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.continued += "continue" in request.url.params
         if self.broken and "continue" in request.url.params:
             return httpx.Response(410, json={"message": "expired"})
         return await super().handle_async_request(request)
@@ -296,6 +298,16 @@ async def test_only_the_leader_counts() -> None:
         await until(lambda: counted(found) == 0)
         leading = True
         await until(lambda: counted(found) == 1)
+
+
+async def test_a_count_ends_when_another_process_leads() -> None:
+    cluster = Broken()
+    world(*(pod(f"a{number}", scheduler=KOORD) for number in range(250)), cluster=cluster)
+    async with running(cluster, settings=SETTINGS) as found:
+        found.unknown_kinds._leads = lambda: cluster.continued == 0
+        await counts(found, 1)
+        # The second of three pages was on its way.
+        assert (counted(found), failing(found), cluster.continued) == (0, 0, 1)
 
 
 async def test_nothing_is_counted_before_the_namespaces_are_known() -> None:
