@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from webhook.admission.gang_object import validate_object, with_findings
 from webhook.admission.opinion import gang_context, pod_verdict
-from webhook.admission.unknown_owner import unknown_owner
+from webhook.admission.unknown_owner import rules_about, unknown_owner
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
@@ -190,8 +190,7 @@ def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, setting
     owner = unknown_owner(pod, facts, settings)
     if owner is None:
         return verdict
-    profile = settings.profiles.get(verdict.scheduler or owner.opted_in_by, settings.profiles[settings.default])
-    rules = profile.unknown_rules[settings.ceiling(profile, facts, pod.namespace)]
+    profile, rules = rules_about(owner, verdict.scheduler, pod.namespace, facts, settings)
     context = gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings)
     return with_findings(verdict, run_each(rules, context, owner).findings)
 

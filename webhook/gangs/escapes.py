@@ -38,6 +38,9 @@ class Escape(StrEnum):
     # It names the gang, but no controller of the gang's workload made it. It is never counted as a member. It is never
     # deleted: no controller would recreate it, and it may belong to another user.
     UNOWNED = "unowned"
+    # It should be in a gang, but its controller is of a kind that Rollcall does not know, so it has none. It is counted
+    # by `webhook.reconciler.unknown_kinds`, and is never deleted.
+    UNKNOWN_KIND = "unknownKind"
 
 
 # Pods that may be deleted, because their controller recreates them.

@@ -103,8 +103,14 @@ class Metrics(Exposition):
         )
         self.escaped = Gauge(
             "rollcall_escaped_pods",
-            "Pods of gangs that were not prepared correctly, and pods that only claim to belong to a gang.",
+            "Pods of gangs that were not prepared correctly, pods that only claim to belong to a gang, and pods of "
+            "unknown kinds, which only the leader counts.",
             ["scheduler", "escape"],
+            registry=self.registry,
+        )
+        self.uncounted = Gauge(
+            "rollcall_unknown_kinds_failing",
+            "1 while the pods of unknown kinds cannot be listed. Then the last count stays.",
             registry=self.registry,
         )
         self.unmoved = Gauge(
@@ -122,9 +128,14 @@ class Metrics(Exposition):
         self.certificates = CertificateMetrics(self.registry)
         self._begin(profiles)
 
+    @property
+    def schedulers(self) -> tuple[str, ...]:
+        """Every label for a scheduler."""
+        return (*sorted(self._schedulers), OTHER)
+
     def _begin(self, profiles: Mapping[str, Profile]) -> None:
         """Expose every label from the start, so that a first increase is seen."""
-        for scheduler in (*sorted(self._schedulers), OTHER):
+        for scheduler in self.schedulers:
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)
             for scope, family in product(Scope, Family):

@@ -41,6 +41,7 @@ from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.topologies import Topologies
+from webhook.reconciler.unknown_kinds import UnknownKinds
 from webhook.reconciler.workers import Workers
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import configure, log
@@ -127,6 +128,9 @@ class Reconciler:
             fits=self.following.fits,
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
+        self.unknown_kinds = UnknownKinds(
+            settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace
+        )
         self._topologies = Topologies(
             settings,
             client,
@@ -213,6 +217,7 @@ class Reconciler:
         following.append(asyncio.create_task(self._resync()))
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         following.append(asyncio.create_task(self.circles.run()))
+        following.append(asyncio.create_task(self.unknown_kinds.run()))
         following.append(asyncio.create_task(self.metrics.run()))
         if self.certificates is not None:
             following.append(asyncio.create_task(self.certificates.run()))

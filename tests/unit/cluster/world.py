@@ -29,7 +29,7 @@ class World(httpx.AsyncBaseTransport):
         self.failing: Exception | httpx.Response | None = None
         self.refused: dict[str, httpx.Response] = {}
         self.asked: list[str] = []
-        # The field selectors of lists and watches, by collection: they narrow nothing here.
+        # The field selectors of lists and watches, by collection: only some fields of pods narrow anything here.
         self.selectors: dict[str, set[str]] = {}
         # Every event so far, by collection: a list is of a version, which is how many there were.
         self._told: dict[str, list[dict[str, Any]]] = {}
@@ -65,10 +65,9 @@ class World(httpx.AsyncBaseTransport):
         served = {_collection(resource) for resource in self.served} | _CORE
         if path in served:
             version = str(len(self._told.get(path, [])))
-            metadata = {"resourceVersion": version}
             wanted = request.url.params.get("labelSelector", "")
-            found = [raw for raw in self.objects.get(path, []) if selected(raw, wanted)]
-            return httpx.Response(200, json={"metadata": metadata, "items": found})
+            found = [raw for raw in self.objects.get(path, []) if selected(raw, wanted) and chosen(raw, request)]
+            return httpx.Response(200, json=paged(found, request, version))
         for raw in self.objects.get(path.rpartition("/")[0], []):
             if raw["metadata"]["name"] == path.rpartition("/")[2]:
                 return httpx.Response(200, json=raw)
@@ -104,6 +103,27 @@ def selected(raw: dict[str, Any], selector: str) -> bool:
         if (value and labels[key] != value) or (others and labels.get(key) in others.split(",")):
             return False
     return True
+
+
+# One part of a fieldSelector: as far as those are about what only pods have.
+_FIELD = re.compile(r"(spec\.schedulerName|status\.phase)(!=|=)([^,]*)")
+
+
+def chosen(raw: dict[str, Any], request: httpx.Request) -> bool:
+    """Whether the fieldSelector of a list of pods means one."""
+    for path, sign, value in _FIELD.findall(request.url.params.get("fieldSelector", "")):
+        part, field = path.split(".")
+        if (raw.get(part, {}).get(field, "") == value) != (sign == "="):
+            return False
+    return True
+
+
+def paged(found: list[dict[str, Any]], request: httpx.Request, version: str) -> dict[str, Any]:
+    """The page of a list that a request asks for."""
+    start = int(request.url.params.get("continue", "0"))
+    end = start + int(request.url.params.get("limit", len(found)))
+    more = {"continue": str(end)} if end < len(found) else {}
+    return {"metadata": {"resourceVersion": version, **more}, "items": found[start:end]}
 
 
 def _collection(resource: Resource) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.unit.cluster.world import World, selected
+from tests.unit.cluster.world import World, chosen, paged, selected
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, NETWORK_TOPOLOGIES
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Resource
@@ -52,7 +52,8 @@ class WritableWorld(World):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            if self.failing is None and (found := self._within(request)) is not None:
+            usual = self.failing is None and request.url.path not in self.refused
+            if usual and (found := self._within(request)) is not None:
                 return httpx.Response(200, json=found)
             return await super().handle_async_request(request)
         path = request.url.path
@@ -92,10 +93,11 @@ class WritableWorld(World):
             for one in self.objects.get(f"{before}/{plural}", [])
             if one["metadata"]["namespace"] == namespace
             and selected(one, wanted)
+            and chosen(one, request)
             and (not bound or one["spec"].get("nodeName"))
             and (named == fields or one["metadata"]["name"] == named)
         ]
-        return {"metadata": {}, "items": found}
+        return paged(found, request, "0")
 
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         """Merge `body` into the object of its name, and notify all watches."""
