@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import cast
 
 import httpx
 
@@ -38,16 +40,17 @@ class Kubelet:
     async def _run(self) -> None:
         while True:
             try:
-                async for pod in self._pods():
-                    await asyncio.to_thread(self._tend, pod)
+                async with aclosing(self._pods()) as pods:
+                    async for pod in pods:
+                        await asyncio.to_thread(self._tend, pod)
             except (httpx.HTTPError, AssertionError):
                 # The control plane is away, or something else changed the pod first.
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _pods(self) -> AsyncIterator[Manifest]:
+    async def _pods(self) -> AsyncGenerator[Manifest]:
         """The pods as they are, and then each change."""
         timeout = httpx.Timeout(10, read=None)
-        headers = {"Authorization": f"Bearer {ADMIN}"}
+        headers = {"Authorization": f"Bearer {ADMIN}", "Accept-Encoding": "identity"}
         async with httpx.AsyncClient(
             base_url=self._plane.url, verify=self._plane.tls, headers=headers, timeout=timeout, trust_env=False
         ) as http:
@@ -56,10 +59,15 @@ class Kubelet:
                 yield pod
             params = {"watch": "1", "resourceVersion": found["metadata"]["resourceVersion"]}
             async with http.stream("GET", self._path, params=params) as stream:
-                async for line in stream.aiter_lines():
-                    event = json.loads(line)
-                    if event["type"] in {"ADDED", "MODIFIED"}:
-                        yield event["object"]
+                # `aiter_lines` leaves what it reads from open when it is broken off.
+                read = cast("AsyncGenerator[bytes]", stream.aiter_raw())
+                async with aclosing(read) as chunks:
+                    rest = b""
+                    async for chunk in chunks:
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        for event in map(json.loads, lines):
+                            if event["type"] in {"ADDED", "MODIFIED"}:
+                                yield event["object"]
 
     def _tend(self, pod: Manifest) -> None:
         if "nodeName" not in pod["spec"]:

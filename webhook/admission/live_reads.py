@@ -70,7 +70,10 @@ def _of_pod(
         return ()
     if pod.podgang is None:
         place = kinds.place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
-        return () if place is None else _lacking(facts, place.workload, doubted)
+        if place is None:
+            return ()
+        made = () if place.made is None else _lacking(facts, place.made.workload, doubted)
+        return (*_lacking(facts, place.workload, doubted), *made)
     if pod.podclique is None or pod.workload is None:
         return ()
     return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)

@@ -18,11 +18,12 @@ from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import CHOICE_BOUND, Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
+from webhook.model.changes import value_at
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.reading import Malformed, Manifest
+from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
@@ -31,7 +32,7 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
-from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import BoundRule, Context, Outcome, no_fits, run, run_each, run_on_opted_in
 from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
@@ -191,21 +192,18 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
 
     def record(self, workload: OptedInWorkload, scheduler: str, request: Request) -> tuple[Operation, ...]:
         """Return the patch that records the scheduler on a workload and in its pod templates. Old templates without the
-        label stay without it. Templates of a Job are immutable, so every update would be refused. A changed template
-        of a LeaderWorkerSet would replace its pods.
+        label stay without it, and others keep it: a controller replaces pods whose template changes. Templates of a
+        Job are immutable, so every update would be refused.
         """
         if request.old is None:
             return record_choice(workload, scheduler)
-        if workload.crd:
-            # Most controllers replace pods whose template changes.
-            return record_choice(workload, scheduler, frozenset(workload.marked_paths))
-        parts = self.view(request.old, request.namespace).parts
-        unlabelled = frozenset(part.template.labels_path for part in parts if not _is_labelled(part))
+        old = self.view(request.old, request.namespace)
+        unlabelled = frozenset(path for path in old.marked_paths if not _labelled(old, path))
         return record_choice(workload, scheduler, unlabelled)
 
 
-def _is_labelled(part: Part) -> bool:
-    return SCHEDULER_LABEL in part.template.labels
+def _labelled(workload: OptedInWorkload, path: FieldPath) -> bool:
+    return SCHEDULER_LABEL in mapping(value_at(workload.raw, path)[1])
 
 
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:

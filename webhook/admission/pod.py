@@ -232,6 +232,10 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     if place is None:
         return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
     workload = _known_workload(place, facts, settings)
+    if workload is None and place.made is not None:
+        # Only the LeaderWorkerSet of its role is opted in.
+        place = place.made
+        workload = _known_workload(place, facts, settings)
     if workload is None:
         return f"pod left as it is: its {place.workload} was not found"
     scheduler = settings.forced or workload.record.scheduler
@@ -246,7 +250,7 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     profile = settings.profiles.get(scheduler)
     if profile is None:
         return _no_profile(scheduler)
-    gang = membership(place, sequenced=workload.sequenced)
+    gang = membership(place, sequenced=workload.sequenced, together=dict(workload.together))
     record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
     member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, opted_in=True)
     return Membership(profile, member, workload, is_spare=place.part in (workload.spare or ()))

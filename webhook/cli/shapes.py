@@ -71,7 +71,12 @@ def list_shapes(config: Configuration = None) -> None:
 def _gang(shape: WorkloadShape) -> str:
     if shape.left_to:
         return f"that of its {shape.left_to}"
-    return {Over.ALL: "all parts", Over.PART: "each part", Over.NONE: "none, only judged"}[shape.over]
+    return {
+        Over.ALL: "all parts",
+        Over.PART: "each part",
+        Over.GROUPS: "first groups of all roles",
+        Over.NONE: "none, only judged",
+    }[shape.over]
 
 
 @shapes_app.command()

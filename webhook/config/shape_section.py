@@ -165,10 +165,13 @@ class PartSection(Section):
 
 
 class GangSection(Section):
-    """Which pods are a gang, or which object of the controller has the gangs."""
+    """Which pods are a gang, or which object of the controller has the gangs. With `groups`, `roleLabel` is the label
+    of the pods with the role.
+    """
 
-    over: Literal["all", "part", "none"] = "all"
+    over: Literal["all", "part", "groups", "none"] = "all"
     leftTo: str = ""
+    roleLabel: str = ""
 
 
 class StatementSection(Section):
@@ -247,6 +250,7 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.for.kind", kind[1], "is not declared, because Rollcall has its own code for it")
     names = [part.name.literal for part in section.parts if part.name.literal is not None]
     makes_gangs = section.gang.over != "none" and not section.gang.leftTo
+    yield from _of_groups(section, path)
     counted = [part for part in section.parts if not part.outside]
     if makes_gangs and not counted:
         yield Problem(f"{path}.parts", None, "must have a part that is not outside, because a gang needs pods")
@@ -256,7 +260,7 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
         for place, name in enumerate(part.after):
             if name not in names:
                 yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
-        if makes_gangs and not part.outside:
+        if makes_gangs and not part.outside and section.gang.over != "groups":
             yield from _of_counted(part, at, section, alone=len(counted) == 1)
     yield from _of_conditions(section.suspended, f"{path}.suspended", has_entry=False)
     yield from _of_conditions(section.elsewhere, f"{path}.elsewhere", has_entry=False)
@@ -272,6 +276,26 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
         if shape_path(mark).steps[-1:] != ("metadata",):
             yield Problem(f"{path}.mark[{index}]", mark, "must end with metadata, to which the label is added")
         yield from _rooted(mark, f"{path}.mark[{index}]", has_entry=False)
+
+
+def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
+    """Yield what is wrong with a kind that makes a LeaderWorkerSet for each role."""
+    gang = section.gang
+    if gang.over != "groups":
+        if gang.roleLabel:
+            yield Problem(f"{path}.gang.roleLabel", gang.roleLabel, "is read with `over: groups` only")
+        return
+    for field, value in ((f"{path}.gang.roleLabel", gang.roleLabel), (f"{path}.podLabel", section.podLabel)):
+        if not value:
+            yield Problem(field, None, "is required with `over: groups`: the pod labels tell the workload and the role")
+    if gang.leftTo:
+        yield Problem(f"{path}.gang.leftTo", gang.leftTo, "is not possible with `over: groups`, which has gangs")
+    for index, part in enumerate(section.parts):
+        if part.each is None or part.name.path is None or part.outside or part.minimum or part.after:
+            why = (
+                "must have `each`, with the templates of LeaderWorkerSets, and name.path; no minimum, after and outside"
+            )
+            yield Problem(f"{path}.parts[{index}]", None, why)
 
 
 def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
@@ -353,6 +377,7 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         section.optIn == "namespace",
         tuple(shape_path(mark) for mark in section.mark),
         section.podLabel,
+        section.gang.roleLabel,
         _conditions(section.suspended),
         _conditions(section.elsewhere),
         tuple(_statement(one) for one in section.leave),

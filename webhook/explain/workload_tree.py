@@ -43,6 +43,9 @@ def _gangs(made: OptedInWorkload) -> Iterator[Node]:
     if isinstance(made, LeaderWorkerSet):
         yield from _groups(made)
         return
+    if made.together is not None:
+        yield from _of_roles(made)
+        return
     # By name of the gang: its part, if each part has its own gang.
     alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
     for gang in gangs_of(made):
@@ -73,6 +76,23 @@ def _groups(made: LeaderWorkerSet) -> Iterator[Node]:
         last = f"{made.name}-{count - 1}" if more else None
         name = f"{made.name}-{index}"
         yield Node(Level.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
+
+
+def _of_roles(made: OptedInWorkload) -> Iterator[Node]:
+    """Yield the gang of the first groups, then the further groups of each role, which are alike."""
+    groups = {role.part.name: role.groups for role in made.roles}
+    for gang in gangs_of(made):
+        below = tuple(
+            _member(member.name, member.pods, part) for member in gang.members for part in gang.parts[member.name]
+        )
+        pods = sum(node.pods for node in below)
+        more, last = 0, None
+        if gang.name != made.name:
+            role, _, index = gang.name.removeprefix(f"{made.name}-").rpartition("-")
+            more = groups[role] - int(index) - 1
+            last = f"{made.name}-{role}-{groups[role] - 1}" if more else None
+            below = ()
+        yield Node(Level.OWNED_GANG, gang.name, pods, pods, more=more, last=last, below=below)
 
 
 def _members(made: OptedInWorkload) -> Iterator[Node]:

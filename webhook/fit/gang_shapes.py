@@ -51,6 +51,9 @@ def shapes_of_workload(workload: OptedInWorkload) -> list[GangShape]:
         return []
     if isinstance(workload, ShapedWorkload) and not _is_whole(workload):
         return []
+    if workload.together is not None:
+        # Its LeaderWorkerSets, which have the template of the leader too, are judged when they are made.
+        return []
     if isinstance(workload, MadeJobSet) and _is_out_of_date(workload.train_job):
         return []
     if isinstance(workload, LeaderWorkerSet):

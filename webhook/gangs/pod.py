@@ -18,7 +18,7 @@ from webhook.model.keys import ObjectKey
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
-from webhook.model.workloads.place import LWS_SIZE, label_value, membership
+from webhook.model.workloads.place import LWS_SIZE, Place, label_value, membership
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import kept_controller
 from webhook.model.workloads.podgang import OwnerReference
@@ -136,6 +136,7 @@ def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tup
     place = None if found.controller is None else kinds.place_of(Pod(raw))
     if place is None:
         return key, found._replace(podgang="", podclique="", kind="")
+    place = _without_role(place, text(found.labels.get(GANG_LABEL)))
     would_be = membership(place, sequenced=False)
     size = text(found.annotations.get(LWS_SIZE)) if place.group else None
     return key, found._replace(
@@ -146,6 +147,17 @@ def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tup
         group=place.group,
         size=_size(size),
     )
+
+
+def _without_role(place: Place, label: str | None) -> Place:
+    """The place in the LeaderWorkerSet of a role, for a group that does not start together with others. Its label tells
+    that; a pod that was not prepared gets the gang it would belong to if one group of each role does.
+    """
+    if place.made is None:
+        return place
+    shared, own = membership(place, sequenced=False), membership(place.made, sequenced=False)
+    is_own = shared == own if label is None else label == label_value(own.gang)
+    return place.made if is_own else place
 
 
 def _size(said: str | None) -> int | None:

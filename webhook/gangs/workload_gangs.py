@@ -1,7 +1,8 @@
 """Watches on opted-in workloads and their pods, and the gangs they have.
 
 The spec of a Job or JobSet defines its gangs. The gangs of a LeaderWorkerSet come from its pods: one gang per group and
-revision. A group of a new revision is another gang, and the old gang ends with its last pod.
+revision. A group of a new revision is another gang, and the old gang ends with its last pod. The LeaderWorkerSets that
+a workload makes for its roles show the gangs of their first groups (`webhook.gangs.role_sets`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
+from itertools import islice
 
 from webhook.admission.opted_in import is_part
 from webhook.cluster.client import Client
@@ -19,6 +21,7 @@ from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey, key_of_gang
 from webhook.gangs.pod import GangPod, read_opted_in_pod
 from webhook.gangs.pods import GangPods
+from webhook.gangs.role_sets import gangs_of_sets
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
@@ -28,6 +31,7 @@ from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_g
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.pod_controllers import OF_OPTED_IN
+from webhook.model.workloads.podgang import controller_in
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.telemetry.logs import log, outline
@@ -74,6 +78,8 @@ class OptedInGangs:
         # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.
         self._of: Grouping[GangKey, WorkloadKey] = Grouping()
         self._named: Grouping[GangKey, WorkloadKey] = Grouping()
+        # The workload that made a LeaderWorkerSet for one of its roles.
+        self._made_for: Grouping[ObjectKey, WorkloadKey] = Grouping()
         # The uid of each LeaderWorkerSet.
         self._uids: dict[WorkloadKey, str] = {}
         # By namespace and gang label, which does not show the workload.
@@ -141,10 +147,13 @@ class OptedInGangs:
         workload = self.workload(key)
         if workload is None:
             return None
-        if not isinstance(workload, LeaderWorkerSet) or no_gang(workload) is not None:
+        together = workload.together
+        if (together is None and not isinstance(workload, LeaderWorkerSet)) or no_gang(workload) is not None:
             gangs = _gangs(workload)
         elif not self.pods.filled:
             raise FactsUnavailable("the Pod objects are not read yet")
+        elif not isinstance(workload, LeaderWorkerSet):
+            gangs = iter(self._of_roles(workload, together or {}))
         else:
             shape = self._shapes.get(key)
             gangs = iter(()) if shape is None else iter((group_gang(workload, *shape),))
@@ -186,6 +195,8 @@ class OptedInGangs:
             workload = self._view(kind, key)
             if isinstance(workload, LeaderWorkerSet) and no_gang(workload) is None:
                 return {gang for gang in self._named.members((kind, *key)) if gang in self._shapes}
+            if workload is not None and workload.together is not None and no_gang(workload) is None:
+                return {key_of_gang(gang) for gang in self._of_roles(workload, workload.together)}
             return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
         except Malformed as error:
             log.warning("workload cannot be read", kind=kind, namespace=key[0], name=key[1], why=outline(error))
@@ -197,6 +208,7 @@ class OptedInGangs:
         workload_key = (kind, *key)
         if kind == LeaderWorkerSet.resource.api.kind:
             self._note_uid(workload_key)
+            self._note_maker(key)
         before, now = set(self._of.members(workload_key)), self._living(kind, key)
         if now is None:
             return
@@ -220,6 +232,25 @@ class OptedInGangs:
         if self._note_shape(key):
             self._move(key, workload if key in (self._living(key.kind, key.workload_key) or ()) else None)
             self._gang_changed(key)
+
+    def _note_maker(self, key: ObjectKey) -> None:
+        """Assign a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
+        raw = self._workloads[LeaderWorkerSet.resource.api.kind].get(key)
+        controller = None if raw is None else controller_in(raw["metadata"])
+        title = None if controller is None else self._kinds.title(controller.group, controller.kind)
+        before, now = self._made_for.group(key), None
+        if controller is not None and title is not None:
+            now = (title, key[0], controller.name)
+        self._made_for.move(key, now)
+        for maker in dict.fromkeys((before, now)):
+            if maker is not None:
+                self._workload_changed(maker[0], maker[1:])
+
+    def _of_roles(self, workload: OptedInWorkload, together: Mapping[str, int]) -> list[OptedInGang]:
+        """The gangs of the first groups of a workload's LeaderWorkerSets: one for each revision."""
+        sets = self._workloads[LeaderWorkerSet.resource.api.kind]
+        made = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
+        return gangs_of_sets(workload, together, (LeaderWorkerSet(raw) for raw in made if raw is not None))
 
     def _note_uid(self, workload: WorkloadKey) -> None:
         """Record the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
@@ -262,6 +293,8 @@ def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     if isinstance(workload, LeaderWorkerSet):
         # Its pods are not prepared, so one gang for the whole workload is enough to report that.
         yield OptedInGang(workload, workload.name, [(workload.name, workload.size)], {})
+    elif workload.together is not None:
+        yield from islice(gangs_of(workload), 1)
     else:
         yield from gangs_of(workload)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from webhook.model.changes import value_at
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
@@ -163,6 +164,9 @@ def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
 def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
     if not workload.has_gangs:
         return
+    if workload.together is not None:
+        yield from _of_roles(workload)
+        return
     for part, known_by in zip(workload.parts, workload.pod_shapes, strict=True):
         if part.pods < 1:
             continue
@@ -172,6 +176,21 @@ def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
         reference = _controller(*nearest)
         pod["metadata"] = {**prefix_of_pod(workload, part), **pod["metadata"], "ownerReferences": [reference]}
         yield ExpectedPod(part, pod, " of ".join(f"{one.kind} {one.name}" for one in (nearest, *others)))
+
+
+def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
+    """Yield the first pods of the LeaderWorkerSet of each role."""
+    for role in workload.roles:
+        if role.groups < 1:
+            continue
+        entry, name = mapping(value_at(workload.raw, role.part.path)[1]), role.part.name
+        metadata = {"name": f"{workload.name}-{REVISION}-{name}", "namespace": workload.namespace}
+        made = LeaderWorkerSet({"metadata": {**mapping(entry.get("metadata")), **metadata}, "spec": entry.get("spec")})
+        for part in made.parts:
+            found = _of_group(made, part)
+            _add(found.pod, {workload.name_label: workload.name, workload.role_label: name}, {})
+            chain = f"{found.chain} of {workload.kind} {workload.name}"
+            yield ExpectedPod(part._replace(name=f"{name}-{part.name}"), found.pod, chain)
 
 
 # Shared code

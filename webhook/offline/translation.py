@@ -30,7 +30,7 @@ from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
 from webhook.model.workloads.facts import known_workload
-from webhook.model.workloads.gang import gangs_of, group_gang, is_claimed, no_gang, starts_alone
+from webhook.model.workloads.gang import gangs_of, gangs_of_roles, group_gang, is_claimed, no_gang, starts_alone
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
@@ -78,7 +78,8 @@ def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Rec
 def expected_gangs(
     workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts, generation: GroveGeneration
 ) -> Iterator[PodGang]:
-    """Yield the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group. An epoch in a
+    """Yield the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group, and for a
+    workload with roles only that of the first groups. An epoch in a
     name is the first of `STAND_INS`.
 
     Raises `FactsUnavailable` if a topology constraint of a PodCliqueSet needs an unknown ClusterTopologyBinding.
@@ -86,6 +87,8 @@ def expected_gangs(
     if isinstance(workload, PodCliqueSet):
         for expected in pod_gangs_of(workload, facts, PodGangNames(generation, STAND_INS[0])):
             yield expected.podgang
+    elif workload.together is not None:
+        yield from islice(gangs_of_roles(workload, f"{workload.name}-{REVISION}"), 1)
     elif not isinstance(workload, LeaderWorkerSet):
         yield from gangs_of(workload)
     elif workload.replicas > 0 and workload.size > 0:
@@ -224,6 +227,8 @@ def _notes(
         yield "suspended: Rollcall writes no objects until it is resumed"
     if isinstance(made, LeaderWorkerSet):
         yield f"each of its {made.replicas} groups has its own gang; `{REVISION}` stands for the hash of its templates"
+    if made.together is not None:
+        yield f"each further group of a role has its own gang; `{REVISION}` stands for the hash of its roles"
     for plugin in () if runtime is None else runtime.plugins:
         yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: Rollcall writes no objects"
     backend, barred = profile.backend, no_gang(made)

@@ -120,6 +120,17 @@ def ray_cluster(
     return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": body}
 
 
+def disaggregated_set(
+    *, scheduler: str | None = "koord-scheduler", annotations: Mapping[str, str] | None = None
+) -> Manifest:
+    """A DisaggregatedSet `demo` of two groups to prefill and two to decode, each of two pods."""
+    groups = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": pod_template()}}
+    roles = [{"name": name, "spec": groups} for name in ("prefill", "decode")]
+    metadata = _metadata(None, annotations, scheduler)
+    kind = {"apiVersion": "disaggregatedset.x-k8s.io/v1", "kind": "DisaggregatedSet"}
+    return {**kind, "metadata": metadata, "spec": {"roles": roles}}
+
+
 def train_job(
     *,
     scheduler: str | None = "koord-scheduler",

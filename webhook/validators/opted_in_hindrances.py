@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
+from webhook.model.workloads.roles import GROUPS_TOGETHER, MOST_TOGETHER, stated
 from webhook.model.workloads.shapes.workload import INCOMPLETE, ShapedWorkload
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import (
+    disaggregated_set,
     job,
     job_set,
     leader_worker_set,
@@ -17,7 +20,7 @@ from webhook.validators.opted_in_examples import (
     replicated,
     stateful_set,
 )
-from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.registry import Context, Example, OptedInChange, Results, Subject, rule
 
 
 def _hindrance(rule_id: str, workload: OptedInWorkload, context: Context[Any]) -> Results:
@@ -120,6 +123,86 @@ def operator(workload: OptedInWorkload, _: Context[Any]) -> Results:
     if isinstance(workload, ShapedWorkload):
         for found in workload.doubts():
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
+
+
+@rule(
+    "owner/groups-together",
+    subject=Subject.OPTED_IN,
+    passes=Example(disaggregated_set(annotations={GROUPS_TOGETHER: "prefill=2,decode=1"})),
+    fails=Example(disaggregated_set(annotations={GROUPS_TOGETHER: "prefill=2,encode=1"})),
+)
+def groups_together(workload: OptedInWorkload, _: Context[Any]) -> Results:
+    """Of a workload that makes a LeaderWorkerSet for each role, the annotation rollcall.dev/groups-together says how
+    many groups of which role start together. An entry that is not understood would count as one group.
+
+    Source: `webhook.model.workloads.roles`; the annotation is Rollcall's own.
+    """
+    if workload.together is None:
+        return
+    groups = {role.part.name: role.groups for role in workload.roles}
+    at = ANNOTATIONS / GROUPS_TOGETHER
+    for one in stated(workload.annotations):
+        if one.groups is None:
+            why = f"it is not a role and a number of groups, 1 to {MOST_TOGETHER}"
+            yield Finding(at=at, found=one.entry, why=why, remedy='write it as "prefill=2,decode=1"')
+        elif one.role not in groups:
+            why = f"there is no role {one.role}"
+            yield Finding(at=at, found=one.entry, why=why, remedy=f"name one of {', '.join(sorted(groups)[:16])}")
+        elif one.groups > groups[one.role]:
+            why = f"{one.role} has only {groups[one.role]} groups, so the gang would never be whole"
+            yield Finding(at=at, found=one.entry, why=why, remedy="lower the number, or raise the replicas of the role")
+
+
+@rule(
+    "owner/groups-changed",
+    subject=Subject.OPTED_IN_CHANGE,
+    passes=Example(disaggregated_set(), old=disaggregated_set()),
+    fails=Example(disaggregated_set(annotations={GROUPS_TOGETHER: "prefill=2"}), old=disaggregated_set()),
+)
+def groups_changed(change: OptedInChange, _: Context[Any]) -> Results:
+    """Schedulers do not let the members of a running gang change. If another number of groups started together, a group
+    that is made again would wait for groups that are in gangs of their own.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (v1.8.0); k8s.io/api
+    scheduling (a Workload's templates are immutable).
+    """
+    if change.new.together is not None and change.old.together != change.new.together:
+        yield Finding(
+            at=ANNOTATIONS / GROUPS_TOGETHER,
+            found=change.new.annotations.get(GROUPS_TOGETHER),
+            why="the groups that exist were prepared for another number",
+            remedy=f"undo it, or delete the {change.new.kind} and create it again",
+            forbidden=True,
+        )
+
+
+@rule(
+    "owner/groups-rollout",
+    subject=Subject.OPTED_IN,
+    default=Action.WARN,
+    passes=Example(disaggregated_set()),
+    fails=Example(disaggregated_set(annotations={GROUPS_TOGETHER: "prefill=2"})),
+)
+def groups_rollout(workload: OptedInWorkload, _: Context[Any]) -> Results:
+    """A rollout makes some groups of each role of the new revision, and no more before these are ready. If a gang needs
+    more groups than that, the rollout never ends.
+
+    Source: kubernetes-sigs/lws, pkg/controllers/disaggregatedset/planner.go (v0.9.0, computeNextNewReplicas).
+    """
+    together = workload.together
+    roles = [role for role in workload.roles if role.groups > 0]
+    if not together or not roles:
+        return
+    steps = max(-(-role.groups // role.surge) for role in roles)
+    for role in roles:
+        first, needed = -(-role.groups // steps), together.get(role.part.name, 1)
+        if first < needed <= role.groups:
+            yield Finding(
+                at=ANNOTATIONS / GROUPS_TOGETHER,
+                found=f"{role.part.name}={needed}",
+                why=f"a rollout first makes {first} of the groups to {role.part.name} and waits until they are ready",
+                remedy="raise maxSurge in the rolloutStrategy of all roles, or lower the number",
+            )
 
 
 @rule(

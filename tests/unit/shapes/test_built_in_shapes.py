@@ -93,7 +93,6 @@ def test_a_submitter_and_a_launcher_are_outside_the_gang() -> None:
             ray_job(clusterSelector={"ray.io/cluster": "other"}),
             "its pods are those of a RayCluster that exists already",
         ),
-        (disaggregated_set(), "its controller makes a LeaderWorkerSet, which has the gang"),
         (
             spark_application(batchScheduler="volcano"),
             "Spark's operator makes a PodGroup, because batchScheduler is set",

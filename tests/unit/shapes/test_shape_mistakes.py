@@ -86,9 +86,25 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "spec.parts[0].when[0]: must have exactly one of is, isNot and exists",
     ),
     "no comparison": (_part(when={"path": "$.spec.on"}), "must have exactly one of is, isNot and exists"),
+    "a role label alone": (
+        _with(gang={"roleLabel": "example.com/role"}),
+        'spec.gang.roleLabel: "example.com/role": is read with `over: groups` only',
+    ),
+    "groups without labels": (
+        _with(gang={"over": "groups"}),
+        "spec.gang.roleLabel: is required with `over: groups`: the pod labels tell the workload and the role",
+    ),
+    "groups that are left to others": (
+        _with(gang={"over": "groups", "roleLabel": "example.com/role", "leftTo": "LeaderWorkerSet"}),
+        'spec.gang.leftTo: "LeaderWorkerSet": is not possible with `over: groups`, which has gangs',
+    ),
+    "groups of one template": (
+        _with(gang={"over": "groups", "roleLabel": "example.com/role"}),
+        "spec.parts[0]: must have `each`, with the templates of LeaderWorkerSets, and name.path;",
+    ),
     "an unknown gang": (
         _with(gang={"over": "unit"}),
-        'spec.gang.over: "unit": is not allowed (allowed: all, part, none)',
+        'spec.gang.over: "unit": is not allowed (allowed: all, part, groups, none)',
     ),
     "a part without a name label": (
         _part(each="$.spec.roles[*]", name={"path": "@.name"}, template="@.template"),

@@ -116,15 +116,24 @@ def test_the_namespace_of_a_new_workload_is_read_before_it_is_chosen_for() -> No
     assert required_facts(asked, NOTHING_KNOWN, kinds=EVERY.kinds) == (Needed("namespaces", "default"),)
 
 
-def test_templates_are_changed_only_at_creation() -> None:
+def test_an_update_that_drops_the_record_gets_it_back() -> None:
+    """As `kubectl apply` does, which replaces whole lists. A controller would make other pods of another template."""
     before = stored(ray_cluster(scheduler=None), facts=OPTED_IN)
     dropped = deepcopy(before)
     del dropped["metadata"]["labels"]
     for group in dropped["spec"]["workerGroupSpecs"]:
         del group["template"]["metadata"]
     found, _ = mutate(dropped, before, facts=OPTED_IN)
-    assert found["metadata"]["labels"] == {RECORD: "koord-scheduler"}
-    assert "metadata" not in found["spec"]["workerGroupSpecs"][0]["template"]
+    assert found == before
+
+
+def test_templates_are_changed_only_at_creation() -> None:
+    """A template without the record, such as one that predates Rollcall, stays without it."""
+    before = stored(ray_cluster(scheduler=None), facts=OPTED_IN)
+    for group in before["spec"]["workerGroupSpecs"]:
+        del group["template"]["metadata"]
+    found, _ = mutate(deepcopy(before), before, facts=OPTED_IN)
+    assert found == before
 
 
 def test_an_older_workload_stays_as_it_is() -> None:

@@ -35,7 +35,8 @@ from webhook.model.workloads.workload import OptedInWorkload
 class KnownWorkload:
     """What an opted-in workload's pods and owned objects depend on. `no_gang` is the reason why Rollcall makes no gang
     for it. `train_job` is the TrainJob that made it. `names` are the names of its gangs and their members; None if
-    there are more than the limit. No gang needs pods of the parts in `spare`.
+    there are more than the limit. No gang needs pods of the parts in `spare`. `together` has the roles of which
+    a stated number of groups starts together.
     """
 
     record: Record
@@ -45,6 +46,7 @@ class KnownWorkload:
     train_job: ObjectKey | None = None
     names: frozenset[str] | None = frozenset()
     spare: frozenset[str] | None = frozenset()
+    together: tuple[tuple[str, int], ...] = ()
 
 
 def known_workload(workload: OptedInWorkload) -> KnownWorkload:
@@ -59,7 +61,8 @@ def known_workload(workload: OptedInWorkload) -> KnownWorkload:
         why = f"its Job names JobSet {made_it.name} as its controller, but its pods do not belong to that JobSet"
     names = names_kept(names_of(workload))
     spare = frozenset(part.name for part in workload.parts if part.needed == 0) if workload.crd else frozenset()
-    return KnownWorkload(workload.record, workload.uid, sequenced, why, made_by, names, names_kept(spare))
+    together = tuple((workload.together or {}).items())
+    return KnownWorkload(workload.record, workload.uid, sequenced, why, made_by, names, names_kept(spare), together)
 
 
 # The view of each kind, by group and kind.

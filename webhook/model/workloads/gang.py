@@ -20,7 +20,8 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.podgang import Member, OwnerReference, PackConstraint, PodGang
-from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part
+from webhook.model.workloads.roles import group_name, groups_together
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, Role
 
 # On the pods and gang objects of opted-in workloads: the gang and the member, cut to the length of a label value.
 GANG_LABEL = "rollcall.dev/gang"
@@ -127,7 +128,8 @@ def starts_alone(workload: OptedInWorkload) -> bool:
 def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """All gangs of a workload; parts without pods are left out, and of a declared kind those that no gang needs. For a
     LeaderWorkerSet, its groups when no rollout is running, without a revision; `group_gang` makes the gangs of existing
-    pods.
+    pods. For a workload with roles, the gang of their first groups and one further group of each role, because all
+    further groups are alike; `roles_gang` makes the gang of those that exist.
     """
     if isinstance(workload, Job):
         members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
@@ -136,15 +138,17 @@ def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     elif isinstance(workload, LeaderWorkerSet):
         for index in range(workload.replicas):
             yield group_gang(workload, str(index))
+    elif workload.together is not None:
+        yield from gangs_of_roles(workload, workload.name)
     elif workload.has_gangs or workload.left_to:
         yield from _of_parts(workload)
 
 
 def names_of(workload: OptedInWorkload) -> frozenset[str]:
-    """The names of the gangs and members of a workload, which no other workload may use. Empty for a LeaderWorkerSet:
-    its names contain a revision that is unknown before its pods exist.
+    """The names of the gangs and members of a workload, which no other workload may use. Empty for a LeaderWorkerSet,
+    and for a workload with roles: its names contain a revision that is unknown before its pods exist.
     """
-    if isinstance(workload, LeaderWorkerSet) or not workload.has_gangs:
+    if isinstance(workload, LeaderWorkerSet) or workload.together is not None or not workload.has_gangs:
         return frozenset()
     gangs = list(gangs_of(workload))
     return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
@@ -164,6 +168,31 @@ def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
             minimums[found.member] = part.needed
     for name, members in gangs.items():
         yield OptedInGang(workload, name, members, {member: parts[member] for member, _ in members}, minimums)
+
+
+def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang]:
+    """The gang `name` of the first groups of a workload's roles, then that of one further group of each role."""
+    together = workload.together or {}
+    first: list[tuple[str, Role]] = []
+    further: list[tuple[str, Role]] = []
+    for role in workload.roles:
+        if role.groups == 0:
+            continue
+        made = f"{name}-{role.part.name}"
+        count = groups_together(role.part.name, together)
+        first += [(group_name(made, index), role) for index in range(count)]
+        further += [(group_name(made, count), role)] if role.groups > count else []
+    if first:
+        yield roles_gang(workload, name, first)
+    for alone, role in further:
+        yield roles_gang(workload, alone, [(alone, role)])
+
+
+def roles_gang(workload: OptedInWorkload, name: str, groups: Iterable[tuple[str, Role]]) -> OptedInGang:
+    """The gang `name` of groups of a workload's roles, each with the name of its member."""
+    found = dict(groups)
+    members = [(member, role.size) for member, role in found.items() if role.size > 0]
+    return OptedInGang(workload, name, members, {member: (role.part,) for member, role in found.items()})
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:

@@ -7,14 +7,16 @@ pods.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from webhook.model.keys import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
-from webhook.model.reading import mapping, text
+from webhook.model.reading import EMPTY, mapping, text
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS, is_a
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import controller_in
+from webhook.model.workloads.roles import group_name, groups_together, shared_name
 
 JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -30,12 +32,18 @@ NAME_LABELS = {"Job": JOB_NAME, "JobSet": JOB_SET_NAME, "LeaderWorkerSet": LWS_N
 
 class Place(NamedTuple):
     """A pod's workload as a fact, the part of the workload that the pod belongs to, and for a LeaderWorkerSet the
-    group.
+    group. In a workload with roles, `part` is the role, and `made` is the place in the LeaderWorkerSet of the role.
     """
 
     workload: Needed
     part: str = ""
     group: str = ""
+    made: Place | None = None
+
+    @property
+    def group_index(self) -> int:
+        """The index of its group."""
+        return int(self.group.partition("-")[0])
 
 
 class Membership(NamedTuple):
@@ -82,10 +90,16 @@ def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
     return Place(Needed("leader_worker_sets", (pod.namespace, name)), "", group)
 
 
-def membership(place: Place, *, sequenced: bool) -> Membership:
+def membership(place: Place, *, sequenced: bool, together: Mapping[str, int] = EMPTY) -> Membership:
     """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, or its JobSet. In a JobSet that starts in
-    turn (`sequenced`), the gang is the replicated Job.
+    turn (`sequenced`), the gang is the replicated Job. `together` has the number of groups of each role that are one
+    gang.
     """
+    if place.made is not None:
+        if place.group_index >= groups_together(place.part, together):
+            return membership(place.made, sequenced=sequenced)
+        made = place.made.workload.name
+        return Membership(shared_name(made, place.part), group_name(made, place.group_index))
     name = place.workload.name
     if place.group:
         gang = f"{name}-{place.group}"

@@ -61,6 +61,17 @@ class Part(NamedTuple):
         return self.pods if self.minimum is None else self.minimum
 
 
+class Role(NamedTuple):
+    """A role of a workload that makes a LeaderWorkerSet for each: the number of groups, and of pods in each group, and
+    how many groups one step of a rollout makes.
+    """
+
+    part: Part
+    groups: int
+    size: int
+    surge: int = 1
+
+
 class Hindrance(NamedTuple):
     """Why the pods of a workload cannot all start together, because of what its controller does."""
 
@@ -95,8 +106,9 @@ class OptedInWorkload(ABC):
     has_gangs: ClassVar[bool] = True
     # The kind of the object whose gangs it has instead of its own.
     left_to: ClassVar[str] = ""
-    # The pod label with its name.
+    # The pod labels with its name, and with the role.
     name_label: ClassVar[str] = ""
+    role_label: ClassVar[str] = ""
     # What `spec.managedBy` says for the controller of the kind; None if the kind has no such field.
     own_controller: ClassVar[str | None] = None
 
@@ -174,6 +186,16 @@ class OptedInWorkload(ABC):
     def gang_per_part(self) -> bool:
         """Whether each of its parts is a gang."""
         return self.sequence_path is not None
+
+    @property
+    def together(self) -> Mapping[str, int] | None:
+        """By role, how many groups start together; a role that is missing has one. None if it has no roles."""
+        return None
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Its roles."""
+        return ()
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:

@@ -14,14 +14,14 @@ from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import PROJECTIONS, VIEWS, KnownWorkload, known_workload
-from webhook.model.workloads.kinds import GANG_KINDS, STATEFUL_SETS, is_a
+from webhook.model.workloads.kinds import GANG_KINDS, LEADER_WORKER_SETS, STATEFUL_SETS, is_a
 from webhook.model.workloads.place import Place, place_of
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.shapes.path import Each, ShapePath
-from webhook.model.workloads.shapes.place import Candidate, place_by_shape
-from webhook.model.workloads.shapes.shape import WorkloadShape
+from webhook.model.workloads.shapes.place import Candidate, place_by_shape, place_in_role
+from webhook.model.workloads.shapes.shape import Over, WorkloadShape
 from webhook.model.workloads.shapes.workload import view_of
 from webhook.model.workloads.workload import OptedInWorkload
 
@@ -47,6 +47,8 @@ class WorkloadKinds:
     # The shapes by group and kind, and by the name of the CustomResourceDefinition.
     _of_kind: Mapping[tuple[str, ...], WorkloadShape] = field(init=False)
     _of_crd: Mapping[str, WorkloadShape] = field(init=False)
+    # The declared kinds that make a LeaderWorkerSet for each role.
+    _with_roles: tuple[WorkloadShape, ...] = field(init=False)
     # The parts of declared kinds with gangs, by group and kind of the nearest controller of their pods.
     candidates: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(init=False)
 
@@ -63,6 +65,10 @@ class WorkloadKinds:
             if not shape.has_gangs:
                 continue
             gangs[title] = shape.resource
+            if shape.over is Over.GROUPS:
+                # All of them, so that one without such a label is known to be the top.
+                controllers[LEADER_WORKER_SETS] = ""
+                continue
             for part in shape.parts:
                 if not part.outside:
                     nearest = part.pod.chain[0].resource if part.pod.chain else shape.resource
@@ -73,6 +79,7 @@ class WorkloadKinds:
                         if link.resource != PODS:
                             controllers[link.resource] = _either(controllers.get(link.resource), link.selector)
         self._set("_titles", titles)
+        self._set("_with_roles", tuple(one for one in self.declared if one.over is Over.GROUPS))
         self._set("_of_kind", {shape.group_kind: shape for shape in self.declared})
         self._set("_of_crd", {shape.crd: shape for shape in self.declared})
         self._set("views", MappingProxyType(views))
@@ -103,11 +110,9 @@ class WorkloadKinds:
         controller = controller_in(mapping(pod.raw.get("metadata")))
         if controller is None:
             return None
-        candidates = self.candidates.get((controller.group, controller.kind))
-        if candidates is None:
-            return place_of(pod)
+        candidates = self.candidates.get((controller.group, controller.kind), ())
         if is_a(controller, STATEFUL_SETS) and (known := place_of(pod)) is not None:
-            return known
+            return place_in_role(pod, known, self._with_roles) or known
         return place_by_shape(pod, controller, candidates) or place_of(pod)
 
     def title(self, group: str, kind: str) -> str | None:

@@ -35,6 +35,19 @@ def place_by_shape(pod: Pod, controller: OwnerReference, candidates: Iterable[Ca
     return None
 
 
+def place_in_role(pod: Pod, known: Place, shapes: Iterable[WorkloadShape]) -> Place | None:
+    """The place of a pod, whose place in its LeaderWorkerSet is `known`, in the workload that made this for a role;
+    None if none of the shapes says so. The labels must agree with the name of the LeaderWorkerSet: it begins with the
+    workload's and ends with the role.
+    """
+    made, labels = known.workload.name, pod.template.labels
+    for shape in shapes:
+        name, role = (text(labels.get(key)) for key in (shape.name_label, shape.role_label))
+        if name and role and made.startswith(f"{name}-") and made.removeprefix(name).endswith(f"-{role}"):
+            return Place(Needed(SHAPED_WORKLOADS, (shape.crd, pod.namespace, name)), role, known.group, known)
+    return None
+
+
 def _part_of(pod: Pod, part: PartShape) -> str | None:
     """The name of the part, None if the labels of the pod are not those of the part."""
     labels = pod.template.labels

@@ -28,6 +28,9 @@ class Over(StrEnum):
     ALL = "all"
     # Each part by itself.
     PART = "part"
+    # Each part is a role, whose entry is the template of a LeaderWorkerSet: the first groups of all roles together, and
+    # each further group by itself.
+    GROUPS = "groups"
     # None: something else makes the gang, and the workload is only judged.
     NONE = "none"
 
@@ -145,8 +148,9 @@ class WorkloadShape:
     by_namespace: bool = True
     # Where the record is written besides the workload and its templates: metadata of objects that are made.
     marked: tuple[ShapePath, ...] = ()
-    # The pod label that has the name of the workload.
+    # The pod labels that have the name of the workload, and the role.
     name_label: str = ""
+    role_label: str = ""
     suspended: tuple[Condition, ...] = ()
     elsewhere: tuple[Condition, ...] = ()
     # The gangs that others make; what never starts; and what works against the gang.

@@ -9,11 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 from webhook.model.changes import value_at
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.reading import mapping
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.roles import surge_of, together_in
 from webhook.model.workloads.shapes.condition import Condition, all_hold
 from webhook.model.workloads.shapes.path import Scope, ShapePath
 from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape
-from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, TemplatePlace
+from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, Role, TemplatePlace
 
 # The rules about what a shape says of a workload's controller: its gang is never complete, or works against the gang.
 INCOMPLETE = "owner/incomplete"
@@ -46,12 +48,27 @@ class ShapedWorkload(OptedInWorkload):
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
         super().read()
-        _ = self.outside_parts, self.marked_paths, tuple(self.leaves()), tuple(self.doubts())
+        _ = self.outside_parts, self.roles, self.marked_paths, tuple(self.leaves()), tuple(self.doubts())
 
     @property
     def gang_per_part(self) -> bool:
         """Whether each of its parts is a gang."""
         return self.shape.over is Over.PART
+
+    @property
+    def together(self) -> Mapping[str, int] | None:
+        """By role, how many groups start together; None if it has no roles."""
+        return together_in(self.annotations) if self.shape.over is Over.GROUPS else None
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Its roles: each entry of its parts is the template of a LeaderWorkerSet."""
+        return tuple(self._roles()) if self.shape.over is Over.GROUPS else ()
+
+    def _roles(self) -> Iterator[Role]:
+        for part in self.parts:
+            made = LeaderWorkerSet(dict(mapping(value_at(self.raw, part.path)[1])))
+            yield Role(part, max(made.replicas, 0), max(made.size, 0), surge_of(made.spec, made.replicas))
 
     @property
     def native_path(self) -> FieldPath | None:
@@ -162,6 +179,7 @@ def view_of(shape: WorkloadShape, title: str = "") -> type[ShapedWorkload]:
         has_gangs = shape.has_gangs
         left_to = shape.left_to
         name_label = shape.name_label
+        role_label = shape.role_label
 
     View.shape = shape
     View.__name__ = View.__qualname__ = f"{shape.resource.api.kind}View"
