@@ -18,6 +18,7 @@ from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import CHOICE_BOUND, Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
+from webhook.model.changes import value_at
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
@@ -31,7 +32,7 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
-from webhook.model.workloads.workload import OptedInWorkload, Part
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import BoundRule, Context, Outcome, no_fits, run, run_each, run_on_opted_in
 from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
@@ -192,20 +193,14 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def record(self, workload: OptedInWorkload, scheduler: str, request: Request) -> tuple[Operation, ...]:
         """Return the patch that records the scheduler on a workload and in its pod templates. Old templates without the
         label stay without it. Templates of a Job are immutable, so every update would be refused. A changed template
-        of a LeaderWorkerSet would replace its pods.
+        of a LeaderWorkerSet would replace its pods. An old label that an update leaves out is written again, and a new
+        template gets it: a list that `kubectl apply` replaces has no label, and its pods would bypass the gang.
         """
         if request.old is None:
             return record_choice(workload, scheduler)
-        if workload.crd:
-            # Most controllers replace pods whose template changes.
-            return record_choice(workload, scheduler, frozenset(workload.marked_paths))
-        parts = self.view(request.old, request.namespace).parts
-        unlabelled = frozenset(part.template.labels_path for part in parts if not _is_labelled(part))
+        old = self.view(request.old, request.namespace)
+        unlabelled = frozenset(path for path in old.marked_paths if not value_at(old.raw, path / SCHEDULER_LABEL)[0])
         return record_choice(workload, scheduler, unlabelled)
-
-
-def _is_labelled(part: Part) -> bool:
-    return SCHEDULER_LABEL in part.template.labels
 
 
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
