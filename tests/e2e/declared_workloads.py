@@ -163,3 +163,10 @@ def training(trainers: int = 2) -> Played:
     for index in range(trainers):
         pods[f"run-trainer-{index}"] = (_training("trainer"), ("roles", 0, "template"), "")
     return Played("example.com", "v1", "Training", spec, pods)
+
+
+def volcano_job(**task: Any) -> Played:
+    """A Job of Volcano with one task; keywords go into the task."""
+    spec = {"schedulerName": "volcano", "tasks": [{"name": "task", "replicas": 1, "template": pod_template(), **task}]}
+    labels = {"volcano.sh/job-name": "run", "volcano.sh/task-spec": "task"}
+    return Played("batch.volcano.sh", "v1alpha1", "Job", spec, {"run-task-0": (labels, ("tasks", 0, "template"), "")})

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.declared_workloads import Played, mpi_job, pytorch_job, spark_application, training
+from tests.e2e.declared_workloads import Played, mpi_job, pytorch_job, spark_application, training, volcano_job
 from tests.e2e.fixture_types import Nodes
 from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL, Chosen, OptedIn, Start
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import created, deleted, found, patched, until_pods
+from tests.e2e.workload_objects import created, deleted, found, patched, path_of, until_pods
 
 _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "new-workload.md"
 
@@ -172,6 +172,20 @@ def test_a_service_lives_as_a_gang_by_its_own_label(
     patched(plane, stored, {"spec": {"replicas": 3}})
     cluster.needs(3)
     cluster.all_bound(3)
+
+
+def test_a_job_of_volcano_is_judged_and_left_to_volcano(plane: ControlPlane, start: Start, namespace: str) -> None:
+    """Rollcall writes neither into its templates and pods nor a PodGroup."""
+    kind, never = volcano_job(), volcano_job(dependsOn={"name": ["other"]})
+    cluster = start(KOORDINATOR, kind)
+    answer = plane.http.post(path_of("batch.volcano.sh/v1alpha1", "Job", namespace), json=never.workload(namespace))
+    assert "owner/incomplete at spec.tasks[0].dependsOn" in answer.json()["message"]
+    stored = created(plane, kind.workload(namespace))
+    assert stored["spec"] == kind.spec
+    (pod,) = kind.made(plane, stored)
+    assert "schedulingGates" not in pod["spec"]
+    assert not [key for key in pod["metadata"]["labels"] if key.startswith("rollcall.dev/")]
+    cluster.stays(lambda: not cluster.minimums, "no PodGroup is made")
 
 
 def test_a_pod_of_an_unknown_kind_is_created_with_a_warning(plane: ControlPlane, start: Start, namespace: str) -> None:

@@ -10,7 +10,7 @@ from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, Chosen, OptedIn, Star
 from tests.e2e.opted_in_workloads import pod_template, ray_cluster
 from tests.e2e.pod_life import let_run
 from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import created, listed, owner_chain, patched, path_of, read, until_pods
+from tests.e2e.workload_objects import created, listed, owner_chain, patched, read, until_pods
 
 RAY = "ray.io/v1"
 
@@ -32,22 +32,26 @@ def starts_whole(cluster: OptedIn, nodes: Nodes) -> None:
 
 
 def test_a_ray_cluster_lives_as_a_gang(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    """It starts whole, its minimum follows the number of workers, and a lost worker is replaced."""
+    """It starts whole, its minimum follows the number of workers, and a lost worker is replaced. The list of worker
+    groups is replaced as by `kubectl apply`: by that of the user, without what Rollcall wrote into it.
+    """
     cluster = start(KOORDINATOR, "kuberay")
     starts_whole(cluster, nodes)
     assert cluster.minimums == {"ray-headgroup": 1, "ray-workers": 2}
     pods = of_ray(cluster, 3)
     let_run(plane, pods)
     stored = read(plane, RAY, "RayCluster", cluster.namespace, "ray")
-    (group,) = stored["spec"]["workerGroupSpecs"]
-    patched(plane, stored, {"spec": {"workerGroupSpecs": [{**group, "replicas": 3, "maxReplicas": 3}]}})
-    nodes(1, cpu=2)
+
+    def scaled(workers: int) -> None:
+        groups = ray_cluster("ray", cluster.namespace, workers)["spec"]["workerGroupSpecs"]
+        patched(plane, stored, {"spec": {"workerGroupSpecs": groups}})
+
+    scaled(3)
     of_ray(cluster, 4)
     cluster.all_bound(4)
     eventually(lambda: cluster.minimums == {"ray-headgroup": 1, "ray-workers": 3}, "the minimum follows")
     lost = next(pod for pod in of_ray(cluster, 4) if pod["metadata"]["labels"]["ray.io/node-type"] == "worker")
-    path = path_of("v1", "Pod", cluster.namespace, lost["metadata"]["name"])
-    plane.http.delete(path, params={"gracePeriodSeconds": "0"}).raise_for_status()
+    cluster.lose(lost["metadata"]["name"])
 
     def replaced() -> bool:
         names = {pod["metadata"]["name"] for pod in cluster.pods}
@@ -55,6 +59,11 @@ def test_a_ray_cluster_lives_as_a_gang(plane: ControlPlane, start: Start, nodes:
 
     eventually(replaced, "KubeRay replaces the worker", timeout=60)
     cluster.all_bound(4)
+    scaled(2)
+    eventually(lambda: cluster.minimums == {"ray-headgroup": 1, "ray-workers": 2}, "the minimum follows")
+    # Nothing ends the containers of the worker that goes.
+    eventually(lambda: len(cluster.pods) == 3, "a worker goes")
+    cluster.all_bound(3)
 
 
 @pytest.mark.soak
@@ -95,3 +104,40 @@ def test_the_workers_of_an_autoscaler_join_one_by_one(plane: ControlPlane, start
     cluster.ungated()
     eventually(lambda: sum(cluster.bound().values()) == 2, "what has room starts", timeout=60)
     assert cluster.minimums == {"ray-headgroup": 1}
+
+
+@pytest.mark.soak
+def test_the_clusters_of_a_ray_service_are_gangs_of_their_own(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    """Also during an upgrade, in which the new one starts beside the old one."""
+    cluster = start(KOORDINATOR, "kuberay")
+    nodes(1, cpu=2)
+    metadata = {"name": "serve", "namespace": cluster.namespace}
+    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": ray_cluster("", "", 2)["spec"]}
+    created(plane, {"apiVersion": RAY, "kind": "RayService", "metadata": metadata, "spec": spec})
+    of_ray(cluster, 3)
+    cluster.ungated()
+    cluster.all_wait()
+    (first,) = listed(plane, RAY, "RayCluster", cluster.namespace)
+    name = first["metadata"]["name"]
+    assert cluster.minimums == {f"{name}-headgroup": 1, f"{name}-workers": 2}
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+    # As if Serve had answered: nothing runs here.
+    stored = read(plane, RAY, "RayService", cluster.namespace, "serve")
+    status = {"activeServiceStatus": {"rayClusterName": name}, "pendingServiceStatus": None}
+    patched(plane, stored, {"status": status}, "/status")
+    other = ray_cluster("", "", 2)["spec"]
+    other["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = "registry.example.com/main:2.0"
+    patched(plane, stored, {"spec": {"rayClusterConfig": other}})
+    of_ray(cluster, 6)
+    cluster.ungated()
+    cluster.stays(lambda: sum(cluster.bound().values()) == 3, "the new cluster waits whole")
+    (second,) = {one["metadata"]["name"] for one in listed(plane, RAY, "RayCluster", cluster.namespace)} - {name}
+    assert cluster.minimums == {
+        f"{name}-headgroup": 1,
+        f"{name}-workers": 2,
+        f"{second}-headgroup": 1,
+        f"{second}-workers": 2,
+    }
+    nodes(1, cpu=2)
+    cluster.all_bound(6)
