@@ -127,6 +127,13 @@ def test_an_update_keeps_the_record_in_the_templates() -> None:
     assert [one["metadata"] for one in templates] == [{"labels": {RECORD: "koord-scheduler"}}] * 3
 
 
+@pytest.mark.parametrize("make", [ray_cluster, ray_job, pytorch_job, spark_application, disaggregated_set])
+def test_the_user_s_manifest_applied_again_changes_nothing(make: Any) -> None:
+    """A changed template would be a rollout of a DisaggregatedSet, and a second cluster of a RayService."""
+    before = stored(make(scheduler=None), facts=OPTED_IN)
+    assert mutate(make(scheduler=None), before, facts=OPTED_IN)[0] == before
+
+
 @pytest.mark.parametrize("make", [ray_cluster, pytorch_job, spark_application, disaggregated_set, deployment])
 def test_an_update_changes_no_template_without_the_record(make: Any) -> None:
     """The controller would replace its pods."""
