@@ -28,6 +28,7 @@ from tests.e2e.neighbours.fixtures import controllers, for_the_test, kubelet, ne
 from tests.e2e.neighbours.running import Neighbours
 from tests.e2e.neighbours.systems import crd_files_of
 from tests.e2e.nodes import add_nodes, remove_nodes
+from tests.e2e.opted_in_cluster import start
 from tests.e2e.programs import Program, eventually, folder_of
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
@@ -52,7 +53,7 @@ def gated(config: Manifest = KOORDINATOR) -> Manifest:
 
 
 # Fixtures of files of their own.
-__all__ = ["controllers", "for_the_test", "kubelet", "neighbours"]
+__all__ = ["controllers", "for_the_test", "kubelet", "neighbours", "start"]
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}
 _numbers = count(1)

@@ -17,6 +17,10 @@ _KUBEFLOW = "training.kubeflow.org"
 _APPROVED = {"api-approved.kubernetes.io": "unapproved, for tests"}
 
 
+# The path of a template in a spec.
+Path = tuple[str | int, ...]
+
+
 class Played(NamedTuple):
     """A kind, and what its operator makes of a workload: pods one after the other, each with its labels."""
 
@@ -25,7 +29,7 @@ class Played(NamedTuple):
     kind: str
     spec: Manifest
     # By name of a pod: its labels, the path of its template in the spec, and the pod that controls it.
-    pods: Mapping[str, tuple[Mapping[str, str], tuple[str, ...], str]]
+    pods: Mapping[str, tuple[Mapping[str, str], Path, str]]
 
     @property
     def plural(self) -> str:
@@ -107,57 +111,62 @@ def _training(role: str) -> dict[str, str]:
 
 
 _REPLICAS = ("pytorchReplicaSpecs",)
-PYTORCH_JOB = Played(
-    "kubeflow.org",
-    "v1",
-    "PyTorchJob",
-    {
+
+
+def pytorch_job(workers: int = 2) -> Played:
+    """A master and its workers."""
+    template = pod_template(container="pytorch")
+    spec = {
         "pytorchReplicaSpecs": {
-            "Master": {"replicas": 1, "template": pod_template(container="pytorch")},
-            "Worker": {"replicas": 2, "template": pod_template(container="pytorch")},
+            "Master": {"replicas": 1, "template": template},
+            "Worker": {"replicas": workers, "template": template},
         }
-    },
-    {
-        "run-master-0": (_kubeflow("master", 0), (*_REPLICAS, "Master", "template"), ""),
-        "run-worker-0": (_kubeflow("worker", 0), (*_REPLICAS, "Worker", "template"), ""),
-        "run-worker-1": (_kubeflow("worker", 1), (*_REPLICAS, "Worker", "template"), ""),
-    },
-)
-MPI_JOB = Played(
-    "kubeflow.org",
-    "v2beta1",
-    "MPIJob",
-    {
+    }
+    pods = {"run-master-0": (_kubeflow("master", 0), (*_REPLICAS, "Master", "template"), "")}
+    for index in range(workers):
+        pods[f"run-worker-{index}"] = (_kubeflow("worker", index), (*_REPLICAS, "Worker", "template"), "")
+    return Played("kubeflow.org", "v1", "PyTorchJob", spec, pods)
+
+
+def mpi_job(workers: int = 3) -> Played:
+    """Workers; their launcher is a Job of its own."""
+    spec = {
         "mpiReplicaSpecs": {
             "Launcher": {"replicas": 1, "template": pod_template()},
-            "Worker": {"replicas": 3, "template": pod_template()},
+            "Worker": {"replicas": workers, "template": pod_template()},
         }
-    },
-    {f"run-worker-{index}": (_mpi(index), ("mpiReplicaSpecs", "Worker", "template"), "") for index in range(3)},
-)
-# The driver runs before it creates the executors.
-SPARK_APPLICATION = Played(
-    "sparkoperator.k8s.io",
-    "v1beta2",
-    "SparkApplication",
-    {"mode": "cluster", "driver": {"cores": 1}, "executor": {"instances": 3, "cores": 1}},
-    {
+    }
+    path = ("mpiReplicaSpecs", "Worker", "template")
+    pods = {f"run-worker-{index}": (_mpi(index), path, "") for index in range(workers)}
+    return Played("kubeflow.org", "v2beta1", "MPIJob", spec, pods)
+
+
+def spark_application(*executors: int) -> Played:
+    """A driver, which runs before it creates the executors. Each of these has a number that is not used again."""
+    spec = {"mode": "cluster", "driver": {"cores": 1}, "executor": {"instances": len(executors), "cores": 1}}
+    pods = {
         "run-driver": (_spark("driver"), ("driver",), ""),
-        **{f"run-exec-{index}": (_spark("executor"), ("executor",), "run-driver") for index in (1, 2, 3)},
-    },
-)
-# A kind that no release of Rollcall knows, with the shape of docs/how-to/new-workload.md.
-TRAINING = Played(
-    "example.com",
-    "v1",
-    "Training",
-    {
+        **{f"run-exec-{index}": (_spark("executor"), ("executor",), "run-driver") for index in executors},
+    }
+    return Played("sparkoperator.k8s.io", "v1beta2", "SparkApplication", spec, pods)
+
+
+def training(trainers: int = 2) -> Played:
+    """A kind that no release of Rollcall knows, with the shape of docs/how-to/new-workload.md."""
+    spec = {
         "coordinator": {"template": pod_template()},
-        "roles": [{"name": "trainer", "replicas": 2, "template": pod_template()}],
-    },
-    {
-        "run-coordinator": (_training("coordinator"), ("coordinator", "template"), ""),
-        "run-trainer-0": (_training("trainer"), ("roles", 0, "template"), ""),  # type: ignore[dict-item]
-        "run-trainer-1": (_training("trainer"), ("roles", 0, "template"), ""),  # type: ignore[dict-item]
-    },
-)
+        "roles": [{"name": "trainer", "replicas": trainers, "template": pod_template()}],
+    }
+    pods: dict[str, tuple[Mapping[str, str], Path, str]] = {
+        "run-coordinator": (_training("coordinator"), ("coordinator", "template"), "")
+    }
+    for index in range(trainers):
+        pods[f"run-trainer-{index}"] = (_training("trainer"), ("roles", 0, "template"), "")
+    return Played("example.com", "v1", "Training", spec, pods)
+
+
+def volcano_job(**task: Any) -> Played:
+    """A Job of Volcano with one task; keywords go into the task."""
+    spec = {"schedulerName": "volcano", "tasks": [{"name": "task", "replicas": 1, "template": pod_template(), **task}]}
+    labels = {"volcano.sh/job-name": "run", "volcano.sh/task-spec": "task"}
+    return Played("batch.volcano.sh", "v1alpha1", "Job", spec, {"run-task-0": (labels, ("tasks", 0, "template"), "")})

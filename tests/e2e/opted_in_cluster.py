@@ -8,15 +8,26 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tests.e2e.conftest import gated
+import pytest
+
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Controllers, Reconcilers, Rollcall, Scheduler
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_kube_gangs import configuration
-from tests.e2e.workload_objects import MERGE, listed
+from tests.e2e.workload_objects import MERGE, listed, path_of
 
 LABEL = "rollcall.dev/scheduler"
+# Without a kubelet nothing ends the containers of a pod.
+AT_ONCE = {"gracePeriodSeconds": "0"}
+# Where the schedulers have the minimum of a gang.
+_MINIMUMS: Mapping[str, Callable[[Manifest], int]] = {
+    "scheduling.sigs.k8s.io/v1alpha1": lambda group: int(group["spec"]["minMember"]),
+    "scheduling.k8s.io/v1beta1": lambda group: int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]),
+    "scheduling.k8s.io/v1alpha2": lambda group: int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]),
+}
 
 
 class Chosen(NamedTuple):
@@ -34,7 +45,7 @@ def with_the_gate(config: Manifest) -> Manifest:
 
 
 KUBE = Chosen("kube", "default-scheduler", with_the_gate(configuration()))
-KOORDINATOR = Chosen("koordinator", "koord-scheduler", gated())
+KOORDINATOR = Chosen("koordinator", "koord-scheduler", configuration_of("koord-scheduler"))
 PLUGINS = Chosen("scheduler-plugins", "scheduler-plugins-scheduler", COSCHEDULING)
 # Every scheduler that is a Go module; the versions of Kubernetes matter to its own alone.
 EVERY: dict[str, dict[str, Chosen]] = {
@@ -55,6 +66,30 @@ class OptedIn(NamedTuple):
         """The pods of the namespace that are not being deleted."""
         found = listed(self.plane, "v1", "Pod", self.namespace)
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    @property
+    def minimums(self) -> Mapping[str, int]:
+        """The minimum of each PodGroup of Koordinator and of kube-scheduler, by name."""
+        found = {}
+        for version, of in _MINIMUMS.items():
+            answer = self.plane.http.get(path_of(version, "PodGroup", self.namespace))
+            groups = answer.json()["items"] if answer.is_success else ()
+            found.update({group["metadata"]["name"]: of(group) for group in groups})
+        return found
+
+    def needs(self, count: int) -> None:
+        """Wait until the gangs need so many pods in all."""
+
+        def follows() -> bool:
+            assert sum(self.minimums.values()) == count, f"{self.minimums} are not {count} pods"
+            return True
+
+        eventually(follows, "the minimums follow the number of pods")
+
+    def lose(self, name: str) -> None:
+        """A pod is gone at once."""
+        path = path_of("v1", "Pod", self.namespace, name)
+        self.plane.http.delete(path, params=AT_ONCE).raise_for_status()
 
     def bound(self, key: str = LABEL) -> Mapping[str, int]:
         """How many pods are on nodes, by the value of a label."""
@@ -107,8 +142,7 @@ class OptedIn(NamedTuple):
                 self._touch()
                 return
             if "nodeName" not in pod["spec"]:
-                path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-                self.plane.http.delete(path, params={"gracePeriodSeconds": "0"})
+                self.plane.http.delete(path_of("v1", "Pod", self.namespace, pod["metadata"]["name"]), params=AT_ONCE)
 
     def _touch(self) -> None:
         path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{self.namespace}/podgroups"
@@ -122,3 +156,27 @@ def opted_in(plane: ControlPlane, namespace: str, scheduler: str) -> OptedIn:
     body = {"metadata": {"labels": {LABEL: scheduler}}}
     plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
     return OptedIn(plane, namespace)
+
+
+Start = Callable[..., OptedIn]
+
+
+@pytest.fixture
+def start(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    scheduler: Scheduler,
+    controllers: Controllers,
+    namespace: str,
+) -> Start:
+    """An opted-in namespace with everything for a scheduler, and other controllers: `start(KOORDINATOR, "kuberay")`."""
+
+    def started(chosen: Chosen, *systems: str) -> OptedIn:
+        controllers(plane, *systems)
+        scheduler(plane, chosen.scheduler)
+        rollcall(plane, chosen.config)
+        reconciler(chosen.config).until_leading()
+        return opted_in(plane, namespace, chosen.name)
+
+    return started

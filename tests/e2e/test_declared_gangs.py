@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.declared_workloads import MPI_JOB, PYTORCH_JOB, SPARK_APPLICATION, TRAINING, Played
-from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL, Chosen, OptedIn, opted_in
+from tests.e2e.declared_workloads import Played, mpi_job, pytorch_job, spark_application, training, volcano_job
+from tests.e2e.fixture_types import Nodes
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL, Chosen, OptedIn, Start
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import created, deleted, found, listed, until_pods
+from tests.e2e.workload_objects import created, deleted, found, patched, path_of, until_pods
 
-Start = Callable[..., OptedIn]
 _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "new-workload.md"
-POD_GROUPS = "scheduling.sigs.k8s.io/v1alpha1"
 
 
 def shape_of_the_page() -> Manifest:
@@ -37,22 +34,18 @@ def serve(plane: ControlPlane, kind: Played) -> None:
 
 
 @pytest.fixture
-def start(rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, namespace: str) -> Start:
-    """A cluster that serves some kinds, with everything for a scheduler: `start(plane, KOORDINATOR, PYTORCH_JOB)`."""
+def start(start: Start, plane: ControlPlane) -> Start:
+    """The same with kinds that operators are played for: `start(KOORDINATOR, pytorch_job())`."""
 
-    def started(plane: ControlPlane, chosen: Chosen, *kinds: Played, shapes: tuple[Manifest, ...] = ()) -> OptedIn:
+    def started(chosen: Chosen, *kinds: Played, shapes: tuple[Manifest, ...] = ()) -> OptedIn:
         for kind in kinds:
             serve(plane, kind)
-        config = {**chosen.config, "workloads": {"shapes": list(shapes)}}
-        scheduler(plane, chosen.scheduler)
-        rollcall(plane, config)
-        reconciler(config).until_leading()
-        return opted_in(plane, namespace, chosen.name)
+        return start(chosen._replace(config={**chosen.config, "workloads": {"shapes": list(shapes)}}))
 
     return started
 
 
-def starts_whole(cluster: OptedIn, kind: Played, nodes: Nodes) -> None:
+def starts_whole(cluster: OptedIn, kind: Played, nodes: Nodes) -> Manifest:
     """Three pods wait together on a node with room for two, and start with a second node."""
     nodes(1, cpu=2)
     stored = created(cluster.plane, kind.workload(cluster.namespace))
@@ -62,80 +55,142 @@ def starts_whole(cluster: OptedIn, kind: Played, nodes: Nodes) -> None:
     cluster.all_wait()
     nodes(1, cpu=2)
     cluster.all_bound(len(pods), lambda: list(kind.made(cluster.plane, stored)))
+    return stored
 
 
-@pytest.mark.parametrize("kind", [PYTORCH_JOB, MPI_JOB], ids=lambda kind: kind.kind)
-def test_a_workload_of_a_built_in_shape_starts_whole_or_not_at_all(
-    plane: ControlPlane, start: Start, nodes: Nodes, kind: Played
-) -> None:
-    starts_whole(start(plane, KOORDINATOR, kind), kind, nodes)
+def lives(cluster: OptedIn, smaller: Played, larger: Played, nodes: Nodes) -> None:
+    """A workload starts whole, gets a pod more, loses one that its operator creates again, and gets a pod fewer."""
+    plane = cluster.plane
+    stored = starts_whole(cluster, smaller, nodes)
+    cluster.needs(3)
+
+    def made() -> list[Manifest]:
+        return list(larger.made(plane, stored))
+
+    stored = patched(plane, stored, {"spec": larger.spec})
+    made()
+    cluster.all_bound(4, made)
+    cluster.needs(4)
+    *_, lost, last = larger.pods
+    cluster.lose(lost)
+    made()
+    cluster.all_bound(4, made)
+    patched(plane, stored, {"spec": smaller.spec})
+    cluster.lose(last)
+    cluster.needs(3)
+    cluster.all_bound(3)
 
 
-@pytest.mark.parametrize("kind", [PYTORCH_JOB, MPI_JOB, TRAINING], ids=lambda kind: kind.kind)
+def test_a_workload_of_a_built_in_shape_lives_as_a_gang(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    lives(start(KOORDINATOR, pytorch_job()), pytorch_job(), pytorch_job(3), nodes)
+
+
+def test_an_mpi_job_starts_whole_or_not_at_all(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    starts_whole(start(KOORDINATOR, mpi_job()), mpi_job(), nodes)
+
+
+OTHERS = {"MPIJob": (KOORDINATOR, mpi_job(), mpi_job(4)), "Training": (KOORDINATOR, training(), training(3))}
+ON_KUBE = {
+    "PyTorchJob on kube-scheduler": (KUBE, pytorch_job(), pytorch_job(3)),
+    "MPIJob on kube-scheduler": (KUBE, mpi_job(), mpi_job(4)),
+    "Training on kube-scheduler": (KUBE, training(), training(3)),
+}
+
+
+@pytest.mark.parametrize("case", [*OTHERS.values(), *ON_KUBE.values()], ids=[*OTHERS, *ON_KUBE])
 @pytest.mark.soak
-def test_a_workload_of_a_shape_starts_whole_or_not_at_all_on_kube_scheduler(
-    plane: ControlPlane, start: Start, nodes: Nodes, kind: Played
+def test_every_workload_of_a_shape_lives_as_a_gang(
+    start: Start, nodes: Nodes, case: tuple[Chosen, Played, Played]
 ) -> None:
-    starts_whole(start(plane, KUBE, kind, shapes=(shape_of_the_page(),)), kind, nodes)
+    chosen, smaller, larger = case
+    lives(start(chosen, smaller, shapes=(shape_of_the_page(),)), smaller, larger, nodes)
 
 
 def test_a_kind_that_nobody_has_seen_is_a_gang_from_its_shape(
     plane: ControlPlane, start: Start, nodes: Nodes, namespace: str
 ) -> None:
     """In admission, gang objects and health, and its objects go with it."""
-    cluster = start(plane, KOORDINATOR, TRAINING, shapes=(shape_of_the_page(),))
-    starts_whole(cluster, TRAINING, nodes)
-    groups = {
-        one["metadata"]["name"]: one["spec"]["minMember"] for one in listed(plane, POD_GROUPS, "PodGroup", namespace)
-    }
-    assert groups == {"run-coordinator": 1, "run-trainer": 2}
+    cluster = start(KOORDINATOR, training(), shapes=(shape_of_the_page(),))
+    starts_whole(cluster, training(), nodes)
+    assert cluster.minimums == {"run-coordinator": 1, "run-trainer": 2}
     stored = found(plane, "example.com/v1", "Training", namespace, "run")
     assert stored is not None
     deleted(plane, stored, "Background")
     if plane.collects_garbage:
-        eventually(lambda: listed(plane, POD_GROUPS, "PodGroup", namespace) == [], "its groups go", timeout=60)
+        eventually(lambda: cluster.minimums == {}, "its groups go", timeout=60)
 
 
 def test_the_executors_of_spark_are_a_gang_after_their_driver(
     plane: ControlPlane, start: Start, nodes: Nodes, namespace: str
 ) -> None:
-    cluster = start(plane, KOORDINATOR, SPARK_APPLICATION)
+    """They start together, and the driver replaces one that is lost."""
+    kind = spark_application(1, 2, 3)
+    cluster = start(KOORDINATOR, kind)
     nodes(1, cpu=3)
-    stored = created(plane, SPARK_APPLICATION.workload(namespace))
-    pods = SPARK_APPLICATION.made(plane, stored)
+    stored = created(plane, kind.workload(namespace))
+    pods = kind.made(plane, stored)
     driver = next(pods)
-    cluster.all_bound(1, lambda: next(SPARK_APPLICATION.made(plane, stored)))
+    cluster.all_bound(1, lambda: next(kind.made(plane, stored)))
     executors = list(pods)
     assert {pod["metadata"]["labels"]["rollcall.dev/gang"] for pod in executors} == {"run-executor"}
     assert driver["metadata"]["labels"]["rollcall.dev/gang"] == "run-driver"
     cluster.ungated()
     cluster.stays(lambda: sum(cluster.bound().values()) == 1, "the executors wait for room for all")
     nodes(1, cpu=2)
-    cluster.all_bound(4, lambda: list(SPARK_APPLICATION.made(plane, stored)))
+    cluster.all_bound(4, lambda: list(kind.made(plane, stored)))
+    cluster.lose("run-exec-2")
+    later = spark_application(1, 3, 4)
+    list(later.made(plane, stored))
+    cluster.all_bound(4, lambda: list(later.made(plane, stored)))
+    assert {pod["metadata"]["name"] for pod in cluster.pods} == set(later.pods)
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_a_service_is_a_gang_by_its_own_label(
+@pytest.mark.parametrize("kind", ["Deployment", pytest.param("StatefulSet", marks=pytest.mark.soak)])
+def test_a_service_lives_as_a_gang_by_its_own_label(
     plane: ControlPlane, start: Start, nodes: Nodes, namespace: str, kind: str
 ) -> None:
-    cluster = start(plane, KOORDINATOR)
+    cluster = start(KOORDINATOR)
     nodes(1, cpu=2)
     labels = {"app": "serve"}
     spec: Manifest = {"replicas": 3, "selector": {"matchLabels": labels}, "template": pod_template(labels=labels)}
     if kind == "StatefulSet":
         spec |= {"serviceName": "serve", "podManagementPolicy": "Parallel"}
     metadata = {"name": "serve", "namespace": namespace, "labels": {LABEL: "koord-scheduler"}}
-    created(plane, {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
+    stored = created(plane, {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
     until_pods(plane, namespace, "app=serve", 3)
     cluster.ungated()
     cluster.all_wait()
     nodes(1, cpu=2)
     cluster.all_bound(3)
+    patched(plane, stored, {"spec": {"replicas": 4}})
+    cluster.all_bound(4)
+    cluster.needs(4)
+    lost = until_pods(plane, namespace, "app=serve", 4)[1]["metadata"]
+    cluster.lose(lost["name"])
+    eventually(lambda: lost["uid"] not in {pod["metadata"]["uid"] for pod in cluster.pods}, "the pod is gone")
+    cluster.all_bound(4)
+    patched(plane, stored, {"spec": {"replicas": 3}})
+    cluster.needs(3)
+    cluster.all_bound(3)
+
+
+def test_a_job_of_volcano_is_judged_and_left_to_volcano(plane: ControlPlane, start: Start, namespace: str) -> None:
+    """Rollcall writes neither into its templates and pods nor a PodGroup."""
+    kind, never = volcano_job(), volcano_job(dependsOn={"name": ["other"]})
+    cluster = start(KOORDINATOR, kind)
+    answer = plane.http.post(path_of("batch.volcano.sh/v1alpha1", "Job", namespace), json=never.workload(namespace))
+    assert "owner/incomplete at spec.tasks[0].dependsOn" in answer.json()["message"]
+    stored = created(plane, kind.workload(namespace))
+    assert stored["spec"] == kind.spec
+    (pod,) = kind.made(plane, stored)
+    assert "schedulingGates" not in pod["spec"]
+    assert not [key for key in pod["metadata"]["labels"] if key.startswith("rollcall.dev/")]
+    cluster.stays(lambda: not cluster.minimums, "no PodGroup is made")
 
 
 def test_a_pod_of_an_unknown_kind_is_created_with_a_warning(plane: ControlPlane, start: Start, namespace: str) -> None:
     """The hook that sees it fails open: without Rollcall the pod is created without a warning."""
-    start(plane, KOORDINATOR)
+    start(KOORDINATOR)
     owner = {"apiVersion": "example.com/v1", "kind": "Farm", "name": "acre", "uid": "1", "controller": True}
     pod = {
         "apiVersion": "v1",

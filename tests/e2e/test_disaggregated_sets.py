@@ -5,15 +5,12 @@ together or not at all, and each further group by itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Nodes
 from tests.e2e.kubelet import Kubelet
-from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, Chosen, OptedIn, opted_in
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, OptedIn, Start
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, deleted, listed, patched, path_of, read, until_pods
@@ -22,23 +19,6 @@ SET = "disaggregatedset.x-k8s.io/v1"
 POD_GROUPS = "scheduling.sigs.k8s.io/v1alpha1"
 TOGETHER = "gang.scheduling.koordinator.sh/groups"
 NAME, ROLE, REVISION = (f"disaggregatedset.x-k8s.io/{key}" for key in ("name", "role", "revision"))
-Start = Callable[[ControlPlane, Chosen], OptedIn]
-
-
-@pytest.fixture
-def start(
-    rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, controllers: Controllers, namespace: str
-) -> Start:
-    """A cluster with everything for a scheduler: `start(plane, KOORDINATOR)`."""
-
-    def started(plane: ControlPlane, chosen: Chosen) -> OptedIn:
-        controllers(plane, "lws")
-        scheduler(plane, chosen.scheduler)
-        rollcall(plane, chosen.config)
-        reconciler(chosen.config).until_leading()
-        return opted_in(plane, namespace, chosen.name)
-
-    return started
 
 
 def serving(cluster: OptedIn, prefill: int, decode: int, together: str | None = None) -> Manifest:
@@ -111,7 +91,7 @@ def test_the_roles_of_a_set_start_together_and_further_groups_by_themselves(
     plane: ControlPlane, start: Start, nodes: Nodes, kubelet: Kubelet
 ) -> None:
     """Whole start, a further group, a group that is made again, fewer groups, and the end."""
-    cluster = start(plane, KOORDINATOR)
+    cluster = start(KOORDINATOR, "lws")
     starts_whole(cluster, nodes)
     assert groups_of_koordinator(cluster) == [(2, 2), (2, 2)]
     stored = read(plane, SET, "DisaggregatedSet", cluster.namespace, "serve")
@@ -138,7 +118,7 @@ def test_the_roles_of_a_set_start_together_and_further_groups_by_themselves(
 
 
 def test_as_many_groups_start_together_as_the_set_says(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    cluster = start(plane, KOORDINATOR)
+    cluster = start(KOORDINATOR, "lws")
     nodes(1, cpu=5)
     serving(cluster, 3, 1, "prefill=2")
     pods_of(cluster, 8)
@@ -151,14 +131,14 @@ def test_as_many_groups_start_together_as_the_set_says(plane: ControlPlane, star
 
 
 def test_the_roles_of_a_set_are_one_group_of_kube_scheduler(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    starts_whole(start(plane, KUBE), nodes)
+    starts_whole(start(KUBE, "lws"), nodes)
 
 
 def test_a_new_revision_starts_beside_the_old_one(
     plane: ControlPlane, start: Start, nodes: Nodes, kubelet: Kubelet
 ) -> None:
     """Each revision has a gang of its first groups, so a rollout goes on and ends."""
-    cluster = start(plane, KOORDINATOR)
+    cluster = start(KOORDINATOR, "lws")
     nodes(2, cpu=8)
     stored = serving(cluster, 2, 1, "prefill=2")
     pods_of(cluster, 6)

@@ -197,7 +197,7 @@ def test_a_profile_without_its_crd_is_reported(installation: Installation) -> No
     name = "scheduler-plugins-scheduler"
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": name})
-    # The roles, and the hook that sees pods which name a scheduler, are those of the configuration without that profile.
+    # The roles, and the hook for pods that name a scheduler, are those of the configuration without that profile.
     assert installation.told(config) == {"accounts/rights", "webhooks/as-printed"}
     installation.plane.kubectl("delete", "crd", "podgroups.scheduling.x-k8s.io", check=True)
     try:

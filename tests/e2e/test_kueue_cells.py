@@ -4,7 +4,7 @@ where the page says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from tests.e2e.kueue_objects import (
     until_workloads,
 )
 from tests.e2e.neighbours.running import Neighbour
-from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, PLUGINS, Chosen, OptedIn, opted_in
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, PLUGINS, Chosen, OptedIn, Start, opted_in
 from tests.e2e.opted_in_workloads import (
     job,
     leader_worker_set,
@@ -44,7 +44,6 @@ from tests.e2e.test_net_outage import config
 from tests.e2e.test_opted_in_topology import asking, spines
 from tests.e2e.workload_objects import created, deleted, patched, path_of, read, until_pods
 
-Start = Callable[..., OptedIn]
 QUEUED = {QUEUE_NAME: "queue"}
 # Two pods instead of four, and as many completions.
 FEWER = {
@@ -56,34 +55,12 @@ REQUIRED, GROUP_NAME = "kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.i
 BLOCK, SPINE, HOST = "example.com/block", "example.com/spine", "kubernetes.io/hostname"
 SCHEDULERS = {version: {"koordinator": KOORDINATOR, "kube": KUBE} for version in ("1.37", "1.36")}
 IGNORED = config("Ignore")
-# Where each has the minimum of a Job's gang.
-MINIMUMS: Mapping[str, Callable[[Manifest], int]] = {
-    "scheduling.sigs.k8s.io/v1alpha1": lambda group: int(group["spec"]["minMember"]),
-    "scheduling.k8s.io/v1beta1": lambda group: int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]),
-    "scheduling.k8s.io/v1alpha2": lambda group: int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]),
-}
 
 
 @pytest.fixture
-def start(
-    plane: ControlPlane,
-    controllers: Controllers,
-    rollcall: Rollcall,
-    reconciler: Reconcilers,
-    scheduler: Scheduler,
-    namespace: str,
-    kubelet: Kubelet,
-) -> Start:
-    """A cluster with Kueue and everything for a scheduler: `start(KOORDINATOR, "lws")`."""
-
-    def started(chosen: Chosen, *systems: str) -> OptedIn:
-        controllers(plane, *systems, "kueue")
-        scheduler(plane, chosen.scheduler)
-        rollcall(plane, chosen.config)
-        reconciler(chosen.config).until_leading()
-        return opted_in(plane, namespace, chosen.name)
-
-    return started
+def start(start: Start, kubelet: Kubelet) -> Start:
+    """The same with Kueue, and with kubelets for the namespace: `start(KOORDINATOR, "lws")`."""
+    return lambda chosen, *systems: start(chosen, *systems, "kueue")
 
 
 @contextmanager
@@ -106,15 +83,6 @@ def nodes_in(add: Nodes, namespace: str, number: int, cpu: int, **domains: str) 
     add(number, cpu=cpu, labels=labels, prefix="-".join((namespace, *domains.values())))
 
 
-def minimum(cluster: OptedIn, name: str) -> int:
-    """The minimum of a Job's gang."""
-    for version, of in MINIMUMS.items():
-        path = path_of(version, "PodGroup", cluster.namespace, name)
-        if (answer := cluster.plane.http.get(path)).is_success:
-            return of(answer.json())
-    raise AssertionError(f"there is no PodGroup {name}")
-
-
 @pytest.mark.beside
 @pytest.mark.cases(SCHEDULERS)
 def test_a_job_that_kueue_resumes_with_fewer_pods_starts_whole(start: Start, nodes: Nodes, case: Chosen) -> None:
@@ -124,7 +92,7 @@ def test_a_job_that_kueue_resumes_with_fewer_pods_starts_whole(start: Start, nod
         created(cluster.plane, job("train", cluster.namespace, 4, labels=QUEUED, annotations=FEWER))
         cluster.all_bound(2)
         spec = read(cluster.plane, "batch/v1", "Job", cluster.namespace, "train")["spec"]
-    assert (spec["parallelism"], spec["completions"], minimum(cluster, "train")) == (2, 2, 2)
+    assert (spec["parallelism"], spec["completions"], cluster.minimums["train"]) == (2, 2, 2)
     assert not any("schedulingGates" in pod["spec"] for pod in cluster.pods)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, PLUGINS, Chosen, OptedIn, opted_in
+from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall
+from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, PLUGINS, Chosen, OptedIn, Start, opted_in
 from tests.e2e.opted_in_workloads import (
     job_set,
     leader_worker_set,
@@ -27,23 +27,7 @@ from tests.e2e.workload_objects import created, found, patched, read, until_pods
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
-Start = Callable[[ControlPlane, Chosen], OptedIn]
-
-
-@pytest.fixture
-def start(
-    rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, controllers: Controllers, namespace: str
-) -> Start:
-    """A cluster with everything for a scheduler: `start(plane, KOORDINATOR)`."""
-
-    def started(plane: ControlPlane, chosen: Chosen) -> OptedIn:
-        controllers(plane, "jobset", "lws", "trainer")
-        scheduler(plane, chosen.scheduler)
-        rollcall(plane, chosen.config)
-        reconciler(chosen.config).until_leading()
-        return opted_in(plane, namespace, chosen.name)
-
-    return started
+SYSTEMS = ("jobset", "lws", "trainer")
 
 
 def of_job_set(cluster: OptedIn, name: str, count: int, replicated: str | None = None) -> list[Manifest]:
@@ -79,17 +63,17 @@ def waits_and_starts(cluster: OptedIn, job_set: str, nodes: Nodes) -> None:
 def test_a_train_job_starts_whole_or_not_at_all_on_every_scheduler(
     plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
 ) -> None:
-    start_train_job(start(plane, case), nodes)
+    start_train_job(start(case, *SYSTEMS), nodes)
 
 
 def test_a_train_job_starts_whole_or_not_at_all(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    start_train_job(start(plane, KOORDINATOR), nodes)
+    start_train_job(start(KOORDINATOR, *SYSTEMS), nodes)
 
 
 @pytest.mark.soak
 @pytest.mark.cases(EVERY)
 def test_a_job_set_starts_whole_or_not_at_all(plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen) -> None:
-    cluster = start(plane, case)
+    cluster = start(case, *SYSTEMS)
     # Room for two of the three pods.
     nodes(1, cpu=2)
     driver, workers = replicated_job("driver", backoff_limit=100), replicated_job("worker", 2, backoff_limit=100)
@@ -102,7 +86,7 @@ def test_a_job_set_starts_whole_or_not_at_all(plane: ControlPlane, start: Start,
 def test_each_group_of_a_leader_worker_set_starts_whole_or_not_at_all(
     plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
 ) -> None:
-    cluster = start(plane, case)
+    cluster = start(case, *SYSTEMS)
     # Room for one group of two and half of the other.
     nodes(1, cpu=3)
     created(plane, leader_worker_set("serve", cluster.namespace, groups=2, size=2))
@@ -119,7 +103,7 @@ def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
     plane: ControlPlane, start: Start, nodes: Nodes
 ) -> None:
     """Trainer makes the PodGroup and marks the pods, and leaves them to default-scheduler, which knows of no group."""
-    cluster = start(plane, PLUGINS)
+    cluster = start(PLUGINS, *SYSTEMS)
     nodes(1, cpu=2)
     runtime = training_runtime("torch", namespace=cluster.namespace, pod_groups={"coscheduling": {}})
     created(plane, runtime)
@@ -214,13 +198,13 @@ def in_order_and_restarted(cluster: OptedIn, nodes: Nodes) -> None:
 def test_a_job_set_in_order_is_restarted_whole_on_every_scheduler(
     plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
 ) -> None:
-    in_order_and_restarted(start(plane, case), nodes)
+    in_order_and_restarted(start(case, *SYSTEMS), nodes)
 
 
 @pytest.mark.usefixtures("kubelet")
 @pytest.mark.soak
 def test_a_job_set_in_order_is_restarted_whole(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    in_order_and_restarted(start(plane, KOORDINATOR), nodes)
+    in_order_and_restarted(start(KOORDINATOR, *SYSTEMS), nodes)
 
 
 def recreated(cluster: OptedIn, nodes: Nodes) -> None:
@@ -249,9 +233,9 @@ def recreated(cluster: OptedIn, nodes: Nodes) -> None:
 def test_a_group_of_a_leader_worker_set_is_recreated_whole_on_every_scheduler(
     plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
 ) -> None:
-    recreated(start(plane, case), nodes)
+    recreated(start(case, *SYSTEMS), nodes)
 
 
 @pytest.mark.usefixtures("kubelet")
 def test_a_group_of_a_leader_worker_set_is_recreated_whole(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    recreated(start(plane, KOORDINATOR), nodes)
+    recreated(start(KOORDINATOR, *SYSTEMS), nodes)

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, Chosen, OptedIn, opted_in
+from tests.e2e.fixture_types import Nodes
+from tests.e2e.opted_in_cluster import EVERY, KOORDINATOR, Chosen, OptedIn, Start
 from tests.e2e.opted_in_workloads import pod_template, ray_cluster
 from tests.e2e.pod_life import let_run
 from tests.e2e.programs import eventually
-from tests.e2e.workload_objects import created, listed, owner_chain, patched, path_of, read, until_pods
+from tests.e2e.workload_objects import created, listed, owner_chain, patched, read, until_pods
 
 RAY = "ray.io/v1"
-POD_GROUPS = "scheduling.sigs.k8s.io/v1alpha1"
-Start = Callable[[ControlPlane, Chosen], OptedIn]
-
-
-@pytest.fixture
-def start(
-    rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, controllers: Controllers, namespace: str
-) -> Start:
-    """A cluster with everything for a scheduler: `start(plane, KOORDINATOR)`."""
-
-    def started(plane: ControlPlane, chosen: Chosen) -> OptedIn:
-        controllers(plane, "kuberay")
-        scheduler(plane, chosen.scheduler)
-        rollcall(plane, chosen.config)
-        reconciler(chosen.config).until_leading()
-        return opted_in(plane, namespace, chosen.name)
-
-    return started
 
 
 def of_ray(cluster: OptedIn, count: int) -> list[Manifest]:
     """The pods of all RayClusters once there are so many."""
     return until_pods(cluster.plane, cluster.namespace, "ray.io/cluster", count)
-
-
-def minimums(cluster: OptedIn) -> dict[str, int]:
-    """The minimum of each of Koordinator's PodGroups."""
-    groups = listed(cluster.plane, POD_GROUPS, "PodGroup", cluster.namespace)
-    return {group["metadata"]["name"]: group["spec"]["minMember"] for group in groups}
 
 
 def starts_whole(cluster: OptedIn, nodes: Nodes) -> None:
@@ -58,22 +32,26 @@ def starts_whole(cluster: OptedIn, nodes: Nodes) -> None:
 
 
 def test_a_ray_cluster_lives_as_a_gang(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    """It starts whole, its minimum follows the number of workers, and a lost worker is replaced."""
-    cluster = start(plane, KOORDINATOR)
+    """It starts whole, its minimum follows the number of workers, and a lost worker is replaced. The list of worker
+    groups is replaced as by `kubectl apply`: by that of the user, without what Rollcall wrote into it.
+    """
+    cluster = start(KOORDINATOR, "kuberay")
     starts_whole(cluster, nodes)
-    assert minimums(cluster) == {"ray-headgroup": 1, "ray-workers": 2}
+    assert cluster.minimums == {"ray-headgroup": 1, "ray-workers": 2}
     pods = of_ray(cluster, 3)
     let_run(plane, pods)
     stored = read(plane, RAY, "RayCluster", cluster.namespace, "ray")
-    (group,) = stored["spec"]["workerGroupSpecs"]
-    patched(plane, stored, {"spec": {"workerGroupSpecs": [{**group, "replicas": 3, "maxReplicas": 3}]}})
-    nodes(1, cpu=2)
+
+    def scaled(workers: int) -> None:
+        groups = ray_cluster("ray", cluster.namespace, workers)["spec"]["workerGroupSpecs"]
+        patched(plane, stored, {"spec": {"workerGroupSpecs": groups}})
+
+    scaled(3)
     of_ray(cluster, 4)
     cluster.all_bound(4)
-    eventually(lambda: minimums(cluster) == {"ray-headgroup": 1, "ray-workers": 3}, "the minimum follows")
+    eventually(lambda: cluster.minimums == {"ray-headgroup": 1, "ray-workers": 3}, "the minimum follows")
     lost = next(pod for pod in of_ray(cluster, 4) if pod["metadata"]["labels"]["ray.io/node-type"] == "worker")
-    path = path_of("v1", "Pod", cluster.namespace, lost["metadata"]["name"])
-    plane.http.delete(path, params={"gracePeriodSeconds": "0"}).raise_for_status()
+    cluster.lose(lost["metadata"]["name"])
 
     def replaced() -> bool:
         names = {pod["metadata"]["name"] for pod in cluster.pods}
@@ -81,6 +59,11 @@ def test_a_ray_cluster_lives_as_a_gang(plane: ControlPlane, start: Start, nodes:
 
     eventually(replaced, "KubeRay replaces the worker", timeout=60)
     cluster.all_bound(4)
+    scaled(2)
+    eventually(lambda: cluster.minimums == {"ray-headgroup": 1, "ray-workers": 2}, "the minimum follows")
+    # Nothing ends the containers of the worker that goes.
+    eventually(lambda: len(cluster.pods) == 3, "a worker goes")
+    cluster.all_bound(3)
 
 
 @pytest.mark.soak
@@ -88,11 +71,11 @@ def test_a_ray_cluster_lives_as_a_gang(plane: ControlPlane, start: Start, nodes:
 def test_a_ray_cluster_starts_whole_or_not_at_all_on_every_scheduler(
     plane: ControlPlane, start: Start, nodes: Nodes, case: Chosen
 ) -> None:
-    starts_whole(start(plane, case), nodes)
+    starts_whole(start(case, "kuberay"), nodes)
 
 
 def test_a_ray_job_s_cluster_has_the_gang(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
-    cluster = start(plane, KOORDINATOR)
+    cluster = start(KOORDINATOR, "kuberay")
     nodes(1, cpu=2)
     spec = {"entrypoint": "python train.py", "rayClusterSpec": ray_cluster("", "", 2)["spec"]}
     metadata = {"name": "train", "namespace": cluster.namespace}
@@ -104,14 +87,14 @@ def test_a_ray_job_s_cluster_has_the_gang(plane: ControlPlane, start: Start, nod
     assert owner_chain(plane, pods[0]) == [f"RayCluster {name}", "RayJob train"]
     cluster.ungated()
     cluster.all_wait()
-    assert minimums(cluster) == {f"{name}-headgroup": 1, f"{name}-workers": 2}
+    assert cluster.minimums == {f"{name}-headgroup": 1, f"{name}-workers": 2}
     nodes(1, cpu=2)
     cluster.all_bound(3)
 
 
 def test_the_workers_of_an_autoscaler_join_one_by_one(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     """The autoscaler may lower the group to minReplicas, so the gang needs no more, and no worker needs a gang."""
-    cluster = start(plane, KOORDINATOR)
+    cluster = start(KOORDINATOR, "kuberay")
     nodes(1, cpu=2)
     group = {"groupName": "workers", "rayStartParams": {}, "template": pod_template(container="ray-worker")}
     counts = {"replicas": 2, "minReplicas": 0, "maxReplicas": 4}
@@ -120,4 +103,41 @@ def test_the_workers_of_an_autoscaler_join_one_by_one(plane: ControlPlane, start
     of_ray(cluster, 3)
     cluster.ungated()
     eventually(lambda: sum(cluster.bound().values()) == 2, "what has room starts", timeout=60)
-    assert minimums(cluster) == {"ray-headgroup": 1}
+    assert cluster.minimums == {"ray-headgroup": 1}
+
+
+@pytest.mark.soak
+def test_the_clusters_of_a_ray_service_are_gangs_of_their_own(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
+    """Also during an upgrade, in which the new one starts beside the old one."""
+    cluster = start(KOORDINATOR, "kuberay")
+    nodes(1, cpu=2)
+    metadata = {"name": "serve", "namespace": cluster.namespace}
+    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": ray_cluster("", "", 2)["spec"]}
+    created(plane, {"apiVersion": RAY, "kind": "RayService", "metadata": metadata, "spec": spec})
+    of_ray(cluster, 3)
+    cluster.ungated()
+    cluster.all_wait()
+    (first,) = listed(plane, RAY, "RayCluster", cluster.namespace)
+    name = first["metadata"]["name"]
+    assert cluster.minimums == {f"{name}-headgroup": 1, f"{name}-workers": 2}
+    nodes(1, cpu=2)
+    cluster.all_bound(3)
+    # As if Serve had answered: nothing runs here.
+    stored = read(plane, RAY, "RayService", cluster.namespace, "serve")
+    status = {"activeServiceStatus": {"rayClusterName": name}, "pendingServiceStatus": None}
+    patched(plane, stored, {"status": status}, "/status")
+    other = ray_cluster("", "", 2)["spec"]
+    other["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = "registry.example.com/main:2.0"
+    patched(plane, stored, {"spec": {"rayClusterConfig": other}})
+    of_ray(cluster, 6)
+    cluster.ungated()
+    cluster.stays(lambda: sum(cluster.bound().values()) == 3, "the new cluster waits whole")
+    (second,) = {one["metadata"]["name"] for one in listed(plane, RAY, "RayCluster", cluster.namespace)} - {name}
+    assert cluster.minimums == {
+        f"{name}-headgroup": 1,
+        f"{name}-workers": 2,
+        f"{second}-headgroup": 1,
+        f"{second}-workers": 2,
+    }
+    nodes(1, cpu=2)
+    cluster.all_bound(6)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.declared_workloads import TRAINING
+from tests.e2e.declared_workloads import training
 from tests.e2e.fixture_types import Reconcilers
 from tests.e2e.hosted_reconciler import HostedReconciler
 from tests.e2e.network import Network
@@ -43,9 +43,9 @@ def counting(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[H
     found.stop()
 
 
-def training(plane: ControlPlane, namespace: str, **spec: Any) -> list[Manifest]:
+def unknown(plane: ControlPlane, namespace: str, **spec: Any) -> list[Manifest]:
     """A Training with two pods."""
-    owner = created(plane, TRAINING.workload(namespace))
+    owner = created(plane, training().workload(namespace))
     metadata: Manifest = {"namespace": namespace, "ownerReferences": [controller_reference(owner)]}
     body = {"apiVersion": "v1", "kind": "Pod", "spec": pod_template(**spec)["spec"]}
     return [created(plane, {**body, "metadata": {**metadata, "name": f"run-{index}"}}) for index in range(2)]
@@ -60,15 +60,15 @@ def test_pods_of_an_unknown_kind_are_counted_until_they_end(
     plane: ControlPlane, namespace: str, elsewhere: str, reconciler: Reconcilers, counting: HostedReconciler
 ) -> None:
     """In an opted-in namespace, and elsewhere if they name a gang scheduler. Pods of a Deployment are not."""
-    serve(plane, TRAINING)
+    serve(plane, training())
     opted_in(plane, namespace, "koord-scheduler")
     labels = {"app": "serve"}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod_template(labels=labels)}
     metadata = {"name": "serve", "namespace": namespace}
     created(plane, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
     until_pods(plane, namespace, "app=serve", 1)
-    within = training(plane, namespace)
-    named = training(plane, elsewhere, schedulerName="koord-scheduler")
+    within = unknown(plane, namespace)
+    named = unknown(plane, elsewhere, schedulerName="koord-scheduler")
 
     def counts(expected: int) -> None:
         eventually(lambda: counting.metric(METRIC, **UNKNOWN) == expected, f"{expected} pods are counted", timeout=60)

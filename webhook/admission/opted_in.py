@@ -23,7 +23,7 @@ from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
@@ -192,18 +192,15 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
 
     def record(self, workload: OptedInWorkload, scheduler: str, request: Request) -> tuple[Operation, ...]:
         """Return the patch that records the scheduler on a workload and in its pod templates. Old templates without the
-        label stay without it, and others keep it: a controller replaces pods whose template changes. Templates of a
-        Job are immutable, so every update would be refused.
+        label stay without it. Templates of a Job are immutable, so every update would be refused. A changed template
+        of a LeaderWorkerSet would replace its pods. An old label that an update leaves out is written again, and a new
+        template gets it: a list that `kubectl apply` replaces has no label, and its pods would bypass the gang.
         """
         if request.old is None:
             return record_choice(workload, scheduler)
         old = self.view(request.old, request.namespace)
-        unlabelled = frozenset(path for path in old.marked_paths if not _labelled(old, path))
+        unlabelled = frozenset(path for path in old.marked_paths if not value_at(old.raw, path / SCHEDULER_LABEL)[0])
         return record_choice(workload, scheduler, unlabelled)
-
-
-def _labelled(workload: OptedInWorkload, path: FieldPath) -> bool:
-    return SCHEDULER_LABEL in mapping(value_at(workload.raw, path)[1])
 
 
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:

@@ -113,10 +113,13 @@ Counted = Annotated[CountSection, BeforeValidator(_counted)]
 
 
 class MinimumSection(Section):
-    """A minimum of pods that holds `when` its conditions do."""
+    """A least number of pods, which holds `when` its conditions do."""
 
     count: Counted
     when: Conditions = Field(default_factory=list)
+
+
+Minimums = Annotated[list[MinimumSection], BeforeValidator(_listed), Field(max_length=_FEW)]
 
 
 class NameSection(Section):
@@ -155,9 +158,8 @@ class PartSection(Section):
     template: Annotated[list[Path], BeforeValidator(_listed), Field(max_length=4)] = Field(default_factory=list)
     fields: Path | None = None
     pods: Counted
-    minimum: Annotated[list[MinimumSection], BeforeValidator(_listed), Field(max_length=_FEW)] = Field(
-        default_factory=list
-    )
+    minimum: Minimums = Field(default_factory=list)
+    lowest: Minimums = Field(default_factory=list)
     pod: PodSection = PodSection()
     outside: bool = False
     after: Annotated[list[Name], Field(max_length=_FEW)] = Field(default_factory=list)
@@ -314,9 +316,10 @@ def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
         yield from _rooted(template, f"{path}.template[{place}]", has_entry=has_entry)
     yield from _of_conditions(part.when, f"{path}.when", has_entry=has_entry)
     yield from _of_count(part.pods, f"{path}.pods", has_entry=has_entry)
-    for place, minimum in enumerate(part.minimum):
-        yield from _of_count(minimum.count, f"{path}.minimum[{place}].count", has_entry=has_entry)
-        yield from _of_conditions(minimum.when, f"{path}.minimum[{place}].when", has_entry=has_entry)
+    for key, least in (("minimum", part.minimum), ("lowest", part.lowest)):
+        for place, one in enumerate(least):
+            yield from _of_count(one.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
+            yield from _of_conditions(one.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
 
 
 def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
@@ -401,12 +404,17 @@ def _part(section: PartSection) -> PartShape:
         _maybe(section.each),
         _conditions(section.when),
         section.fields is not None,
-        tuple(Minimum(_count(one.count), _conditions(one.when)) for one in section.minimum),
+        _minimums(section.minimum),
         PodShape(chain, tuple(section.pod.labels.items()), section.pod.nameLabel),
         section.outside,
         tuple(section.after),
         Until(section.until),
+        _minimums(section.lowest),
     )
+
+
+def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
+    return tuple(Minimum(_count(one.count), _conditions(one.when)) for one in sections)
 
 
 def _count(section: CountSection) -> Count:

@@ -57,7 +57,7 @@ def _of_part(part: PartShape) -> Iterator[_Typed]:
         yield _Typed(path, entries, _FLAT if part.flat else _TEMPLATE)
     yield from _of_count(part.pods, entries)
     yield from _of_conditions(part.when, entries)
-    for minimum in part.minimums:
+    for minimum in (*part.minimums, *part.lowest):
         yield from _of_count(minimum.count, entries)
         yield from _of_conditions(minimum.when, entries)
 

@@ -116,9 +116,11 @@ def incomplete(workload: OptedInWorkload, context: Context[Any]) -> Results:
 )
 def operator(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """The WorkloadShape of its kind warns of a switch by which the workload's own operator works against the gang, such
-    as a second gang of the same pods.
+    as a second gang of the same pods. It also says with how few pods the workload may run: a gang that needs more holds
+    back pods that are created again.
 
-    Source: the declared shape (`rollcall shapes show`), which names the source of its facts.
+    Source: the declared shape (`rollcall shapes show`), which names the source of its facts; kubeflow/trainer issues
+    1515 and 1571 (the minimum of an elastic PyTorchJob is its minReplicas).
     """
     if isinstance(workload, ShapedWorkload):
         for found in workload.doubts():

@@ -9,7 +9,15 @@ import pytest
 
 from tests.unit.cli.agreement import HEAD, KAI_ONLY, agree
 from tests.unit.cli.conftest import Run
-from tests.unit.mistakes import gang_objects, kueue_and_gangs, kueue_workloads, opted_in, podcliqueset, wrong_names
+from tests.unit.mistakes import (
+    declared_kinds,
+    gang_objects,
+    kueue_and_gangs,
+    kueue_workloads,
+    opted_in,
+    podcliqueset,
+    wrong_names,
+)
 from tests.unit.mistakes.manifests import CORRECT, SET
 from tests.unit.mistakes.mistake import WITHOUT_OPTIONS, Mistake
 from tests.unit.server.test_capabilities import ask
@@ -21,6 +29,7 @@ MISTAKES: dict[str, Mistake] = {
     **wrong_names.MISTAKES,
     **podcliqueset.MISTAKES,
     **opted_in.MISTAKES,
+    **declared_kinds.MISTAKES,
     **gang_objects.MISTAKES,
     **kueue_and_gangs.MISTAKES,
     **kueue_workloads.MISTAKES,

@@ -130,6 +130,15 @@ def test_something_else_makes_the_gang(manifest: Manifest, why: str) -> None:
             volcano_job(tasks=[{"name": "a", "replicas": 1, "template": template(), "dependsOn": {"name": ["b"]}}]),
             "spec.tasks[0].dependsOn",
         ),
+        (
+            volcano_job(
+                tasks=[
+                    {"name": "a", "replicas": 1, "template": template()},
+                    {"name": "b", "replicas": 1, "template": {"spec": {"schedulerName": "default-scheduler"}}},
+                ]
+            ),
+            "spec.tasks[1].template.spec.schedulerName",
+        ),
     ],
 )
 def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
@@ -165,6 +174,23 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
             "the training operator's own gang needs all replicas, and not the minReplicas of the elastic policy",
         ),
         (
+            pytorch_job(
+                master=None,
+                worker=4,
+                elasticPolicy={"minReplicas": 2},
+                runPolicy={"schedulingPolicy": {"minAvailable": 4}},
+            ),
+            "spec.runPolicy.schedulingPolicy.minAvailable",
+            "the workload may run with 2 of these pods, but its gang needs 4: as long as fewer exist, a pod that is "
+            "created again waits",
+        ),
+        (
+            pytorch_job(worker=4, elasticPolicy={"minReplicas": 2}),
+            "spec.elasticPolicy.minReplicas",
+            "the workload may run with 2 of these pods, but its gang needs 4: as long as fewer exist, a pod that is "
+            "created again waits",
+        ),
+        (
             mpi_job(runPolicy={"schedulingPolicy": {"minAvailable": 2}}),
             "spec.runPolicy.schedulingPolicy",
             "mpi-operator makes a PodGroup of its own if it runs with --gang-scheduling, and overwrites the "
@@ -180,12 +206,39 @@ def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> N
 @pytest.mark.parametrize(
     "manifest",
     [
+        pytorch_job(master=None, worker=4, elasticPolicy={"minReplicas": 2}),
+        pytorch_job(
+            master=None,
+            worker=4,
+            elasticPolicy={"minReplicas": 2},
+            runPolicy={"schedulingPolicy": {"minAvailable": 2}},
+        ),
+        pytorch_job(worker=2, elasticPolicy={"minReplicas": 2}),
+        pytorch_job(worker=4, elasticPolicy={}),
+        # The autoscaler lowers a group to minReplicas, and the gang needs no more.
+        ray_cluster(worker_group(replicas=4, minReplicas=1), **AUTOSCALED),
+        # Without it nothing does.
+        ray_cluster(worker_group(replicas=4, minReplicas=1)),
+    ],
+)
+def test_a_gang_that_needs_no_more_pods_than_its_workload_may_be_lowered_to(manifest: Manifest) -> None:
+    assert not [one for one in view(manifest).doubts() if "may run with" in one.why]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
         spark_application(dynamicAllocation={"enabled": False}),
         mpi_job(launcherCreationPolicy="WaitForWorkersReady"),
         stateful_set(podManagementPolicy="Parallel"),
         stateful_set(replicas=1),
         disaggregated_set(startupPolicy="LeaderCreated"),
         volcano_job(minAvailable=1, tasks=[{"name": "a", "template": template(), "dependsOn": {"name": ["b"]}}]),
+        volcano_job(tasks=[{"name": "a", "template": {"spec": {"schedulerName": "volcano"}}}]),
+        volcano_job(
+            schedulerName="default-scheduler",
+            tasks=[{"name": "a", "template": {"spec": {"schedulerName": "default-scheduler"}}}],
+        ),
     ],
 )
 def test_what_can_be_complete(manifest: Manifest) -> None:

@@ -81,6 +81,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         _part(pods=_deep(5)),
         "contains counts more than 4 deep",
     ),
+    "a lowest number without an entry": (
+        _part(lowest={"count": "@.least"}),
+        'spec.parts[0].lowest[0].count.path: "@.least": begins with @, but there is no `each`',
+    ),
     "two comparisons": (
         _part(when={"path": "$.spec.on", "is": True, "exists": True}),
         "spec.parts[0].when[0]: must have exactly one of is, isNot and exists",

@@ -116,24 +116,30 @@ def test_the_namespace_of_a_new_workload_is_read_before_it_is_chosen_for() -> No
     assert required_facts(asked, NOTHING_KNOWN, kinds=EVERY.kinds) == (Needed("namespaces", "default"),)
 
 
-def test_an_update_that_drops_the_record_gets_it_back() -> None:
-    """As `kubectl apply` does, which replaces whole lists. A controller would make other pods of another template."""
+def test_an_update_keeps_the_record_in_the_templates() -> None:
+    """`kubectl apply` replaces the whole list of worker groups by the user's, in which it is missing."""
     before = stored(ray_cluster(scheduler=None), facts=OPTED_IN)
-    dropped = deepcopy(before)
-    del dropped["metadata"]["labels"]
-    for group in dropped["spec"]["workerGroupSpecs"]:
-        del group["template"]["metadata"]
-    found, _ = mutate(dropped, before, facts=OPTED_IN)
-    assert found == before
+    after = ray_cluster(worker_group(replicas=3), worker_group("more"), scheduler=None)
+    found, _ = mutate(after, before, facts=OPTED_IN)
+    assert found["metadata"]["labels"] == {RECORD: "koord-scheduler"}
+    templates = [group["template"] for group in found["spec"]["workerGroupSpecs"]]
+    templates.append(found["spec"]["headGroupSpec"]["template"])
+    assert [one["metadata"] for one in templates] == [{"labels": {RECORD: "koord-scheduler"}}] * 3
 
 
-def test_templates_are_changed_only_at_creation() -> None:
-    """A template without the record, such as one that predates Rollcall, stays without it."""
-    before = stored(ray_cluster(scheduler=None), facts=OPTED_IN)
-    for group in before["spec"]["workerGroupSpecs"]:
-        del group["template"]["metadata"]
-    found, _ = mutate(deepcopy(before), before, facts=OPTED_IN)
-    assert found == before
+@pytest.mark.parametrize("make", [ray_cluster, ray_job, pytorch_job, spark_application, disaggregated_set])
+def test_the_user_s_manifest_applied_again_changes_nothing(make: Any) -> None:
+    """A changed template would be a rollout of a DisaggregatedSet, and a second cluster of a RayService."""
+    before = stored(make(scheduler=None), facts=OPTED_IN)
+    assert mutate(make(scheduler=None), before, facts=OPTED_IN)[0] == before
+
+
+@pytest.mark.parametrize("make", [ray_cluster, pytorch_job, spark_application, disaggregated_set, deployment])
+def test_an_update_changes_no_template_without_the_record(make: Any) -> None:
+    """The controller would replace its pods."""
+    before = make()
+    found, verdict = mutate(deepcopy(before), before, facts=OPTED_IN)
+    assert (found, verdict.patch) == (before, ())
 
 
 def test_an_older_workload_stays_as_it_is() -> None:

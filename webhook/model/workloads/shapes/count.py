@@ -62,7 +62,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """A minimum of pods that holds under conditions."""
+    """A least number of pods, which holds under conditions."""
 
     count: Count
     when: tuple[Condition, ...] = ()

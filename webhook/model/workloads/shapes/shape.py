@@ -93,7 +93,8 @@ class PodShape:
 class PartShape:
     """One template of a workload, or one for each entry at `each`. It exists if `when` holds. `templates` are places of
     its pod template, of which the first that exists counts; with `flat` it is no template, but an object with the
-    fields of one. `pods` are created, and the first of `minimums` that holds is how many of them the gang needs.
+    fields of one. `pods` are created, and the first of `minimums` that holds is how many of them the gang needs. The
+    first of `lowest` that holds is how few of them the workload may run with.
     Pods of a part that is `outside` belong to no gang. It waits for the parts in `after`, `until` they are so far.
     """
 
@@ -108,6 +109,7 @@ class PartShape:
     outside: bool = False
     after: tuple[str, ...] = ()
     until: Until = Until.CREATED
+    lowest: tuple[Minimum, ...] = ()
 
     def scopes(self, scope: Scope) -> Iterator[Scope]:
         """Where it occurs in a workload. Raises `Malformed`."""
@@ -115,7 +117,11 @@ class PartShape:
 
     def minimum(self, scope: Scope) -> Count | None:
         """How many of its pods the gang needs; None if it needs all. Raises `Malformed`."""
-        return next((one.count for one in self.minimums if one.holds(scope)), None)
+        return _first(self.minimums, scope)
+
+    def lower_bound(self, scope: Scope) -> Count | None:
+        """How few of its pods the workload may run with; None if that is not declared. Raises `Malformed`."""
+        return _first(self.lowest, scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +198,7 @@ class WorkloadShape:
         for part in self.parts:
             yield from (part.each,) if part.each is not None else ()
             yield from part.templates
-            for minimum in part.minimums:
+            for minimum in (*part.minimums, *part.lowest):
                 yield from _of_count(minimum.count)
                 yield from (one.path for one in minimum.when)
             yield from _of_count(part.pods)
@@ -203,6 +209,11 @@ class WorkloadShape:
         for said in self.statements:
             yield from (one for one in (said.each, said.at) if one is not None)
             yield from (one.path for one in said.when)
+
+
+def _first(counts: tuple[Minimum, ...], scope: Scope) -> Count | None:
+    """The count of the first that holds. Raises `Malformed`."""
+    return next((one.count for one in counts if one.holds(scope)), None)
 
 
 def _scopes(each: ShapePath | None, when: tuple[Condition, ...], scope: Scope) -> Iterator[Scope]:

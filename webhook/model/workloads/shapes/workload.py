@@ -13,6 +13,7 @@ from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.roles import surge_of, together_in
 from webhook.model.workloads.shapes.condition import Condition, all_hold
+from webhook.model.workloads.shapes.count import Count
 from webhook.model.workloads.shapes.path import Scope, ShapePath
 from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape
 from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, Role, TemplatePlace
@@ -123,9 +124,9 @@ class ShapedWorkload(OptedInWorkload):
         path = SPEC if scope.entry is None else scope.entry.path
         at, raw = _template_of(part, scope)
         pods = part.pods.value(scope)
-        needed = part.minimum(scope)
-        minimum = pods if needed is None else min(needed.value(scope), pods)
-        return Part(part.name.of(scope), path, at, _template(part, at, raw), pods, pods, part.after, minimum)
+        return Part(
+            part.name.of(scope), path, at, _template(part, at, raw), pods, pods, part.after, _needed(part, scope, pods)
+        )
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:
@@ -144,11 +145,12 @@ class ShapedWorkload(OptedInWorkload):
         return self._said(self.shape.refuses, INCOMPLETE)
 
     def doubts(self) -> Iterator[Hindrance]:
-        """What the shape warns of, and a minimum that no number of its pods reaches."""
+        """What the shape warns of, a minimum that no number of its pods reaches, and one below which it may run."""
         yield from self._said(self.shape.warns, OPERATOR)
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
                 yield from _unreachable(part, scope)
+                yield from () if part.outside else _shrinkable(part, scope)
 
     def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
         for said in statements:
@@ -208,6 +210,39 @@ def _unreachable(part: PartShape, scope: Scope) -> Iterator[Hindrance]:
     at = needed.path.at(scope) if needed.path is not None else _template_of(part, scope)[0]
     why = f"the minimum is {minimum} pods, but only {pods} are created; the gang is made with {pods}"
     yield Hindrance(OPERATOR, at, minimum, why, "lower the minimum, or raise the number of pods")
+
+
+def _shrinkable(part: PartShape, scope: Scope) -> Iterator[Hindrance]:
+    """What is wrong with a part that may run with fewer pods than its gang needs."""
+    lowest = part.lower_bound(scope)
+    if lowest is None:
+        return
+    bound, needed = lowest.value(scope), _needed(part, scope, part.pods.value(scope))
+    if bound < needed:
+        at, found, remedy = _remedy(part, scope, lowest)
+        why = (
+            f"the workload may run with {bound} of these pods, but its gang needs {needed}: as long as fewer exist, "
+            "a pod that is created again waits"
+        )
+        yield Hindrance(OPERATOR, at, found, why, remedy)
+
+
+def _remedy(part: PartShape, scope: Scope, lowest: Count) -> tuple[FieldPath, Any, str]:
+    """The field by which the minimum of a part and its lowest number can be made equal, its value, and how."""
+    minimum = part.minimum(scope)
+    if minimum is not None and minimum.path is not None:
+        other = "" if lowest.path is None else f", or raise {lowest.path.at(scope)},"
+        found = minimum.path.value(scope)
+        return minimum.path.at(scope), found, f"lower it{other} until both are the same number of pods"
+    if lowest.path is not None:
+        return lowest.path.at(scope), lowest.path.value(scope), "raise it to the pods that the gang needs"
+    return _template_of(part, scope)[0], None, "let minimum and lowest in the WorkloadShape be the same number of pods"
+
+
+def _needed(part: PartShape, scope: Scope, pods: int) -> int:
+    """How many of its pods the gang needs."""
+    needed = part.minimum(scope)
+    return pods if needed is None else min(needed.value(scope), pods)
 
 
 def _place_of(said: Statement, scope: Scope) -> tuple[FieldPath, Any]:
