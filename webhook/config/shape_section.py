@@ -23,6 +23,7 @@ from webhook.model.workloads.shapes.path import PathError, ShapePath, shape_path
 from webhook.model.workloads.shapes.shape import (
     WORKLOAD,
     ChainLink,
+    OperatorGroups,
     Over,
     PartName,
     PartShape,
@@ -195,6 +196,13 @@ class ForSection(Section):
     versions: Annotated[list[Name], Field(min_length=1, max_length=8)]
 
 
+class OperatorSection(Section):
+    """The PodGroup that the workload's own operator writes."""
+
+    minimum: Path | None = None
+    finished: Conditions = Field(default_factory=list)
+
+
 class ShapeSection(Section):
     """The `spec` of a WorkloadShape."""
 
@@ -210,6 +218,7 @@ class ShapeSection(Section):
     leave: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     refuse: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     warn: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
+    operator: OperatorSection = OperatorSection()
 
 
 class _Metadata(Section):
@@ -266,6 +275,8 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
             yield from _of_counted(part, at, section, alone=len(counted) == 1)
     yield from _of_conditions(section.suspended, f"{path}.suspended", has_entry=False)
     yield from _of_conditions(section.elsewhere, f"{path}.elsewhere", has_entry=False)
+    yield from _rooted(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
+    yield from _of_conditions(section.operator.finished, f"{path}.operator.finished", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
         for index, one in enumerate(statements):
             at = f"{path}.{field}[{index}]"
@@ -387,6 +398,7 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         tuple(_statement(one) for one in section.refuse),
         tuple(_statement(one) for one in section.warn),
         section.source,
+        OperatorGroups(_maybe(section.operator.minimum), _conditions(section.operator.finished)),
     )
 
 

@@ -21,6 +21,7 @@ from webhook.doctor import (
     namespaces,
     neighbours,
     net,
+    operator_groups,
     reconciling,
     registered,
     rights,
@@ -54,5 +55,6 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     namespaces,
     topologies,
     gangs,
+    operator_groups,
     fit,
 )

@@ -12,7 +12,7 @@ from typing import Any
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
-from webhook.doctor.parts import PARTS, gang_objects, recorded_workloads, topology_objects
+from webhook.doctor.parts import PARTS, gang_objects, operator_objects, recorded_workloads, topology_objects
 from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import LEASE_NAME, NAMESPACE, SERVER, SERVICE_PORT
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -45,7 +45,13 @@ def _koordinator() -> Settings:
 def snapshot(*objects: Manifest, settings: Settings | None = None, **known: Any) -> Snapshot:
     """A snapshot with only these objects; keywords set further fields of `Snapshot`."""
     settings = settings or _koordinator()
-    every = (*PARTS, *recorded_workloads(settings), *gang_objects(settings), *topology_objects(settings))
+    every = (
+        *PARTS,
+        *recorded_workloads(settings),
+        *gang_objects(settings),
+        *operator_objects(settings),
+        *topology_objects(settings),
+    )
     parts = {part: tuple(raw for raw in objects if part.has(raw, NAMESPACE)) for part in every}
     found = Snapshot(settings, NOW, parts=parts, apis=_APIS)
     return replace(found, **known)

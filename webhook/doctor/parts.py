@@ -26,11 +26,14 @@ from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.kinds import TRAIN_JOBS
+from webhook.model.workloads.operator_group import KIND as GROUP_KIND
+from webhook.model.workloads.operator_group import MINIMUM_FIELDS
+from webhook.model.workloads.shapes.shape import WorkloadShape
 
 
 class Part(NamedTuple):
     """Objects of one kind: all, those of a namespace (`own` is Rollcall's), those with labels (`key`, `!key`,
-    `key=value`), or the one with a name.
+    `key=value`, `key!=value`), or the one with a name.
     """
 
     resource: Resource
@@ -62,6 +65,11 @@ class Part(NamedTuple):
     def _labelled(self, raw: Manifest) -> bool:
         labels = mapping(mapping(raw.get("metadata")).get("labels"))
         for wanted in self.labels:
+            key, differs, value = wanted.partition("!=")
+            if differs:
+                if labels.get(key) == value:
+                    return False
+                continue
             key, _, value = wanted.removeprefix("!").partition("=")
             if (key in labels) is wanted.startswith("!") or (value and labels[key] != value):
                 return False
@@ -115,6 +123,21 @@ NODES = Part(NODES_READ.resource)
 AUTOSCALER_STATUS = Part(CLUSTER_AUTOSCALER.resource, namespace="kube-system", name="cluster-autoscaler-status")
 NODE_POOLS = Part(NODE_POOLS_READ.resource)
 
+# The PodGroups that other programs wrote, such as the operators of workloads.
+OPERATOR_GROUPS = tuple(
+    Part(
+        Resource(Api(group, version, GROUP_KIND), "podgroups"),
+        labels=(f"{grove.LABEL_MANAGED_BY}!={MANAGED_BY_ROLLCALL}",),
+    )
+    for group, version in (
+        ("scheduling.volcano.sh", "v1beta1"),
+        ("scheduling.x-k8s.io", "v1alpha1"),
+        ("scheduling.sigs.k8s.io", "v1alpha1"),
+        ("scheduling.k8s.io", "v1beta1"),
+        ("scheduling.k8s.io", "v1alpha2"),
+    )
+)
+
 PARTS = (
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,
@@ -144,7 +167,9 @@ PARTS = (
 
 
 # Of nodes, PodGangs and the built-in backends' gang objects the checks use nothing else.
-_ONLY_METADATA = frozenset({"PodGang", "PodGroup", "CompositePodGroup", "Workload", "Node"})
+_ONLY_METADATA = frozenset({"PodGang", "CompositePodGroup", "Workload", "Node"})
+# What is kept of the spec of these: the minimum of a PodGroup that another program wrote.
+_KEPT = {"Pod": frozenset({"schedulerName", "schedulingGates", "nodeName"}), GROUP_KIND: MINIMUM_FIELDS}
 _BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
 
 
@@ -158,6 +183,16 @@ def gang_objects(settings: Settings) -> tuple[Part, ...]:
     """The gang objects that Rollcall wrote for the enabled schedulers."""
     every = dict.fromkeys(api for one in settings.profiles.values() for api in one.backend.writable_kinds)
     return tuple(Part(Resource(api, f"{api.kind.lower()}s"), labels=(_BY_ROLLCALL,)) for api in every)
+
+
+def operator_objects(settings: Settings) -> tuple[Part, ...]:
+    """The PodGroups that other programs wrote, and the workloads of declared kinds that may own them."""
+    return (*OPERATOR_GROUPS, *map(declared_workloads, settings.kinds.declared))
+
+
+def declared_workloads(shape: WorkloadShape) -> Part:
+    """The workloads of a declared kind. If a namespace does not opt them in, only those with a scheduler are gangs."""
+    return Part(shape.resource, labels=() if shape.by_namespace else (SCHEDULER_LABEL,))
 
 
 def topology_objects(settings: Settings) -> tuple[Part, ...]:
@@ -174,8 +209,7 @@ def trimmed(raw: Manifest) -> Manifest:
     """An object without the fields that no check uses: a cluster has many pods, and private keys must not be kept."""
     metadata = {key: value for key, value in mapping(raw.get("metadata")).items() if key != "managedFields"}
     found = {**raw, "metadata": metadata}
-    if raw.get("kind") == "Pod":
-        kept = {"schedulerName", "schedulingGates", "nodeName"}
+    if (kept := _KEPT.get(str(raw.get("kind")))) is not None:
         found["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
         found.pop("status", None)
     if raw.get("kind") == "Node":

@@ -36,6 +36,7 @@ from webhook.doctor.parts import (
     SERVICE,
     Part,
     gang_objects,
+    operator_objects,
     recorded_workloads,
     topology_objects,
     trimmed,
@@ -80,11 +81,15 @@ class _Reader:
         snapshot = Snapshot(
             self._settings, datetime.now(UTC), self._namespace, apis=apis, version=version, clocks=clocks
         )
-        every_part = (
-            *PARTS,
-            *recorded_workloads(self._settings),
-            *gang_objects(self._settings),
-            *topology_objects(self._settings),
+        # A kind that is a gang only on request is in two of them.
+        every_part = dict.fromkeys(
+            (
+                *PARTS,
+                *recorded_workloads(self._settings),
+                *gang_objects(self._settings),
+                *operator_objects(self._settings),
+                *topology_objects(self._settings),
+            )
         )
         wanted = [
             part for part in every_part if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))

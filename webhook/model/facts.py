@@ -45,6 +45,7 @@ from webhook.model.node_pods import NodePods, Reservation
 from webhook.model.nodes import Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.workloads.facts import KnownWorkload
+from webhook.model.workloads.shapes.gang_size import GangSize, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class ClusterFacts:
     # By system (`webhook.model.claims`), namespace and name of a group: how many pods name it in the files that are
     # judged together, None if they do not say. Unknown in a cluster, where pods come after their group.
     group_sizes: Mapping[tuple[str, str, str], int | None] | None = None
+    # The sizes of workloads of declared kinds that own a PodGroup, in the files that are judged together.
+    gang_sizes: Mapping[WorkloadKey, GangSize] | None = None
     # Pods on nodes, and what Koordinator's Reservations keep, by name. Admission does not read them.
     node_pods: NodePods | None = None
     node_reservations: Mapping[str, Reservation] | None = None

@@ -32,6 +32,7 @@ from webhook.model.workloads.facts import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.offline.group_sizes import group_sizes
 from webhook.offline.judgement import kind_of
+from webhook.offline.operator_groups import operator_groups, sizes_of_owners
 from webhook.offline.stock_runtimes import with_stock_runtimes
 from webhook.sources.field_lists import known_fields, load_schemas, versions_of
 from webhook.sources.manifests import Document, files_of, read_file
@@ -117,8 +118,9 @@ def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: Workloa
     found: dict[str, Any] = {}
     objects = list(_objects(documents))
     if any(kind_of(item.manifest).kind == "PodGroup" for item in objects):
-        single = (item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List"))
+        single = [item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List")]
         found["group_sizes"] = group_sizes(single, kinds)
+        found["gang_sizes"] = sizes_of_owners(operator_groups(single), single, kinds)
     for item in objects:
         group, _, kind = kind_of(item.manifest)
         for part in _parts(group, kind, kinds):

@@ -13,6 +13,7 @@ from webhook.validators import (
     key_names,
     kind_names,
     kueue,
+    operator_group,
     opted_in_agreement,
     opted_in_choice,
     opted_in_claims,
@@ -52,4 +53,5 @@ GENERAL_RULES = collect(
     key_names,
     field_names,
     kind_names,
+    operator_group,
 )

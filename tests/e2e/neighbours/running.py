@@ -65,7 +65,7 @@ class Neighbour:
 
     def _options(self) -> list[str]:
         if not self.system.configuration:
-            return options(self.system, self.ports)
+            return options(self.system, self.ports, self.settings)
         path = self._plane.folder / f"{self.system.name}.configuration.yaml"
         path.write_text(yaml.safe_dump(self._configuration()))
         return [f"--config={path}"]
@@ -94,7 +94,8 @@ class Neighbours:
     def run(self, *names: str, prefix: str = "", **settings: Settings) -> dict[str, Neighbour]:
         """Have these controllers run with their webhooks registered; one that does already is left as it is.
 
-        `settings` are fields of their configuration files, by name: `kueue={"waitForPodsReady": ...}`. Raises
+        `settings` are fields of their configuration files, by name: `kueue={"waitForPodsReady": ...}`; of KubeRay they
+        are options. Raises
         FileNotFoundError where there is no program of one.
         """
         for name in names:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,10 +122,11 @@ def configuration(system: System, ports: Ports, certificates: Path) -> Manifest:
     return {**common, "internalCertManagement": {"enable": False}}
 
 
-def options(system: System, ports: Ports) -> list[str]:
-    """The command line of one that has no configuration file."""
+def options(system: System, ports: Ports, more: Mapping[str, str]) -> list[str]:
+    """The command line of one that has no configuration file, with `more` options."""
     assert system.name == "kuberay"
     return [
+        *(f"--{name}={value}" for name, value in more.items()),
         f"--health-probe-bind-address=127.0.0.1:{ports.health}",
         "--metrics-addr=0",
         "--enable-leader-election=false",

@@ -37,6 +37,30 @@ def _deep(levels: int) -> dict[str, Any]:
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown key of the operator": (
+        _with(operator={"minimums": "$.spec.minAvailable"}),
+        'spec.operator.minimums: "$.spec.minAvailable": is an unknown key; did you mean minimum?',
+    ),
+    "an operator's minimum that is no path": (
+        _with(operator={"minimum": 2}),
+        "spec.operator.minimum: 2: must be a string; quote it",
+    ),
+    "an operator's minimum of many": (
+        _with(operator={"minimum": "$.spec.roles[*].minimum"}),
+        'spec.operator.minimum: "$.spec.roles[*].minimum": must name one value, so it has no [*]',
+    ),
+    "an operator's minimum in an entry": (
+        _with(operator={"minimum": "@.minimum"}),
+        'spec.operator.minimum: "@.minimum": begins with @, but there is no `each`',
+    ),
+    "an operator that is finished without a comparison": (
+        _with(operator={"finished": {"path": "$.status.phase"}}),
+        "spec.operator.finished[0]: must have exactly one of is, isNot and exists",
+    ),
+    "an operator that is finished in an entry": (
+        _with(operator={"finished": {"path": "@.phase", "is": "Done"}}),
+        'spec.operator.finished[0].path: "@.phase": begins with @, but there is no `each`',
+    ),
     "an unknown key": (_with(part=[]), "spec.part: []: is an unknown key; did you mean parts?"),
     "no kind": ({"parts": [PART]}, "spec.for: is required"),
     "no plural": (_with(**{"for": {**FOR, "plural": None}}), "spec.for.plural: must be a string; quote it"),

@@ -140,6 +140,16 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorGroups:
+    """The PodGroup that the workload's own operator writes: the path of the minimum that the workload asks it for, and
+    when it writes none, or one without a minimum, because the workload is over.
+    """
+
+    minimum: ShapePath | None = None
+    finished: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadShape:
     """One kind of workload. `versions` are all versions with these paths, the version of `resource` first."""
 
@@ -164,6 +174,7 @@ class WorkloadShape:
     refuses: tuple[Statement, ...] = ()
     warns: tuple[Statement, ...] = ()
     source: str = ""
+    operator: OperatorGroups = OperatorGroups()
 
     @property
     def crd(self) -> str:
@@ -186,6 +197,15 @@ class WorkloadShape:
         return (*self.leaves, *self.refuses, *self.warns)
 
     @property
+    def first_parts(self) -> tuple[PartShape, ...]:
+        """The parts whose pods are created without waiting for pods of others that run, are ready or are complete."""
+        later = {part.name.literal for part in self.parts if _waits(part)}
+        # A part that is created after a later one is later, too.
+        while more := {part.name.literal for part in self.parts if later.intersection(part.after)} - later:
+            later |= more
+        return tuple(part for part in self.parts if not later.intersection(part.after) and not _waits(part))
+
+    @property
     def lists(self) -> tuple[ShapePath, ...]:
         """The paths whose entries are parts, or are judged one by one."""
         every = [part.each for part in self.parts]
@@ -205,7 +225,8 @@ class WorkloadShape:
             yield from (one.path for one in part.when)
             yield from (part.name.path,) if part.name.path is not None else ()
         yield from self.marked
-        yield from (one.path for one in (*self.suspended, *self.elsewhere))
+        yield from (one.path for one in (*self.suspended, *self.elsewhere, *self.operator.finished))
+        yield from (self.operator.minimum,) if self.operator.minimum is not None else ()
         for said in self.statements:
             yield from (one for one in (said.each, said.at) if one is not None)
             yield from (one.path for one in said.when)
@@ -220,6 +241,10 @@ def _scopes(each: ShapePath | None, when: tuple[Condition, ...], scope: Scope) -
     """The entries at `each` in which `when` holds, or the workload itself. Raises `Malformed`."""
     entries = (scope,) if each is None else (Scope(scope.workload, entry) for entry in each.values(scope))
     return (one for one in entries if all_hold(when, one))
+
+
+def _waits(part: PartShape) -> bool:
+    return bool(part.after) and part.until is not Until.CREATED
 
 
 def _of_count(count: Count) -> Iterator[ShapePath]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.changes import value_at
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.reading import mapping
+from webhook.model.reading import integer, mapping
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.roles import surge_of, together_in
@@ -98,6 +98,26 @@ class ShapedWorkload(OptedInWorkload):
     @property
     def _scope(self) -> Scope:
         return Scope(self.raw)
+
+    @property
+    def operator_minimum(self) -> tuple[FieldPath | None, int | None]:
+        """The field in which it asks its operator for the minimum of a PodGroup, and the value. Raises `Malformed`."""
+        path = self.shape.operator.minimum
+        return (None, None) if path is None else (path.at(self._scope), integer(path.value(self._scope)))
+
+    @property
+    def operator_is_done(self) -> bool:
+        """Whether it is over, so that the PodGroup of its operator needs no pods."""
+        return self.finished or self._holds(self.shape.operator.finished)
+
+    def first_parts(self, *, outside: bool) -> tuple[Part, ...]:
+        """Its parts whose pods are created without waiting for others, those in gangs or those `outside`."""
+        return tuple(
+            self._part(part, scope)
+            for part in self.shape.first_parts
+            if part.outside is outside
+            for scope in part.scopes(self._scope)
+        )
 
     def _read_parts(self) -> Iterator[Part]:
         return self._parts_of(outside=False)
