@@ -103,7 +103,7 @@ def malformed(request: Request, settings: Settings) -> Verdict:
     """
     # Group and kind come from the request, because the object may not have them.
     kind = request.kind[::2]
-    declared = settings.kinds.declaration_of(kind)
+    declared = settings.kinds.declaration_of(kind, request.object or {})
     shape = settings.shape_of(kind) if declared is None else declared_types(declared)
     found = Unreadable(kind, request.object or {}, shape, declared is not None)
     outcome = Outcome()

@@ -36,9 +36,9 @@ def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
             number = _entries((manifest or {}).get("spec"), path)
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
-    shape = kinds.declaration_of(request.kind[::2])
-    for each in () if shape is None else shape.lists:
-        for manifest in (request.object, request.old):
+    for manifest in (request.object, request.old):
+        shape = kinds.declaration_of(request.kind[::2], manifest or {})
+        for each in () if shape is None else shape.lists:
             _require_few(each, manifest or {})
 
 

@@ -114,7 +114,8 @@ def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, pas
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
             holder, key = keys(context)[0]
-            yield from judge_named(uses, context, judge, METADATA / holder / key)
+            place = workload.carried_path(key) or METADATA / holder / key
+            yield from judge_named(uses, context, judge, place)
 
     return rule(id, subject=Subject.OPTED_IN, passes=passes, fails=fails, documentation=documentation)(check)
 

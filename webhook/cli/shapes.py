@@ -16,7 +16,7 @@ from webhook.cli.options import Configuration, configured, console, judging_file
 from webhook.cli.output import CLEAN, REFUSED
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
-from webhook.config.workloads_section import built_in_documents, built_in_shapes
+from webhook.config.workloads_section import built_in_documents, built_in_forms, built_in_shapes
 from webhook.errors import InputError
 from webhook.explain.workload_tree import workload_tree
 from webhook.model.facts import ClusterFacts
@@ -59,10 +59,13 @@ def list_shapes(config: Configuration = None) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("NAME", "KIND", "GANG", "OPTED IN BY", "FROM"):
         table.add_column(title, no_wrap=title != "GANG")
+    several = {forms[0].group_kind for forms in settings.kinds.forms if len(forms) > 1}
     for shape in settings.kinds.declared:
+        versions = f" ({', '.join(shape.versions)})" if shape.group_kind in several else ""
+        kind = f"{shape.resource.api.kind}.{shape.resource.api.group}{versions}"
         origin = "built in" if known.get(shape.name) is shape else "the configuration"
         by = "namespace or label" if shape.by_namespace else "label"
-        row = (shape.name, f"{shape.resource.api.kind}.{shape.resource.api.group}", _gang(shape), by, origin)
+        row = (shape.name, kind, _gang(shape), by, origin)
         table.add_row(*map(Text, row))
     out: Console = console()
     out.print(table)
@@ -151,7 +154,7 @@ def test(
     - `rollcall shapes test raycluster cluster.yaml --scheduler kai-scheduler`
     """
     settings = judging_files(configured(config), scheduler)
-    shapes = load_shapes(Path(shape)) if Path(shape).exists() else [built_in_shapes()[_known(shape)]]
+    shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_known(shape))
     settings = replace(settings, kinds=settings.kinds.with_declared(shapes))
     tested = {one.group_kind for one in shapes}
     documents = [document for path in files_of([Path(one) for one in samples]) for document in read_file(path)]

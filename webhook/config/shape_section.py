@@ -1,6 +1,7 @@
 """A WorkloadShape as it is written, in a file or in the configuration, and how it is read.
 
-The format: docs/reference/workload-shapes.md. All mistakes are reported, each with its path.
+The format: docs/reference/workload-shapes.md. All mistakes are reported, each with its path. `shape_fields` has the
+sections of single values, `shape_forms` what several shapes of one kind must agree on.
 """
 
 from __future__ import annotations
@@ -11,17 +12,36 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from webhook.config.sections import API_VERSION, Section, path_of, read_section
+from webhook.config.shape_fields import (
+    FEW,
+    Conditions,
+    Counted,
+    EachPath,
+    MinimumSection,
+    Name,
+    Path,
+    Sentence,
+    any_path,
+    condition_problems,
+    conditions_of,
+    count_of,
+    count_problems,
+    listed,
+    path_or_none,
+    path_problems,
+)
 from webhook.errors import Problem
 from webhook.model import grove
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import POD
+from webhook.model.naming import is_subdomain
 from webhook.model.projections import Resource
 from webhook.model.workloads.facts import VIEWS
-from webhook.model.workloads.shapes.condition import Condition
-from webhook.model.workloads.shapes.count import DEEPEST, MOST, Count, Minimum
-from webhook.model.workloads.shapes.path import PathError, ShapePath, shape_path
+from webhook.model.workloads.shapes.count import Minimum
+from webhook.model.workloads.shapes.path import shape_path
 from webhook.model.workloads.shapes.shape import (
     WORKLOAD,
+    Carried,
     ChainLink,
     OperatorGroups,
     Over,
@@ -36,99 +56,34 @@ from webhook.model.workloads.shapes.shape import (
 KIND = "WorkloadShape"
 # Kinds whose admission is written in Python.
 _IN_PYTHON = frozenset({*VIEWS, (grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), POD})
-_FEW, _MANY = 16, 64
-
-
-def _path(value: str) -> str:
-    try:
-        shape_path(value)
-    except PathError as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
-def _single(value: str) -> str:
-    if not shape_path(_path(value)).is_single:
-        raise ValueError("must name one value, so it has no [*]")
-    return value
-
-
-def _entries(value: str) -> str:
-    if not _path(value).endswith("[*]"):
-        raise ValueError("must end with [*], which stands for each entry")
-    return value
-
-
-def _listed(value: object) -> object:
-    """Return a list for a single entry."""
-    return value if isinstance(value, list) or value is None else [value]
-
-
-def _counted(value: object) -> object:
-    """Return a block for a number or a path."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"number": value}
-    return {"path": value} if isinstance(value, str) else value
+_MANY = 64
 
 
 def _named(value: object) -> object:
+    """Return a block for a fixed name."""
     return {"literal": value} if isinstance(value, str) else value
 
 
-Path = Annotated[str, AfterValidator(_single)]
-EachPath = Annotated[str, AfterValidator(_entries)]
-Scalar = str | int | bool
-Name = Annotated[str, Field(min_length=1, max_length=253)]
-Sentence = Annotated[str, Field(min_length=1, max_length=300)]
+def _beside(value: object) -> object:
+    """Return a block for the path of one object."""
+    return {"metadata": value} if isinstance(value, str) else value
 
 
-class ConditionSection(Section):
-    """What must hold: the value at `path`, or `default`, `is` one of some values, `isNot` any of them, or `exists`."""
-
-    path: Path
-    is_: Annotated[list[Scalar], BeforeValidator(_listed), Field(alias="is", max_length=_FEW)] = Field(
-        default_factory=list, alias="is"
-    )
-    isNot: Annotated[list[Scalar], BeforeValidator(_listed), Field(max_length=_FEW)] = Field(default_factory=list)
-    exists: bool | None = None
-    default: Scalar | None = None
+def _object_name(value: str) -> str:
+    if not is_subdomain(value):
+        raise ValueError("must be the name of an object: lower-case letters, digits, - and ., at most 253 characters")
+    return value
 
 
-Conditions = Annotated[list[ConditionSection], BeforeValidator(_listed), Field(max_length=_FEW)]
-
-
-class CountSection(Section):
-    """A number of pods: a number, a path, or a path with what is done to its value."""
-
-    number: Annotated[int, Field(ge=0, le=MOST)] | None = None
-    path: Path | None = None
-    default: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    atLeast: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    atMost: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    minus: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    times: Annotated[CountSection, BeforeValidator(_counted)] | None = None
-    zeroIf: Conditions = Field(default_factory=list)
-
-
-Counted = Annotated[CountSection, BeforeValidator(_counted)]
-
-
-class MinimumSection(Section):
-    """A least number of pods, which holds `when` its conditions do."""
-
-    count: Counted
-    when: Conditions = Field(default_factory=list)
-
-
-Minimums = Annotated[list[MinimumSection], BeforeValidator(_listed), Field(max_length=_FEW)]
+Minimums = Annotated[list[MinimumSection], BeforeValidator(listed), Field(max_length=FEW)]
 
 
 class NameSection(Section):
-    """The name of a part: fixed, at a path, or the key of its entry in lower case."""
+    """The name of a part: fixed, at a path, or the key of its entry, in lower case or the same."""
 
     literal: Name | None = None
     path: Path | None = None
-    key: Literal["lower"] | None = None
+    key: Literal["lower", "same"] | None = None
 
 
 class LinkSection(Section):
@@ -146,8 +101,15 @@ class PodSection(Section):
     """How the pods of a part are known."""
 
     chain: Annotated[list[LinkSection], Field(max_length=3)] = Field(default_factory=list)
-    labels: Annotated[dict[str, str], Field(max_length=_FEW)] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], Field(max_length=FEW)] = Field(default_factory=dict)
     nameLabel: str = ""
+
+
+class FieldsSection(Section):
+    """Where labels and annotations are, and where fields of the pod's spec are, if not beside them."""
+
+    metadata: Path
+    spec: Path | None = None
 
 
 class PartSection(Section):
@@ -156,14 +118,14 @@ class PartSection(Section):
     name: Annotated[NameSection, BeforeValidator(_named)] = NameSection()
     each: EachPath | None = None
     when: Conditions = Field(default_factory=list)
-    template: Annotated[list[Path], BeforeValidator(_listed), Field(max_length=4)] = Field(default_factory=list)
-    fields: Path | None = None
+    template: Annotated[list[Path], BeforeValidator(listed), Field(max_length=4)] = Field(default_factory=list)
+    fields: Annotated[FieldsSection, BeforeValidator(_beside)] | None = None
     pods: Counted
     minimum: Minimums = Field(default_factory=list)
     lowest: Minimums = Field(default_factory=list)
     pod: PodSection = PodSection()
     outside: bool = False
-    after: Annotated[list[Name], Field(max_length=_FEW)] = Field(default_factory=list)
+    after: Annotated[list[Name], Field(max_length=FEW)] = Field(default_factory=list)
     until: Literal["created", "running", "ready", "complete"] = "created"
 
 
@@ -187,8 +149,17 @@ class StatementSection(Section):
     remedy: Annotated[str, Field(max_length=300)] = ""
 
 
+class CarrySection(Section):
+    """What the workload's operator writes under a key, as a label or an annotation, on the objects that it makes."""
+
+    key: Name
+    path: Path
+    default: str = ""
+    when: Conditions = Field(default_factory=list)
+
+
 class ForSection(Section):
-    """The kind that the shape is for, and all its versions with these paths; the first is read."""
+    """The kind that the shape is for, and its versions with these paths; the first is read."""
 
     group: Name
     kind: Name
@@ -214,7 +185,8 @@ class ShapeSection(Section):
     elsewhere: Conditions = Field(default_factory=list)
     parts: Annotated[list[PartSection], Field(max_length=_MANY)] = Field(default_factory=list)
     gang: GangSection = GangSection()
-    mark: Annotated[list[Annotated[str, AfterValidator(_path)]], Field(max_length=_FEW)] = Field(default_factory=list)
+    mark: Annotated[list[Annotated[str, AfterValidator(any_path)]], Field(max_length=FEW)] = Field(default_factory=list)
+    carry: Annotated[list[CarrySection], Field(max_length=FEW)] = Field(default_factory=list)
     leave: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     refuse: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
     warn: Annotated[list[StatementSection], Field(max_length=_MANY)] = Field(default_factory=list)
@@ -224,7 +196,7 @@ class ShapeSection(Section):
 class _Metadata(Section):
     """The name of a WorkloadShape."""
 
-    name: Name
+    name: Annotated[str, AfterValidator(_object_name)]
 
 
 class _Document(Section):
@@ -259,6 +231,9 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
     kind = section.for_.group, section.for_.kind
     if kind in _IN_PYTHON:
         yield Problem(f"{path}.for.kind", kind[1], "is not declared, because Rollcall has its own code for it")
+    versions = section.for_.versions
+    twice = (place for place, version in enumerate(versions) if version in versions[:place])
+    yield from (Problem(f"{path}.for.versions[{place}]", versions[place], "is declared twice") for place in twice)
     names = [part.name.literal for part in section.parts if part.name.literal is not None]
     makes_gangs = section.gang.over != "none" and not section.gang.leftTo
     yield from _of_groups(section, path)
@@ -273,22 +248,29 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
                 yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
         if makes_gangs and not part.outside and section.gang.over != "groups":
             yield from _of_counted(part, at, section, alone=len(counted) == 1)
-    yield from _of_conditions(section.suspended, f"{path}.suspended", has_entry=False)
-    yield from _of_conditions(section.elsewhere, f"{path}.elsewhere", has_entry=False)
-    yield from _rooted(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
-    yield from _of_conditions(section.operator.finished, f"{path}.operator.finished", has_entry=False)
+    yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
+    yield from condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
+    yield from path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
+    yield from condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
         for index, one in enumerate(statements):
-            at = f"{path}.{field}[{index}]"
-            if not one.when and field != "leave":
-                yield Problem(f"{at}.when", None, "is required, or it is said of every workload of the kind")
-            yield from _of_conditions(one.when, f"{at}.when", has_entry=one.each is not None)
-            yield from _rooted(one.each, f"{at}.each", has_entry=False)
-            yield from _rooted(one.at, f"{at}.at", has_entry=one.each is not None)
+            yield from _of_statement(one, f"{path}.{field}[{index}]", always=field == "leave")
+    for index, carried in enumerate(section.carry):
+        yield from path_problems(carried.path, f"{path}.carry[{index}].path", has_entry=False)
+        yield from condition_problems(carried.when, f"{path}.carry[{index}].when", has_entry=False)
     for index, mark in enumerate(section.mark):
         if shape_path(mark).steps[-1:] != ("metadata",):
             yield Problem(f"{path}.mark[{index}]", mark, "must end with metadata, to which the label is added")
-        yield from _rooted(mark, f"{path}.mark[{index}]", has_entry=False)
+        yield from path_problems(mark, f"{path}.mark[{index}]", has_entry=False)
+
+
+def _of_statement(said: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
+    """Yield what is wrong with a statement, which may be said of all workloads if `always`."""
+    if not said.when and not always:
+        yield Problem(f"{path}.when", None, "is required, or it is said of every workload of the kind")
+    yield from condition_problems(said.when, f"{path}.when", has_entry=said.each is not None)
+    yield from path_problems(said.each, f"{path}.each", has_entry=False)
+    yield from path_problems(said.at, f"{path}.at", has_entry=said.each is not None)
 
 
 def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
@@ -320,17 +302,19 @@ def _of_part(part: PartSection, path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.name.key", part.name.key, "needs `each`, whose keys are meant")
     if bool(part.template) is (part.fields is not None):
         yield Problem(f"{path}.template", None, "is required; or `fields`, for an object with the fields of a template")
-    yield from _rooted(part.each, f"{path}.each", has_entry=False)
-    yield from _rooted(part.name.path, f"{path}.name.path", has_entry=has_entry)
-    yield from _rooted(part.fields, f"{path}.fields", has_entry=has_entry)
+    yield from path_problems(part.each, f"{path}.each", has_entry=False)
+    yield from path_problems(part.name.path, f"{path}.name.path", has_entry=has_entry)
+    if part.fields is not None:
+        yield from path_problems(part.fields.metadata, f"{path}.fields.metadata", has_entry=has_entry)
+        yield from path_problems(part.fields.spec, f"{path}.fields.spec", has_entry=has_entry)
     for place, template in enumerate(part.template):
-        yield from _rooted(template, f"{path}.template[{place}]", has_entry=has_entry)
-    yield from _of_conditions(part.when, f"{path}.when", has_entry=has_entry)
-    yield from _of_count(part.pods, f"{path}.pods", has_entry=has_entry)
+        yield from path_problems(template, f"{path}.template[{place}]", has_entry=has_entry)
+    yield from condition_problems(part.when, f"{path}.when", has_entry=has_entry)
+    yield from count_problems(part.pods, f"{path}.pods", has_entry=has_entry)
     for key, least in (("minimum", part.minimum), ("lowest", part.lowest)):
         for place, one in enumerate(least):
-            yield from _of_count(one.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
-            yield from _of_conditions(one.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
+            yield from count_problems(one.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
+            yield from condition_problems(one.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
 
 
 def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
@@ -349,33 +333,6 @@ def _of_counted(part: PartSection, path: str, section: ShapeSection, *, alone: b
             yield Problem(f"{path}.pod.chain[{place}].name", link.name, f"must contain {WORKLOAD} once")
 
 
-def _of_count(count: CountSection, path: str, *, has_entry: bool, depth: int = 0) -> Iterator[Problem]:
-    if (count.number is None) is (count.path is None):
-        yield Problem(path, None, "must be a number, or have a path")
-    if depth == DEEPEST:
-        yield Problem(path, None, f"contains counts more than {DEEPEST} deep")
-        return
-    yield from _rooted(count.path, f"{path}.path", has_entry=has_entry)
-    yield from _of_conditions(count.zeroIf, f"{path}.zeroIf", has_entry=has_entry)
-    for field in ("default", "atLeast", "atMost", "minus", "times"):
-        inner = getattr(count, field)
-        if inner is not None:
-            yield from _of_count(inner, f"{path}.{field}", has_entry=has_entry, depth=depth + 1)
-
-
-def _of_conditions(conditions: list[ConditionSection], path: str, *, has_entry: bool) -> Iterator[Problem]:
-    for index, one in enumerate(conditions):
-        given = [one.is_ or None, one.isNot or None, one.exists]
-        if sum(value is not None for value in given) != 1:
-            yield Problem(f"{path}[{index}]", None, "must have exactly one of is, isNot and exists")
-        yield from _rooted(one.path, f"{path}[{index}].path", has_entry=has_entry)
-
-
-def _rooted(path: str | None, at: str, *, has_entry: bool) -> Iterator[Problem]:
-    if path is not None and path.startswith("@") and not has_entry:
-        yield Problem(at, path, "begins with @, but there is no `each` whose entry it could mean")
-
-
 # From the sections to the shape
 
 
@@ -392,60 +349,45 @@ def _shape(name: str, section: ShapeSection) -> WorkloadShape:
         tuple(shape_path(mark) for mark in section.mark),
         section.podLabel,
         section.gang.roleLabel,
-        _conditions(section.suspended),
-        _conditions(section.elsewhere),
+        conditions_of(section.suspended),
+        conditions_of(section.elsewhere),
         tuple(_statement(one) for one in section.leave),
         tuple(_statement(one) for one in section.refuse),
         tuple(_statement(one) for one in section.warn),
         section.source,
-        OperatorGroups(_maybe(section.operator.minimum), _conditions(section.operator.finished)),
+        OperatorGroups(path_or_none(section.operator.minimum), conditions_of(section.operator.finished)),
+        tuple(Carried(one.key, shape_path(one.path), one.default, conditions_of(one.when)) for one in section.carry),
     )
 
 
 def _part(section: PartSection) -> PartShape:
-    name = PartName(section.name.literal or "", _maybe(section.name.path), section.name.key is not None)
-    paths = [section.fields] if section.fields is not None else section.template
+    name, fields = section.name, section.fields
+    paths = [fields.metadata] if fields is not None else section.template
     chain = tuple(
         ChainLink(Resource(Api(one.group, one.version, one.kind), one.plural), one.name, one.selector)
         for one in section.pod.chain
     )
     return PartShape(
-        name,
+        PartName(name.literal or "", path_or_none(name.path), name.key is not None, name.key == "lower"),
         tuple(shape_path(path) for path in paths),
-        _count(section.pods),
-        _maybe(section.each),
-        _conditions(section.when),
-        section.fields is not None,
+        count_of(section.pods),
+        path_or_none(section.each),
+        conditions_of(section.when),
+        fields is not None,
         _minimums(section.minimum),
         PodShape(chain, tuple(section.pod.labels.items()), section.pod.nameLabel),
         section.outside,
         tuple(section.after),
         Until(section.until),
         _minimums(section.lowest),
+        None if fields is None else path_or_none(fields.spec),
     )
 
 
 def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
-    return tuple(Minimum(_count(one.count), _conditions(one.when)) for one in sections)
-
-
-def _count(section: CountSection) -> Count:
-    inner = (section.default, section.atLeast, section.atMost, section.minus, section.times)
-    default, at_least, at_most, minus, times = (None if one is None else _count(one) for one in inner)
-    path, zero_if = _maybe(section.path), _conditions(section.zeroIf)
-    return Count(section.number or 0, path, default, at_least, at_most, minus, times, zero_if)
-
-
-def _conditions(sections: list[ConditionSection]) -> tuple[Condition, ...]:
-    return tuple(
-        Condition(shape_path(one.path), tuple(one.is_), tuple(one.isNot), one.exists, one.default) for one in sections
-    )
+    return tuple(Minimum(count_of(one.count), conditions_of(one.when)) for one in sections)
 
 
 def _statement(section: StatementSection) -> Statement:
-    at, each = _maybe(section.at), _maybe(section.each)
-    return Statement(section.why, at, _conditions(section.when), each, section.remedy)
-
-
-def _maybe(path: str | None) -> ShapePath | None:
-    return None if path is None else shape_path(path)
+    at, each = path_or_none(section.at), path_or_none(section.each)
+    return Statement(section.why, at, conditions_of(section.when), each, section.remedy)

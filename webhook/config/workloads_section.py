@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import yaml
 from pydantic import Field
 
 from webhook.config.sections import Section, path_of, read_section
+from webhook.config.shape_forms import form_problems
 from webhook.config.shape_section import read_shape
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.near_names import meant
@@ -21,8 +23,8 @@ MOST_SHAPES = 64
 
 
 class WorkloadsSection(Section):
-    """The kinds of workloads. `disabled` are names of built-in shapes that are not used. `shapes` are WorkloadShapes;
-    one of the kind of a built-in shape replaces it.
+    """The kinds of workloads. `disabled` are names of built-in shapes whose kinds are not used. `shapes` are
+    WorkloadShapes; those of the kind of a built-in shape replace all built-in shapes of that kind.
     """
 
     disabled: list[str] = Field(default_factory=list)
@@ -48,6 +50,12 @@ def built_in_shapes() -> Mapping[str, WorkloadShape]:
     return {name: shape for name, shape in found.items() if shape is not None}
 
 
+def built_in_forms(name: str) -> list[WorkloadShape]:
+    """Return the built-in shape of that name, and the others of the same kind."""
+    shapes = built_in_shapes()
+    return [one for one in shapes.values() if one.group_kind == shapes[name].group_kind]
+
+
 @cache
 def built_in_kinds() -> WorkloadKinds:
     """Return the kinds in Python and all built-in shapes."""
@@ -66,16 +74,10 @@ def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[obj
             problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(known)))
     written = [(path_of(("shapes", index), "workloads"), one) for index, one in enumerate(section.shapes)]
     written += [(f"documents[{index}]", one) for index, one in enumerate(documents)]
-    shapes: dict[tuple[str, str], WorkloadShape] = {}
-    for path, document in written:
-        shape = read_shape(document, path, problems)
-        if shape is None:
-            continue
-        if shape.group_kind in shapes:
-            why = f"is declared twice, by {shapes[shape.group_kind].name} and {shape.name}"
-            problems.append(Problem(f"{path}.spec.for.kind", shape.resource.api.kind, why))
-        shapes[shape.group_kind] = shape
+    read = [(path, shape) for path, one in written if (shape := read_shape(one, path, problems)) is not None]
+    shapes = [shape for _, shape in read]
+    problems += (replace(one, path=f"{read[index][0]}.{one.path}") for index, one in form_problems(shapes))
     if not (shapes or section.disabled):
         return built_in_kinds()
-    enabled = (one for name, one in known.items() if name not in section.disabled)
-    return WorkloadKinds(tuple(enabled)).with_declared(shapes.values())
+    disabled = {shape.group_kind for name, shape in known.items() if name in section.disabled}
+    return WorkloadKinds(tuple(one for one in known.values() if one.group_kind not in disabled)).with_declared(shapes)

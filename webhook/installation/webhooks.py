@@ -128,16 +128,17 @@ def _opted_in_hooks(settings: Settings, path: str) -> Iterator[tuple[str, str, l
     """The hooks for opted-in workloads and their pods; the label that opts in is on them or on their namespace."""
     pods = {"objectSelector": OPTED_IN, "matchConditions": [_NOT_GROVES]}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
-    views = settings.kinds.views.values()
-    rules = [_of_kind(view.resource) for view in views]
+    kinds = settings.kinds
+    rules = [_of_kind(one) for kind in kinds.views for one in kinds.written(kind)]
     yield "workloads", path, rules, {"objectSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING]}
-    rules = [_of_kind(view.resource) for view in views if view.by_namespace]
+    rules = [_of_kind(one) for kind, view in kinds.views.items() if view.by_namespace for one in kinds.written(kind)]
     within = {"namespaceSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
     yield "workloads-of-namespaces", path, rules, within
 
 
 def _of_kind(resource: Resource) -> Manifest:
-    # The API server converts other versions of the kind, as matchPolicy Equivalent says.
+    # The API server converts other versions of the kind, as matchPolicy Equivalent says. A version with other paths has
+    # its own rule, so that it is judged as it is written.
     return _rule(resource.api.group, resource.api.version, resource.plural, "CREATE", "UPDATE")
 
 

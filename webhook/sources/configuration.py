@@ -11,6 +11,7 @@ from pathlib import Path
 
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
+from webhook.config.shape_forms import form_problems
 from webhook.config.shape_section import KIND, read_shape
 from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.model.fields import FieldPath, Item, Part
@@ -61,16 +62,20 @@ def load_settings(path: Path) -> Settings:
 
 
 def load_shapes(path: Path) -> list[WorkloadShape]:
-    """Return the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column."""
-    found, problems = [], list[Problem]()
+    """Return the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column. What a
+    configuration refuses is refused here, too.
+    """
+    found, problems = list[tuple[WorkloadShape, Document]](), list[Problem]()
     for document in read_file(path, may_be_empty=False):
         own: list[Problem] = []
         shape = read_shape(document.manifest, "", own)
         problems += [placed(problem, document) for problem in own]
-        found += [] if shape is None else [shape]
+        found += [] if shape is None else [(shape, document)]
+    shapes = [shape for shape, _ in found]
+    problems += (placed(problem, found[index][1]) for index, problem in form_problems(shapes))
     if problems:
         raise ConfigurationError(str(path), problems)
-    return found
+    return shapes
 
 
 def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -42,6 +43,9 @@ def declared_types(shape: WorkloadShape) -> dict[str, Any]:
 def _typed(shape: WorkloadShape) -> Iterator[_Typed]:
     for part in shape.parts:
         yield from _of_part(part)
+    for carried in shape.carried:
+        yield _Typed(carried.path, (), str)
+        yield from _of_conditions(carried.when, ())
     for mark in shape.marked:
         yield _Typed(mark, (), METADATA)
     yield from _of_conditions((*shape.suspended, *shape.elsewhere), ())
@@ -55,6 +59,8 @@ def _of_part(part: PartShape) -> Iterator[_Typed]:
         yield _Typed(part.name.path, entries, str)
     for path in part.templates:
         yield _Typed(path, entries, _FLAT if part.flat else _TEMPLATE)
+    if part.spec is not None:
+        yield _Typed(part.spec, entries, POD_SPEC)
     yield from _of_count(part.pods, entries)
     yield from _of_conditions(part.when, entries)
     for minimum in (*part.minimums, *part.lowest):
@@ -94,7 +100,8 @@ def _put(root: dict[Any, Any], steps: tuple[str | Each, ...], wanted: Any) -> No
     if isinstance(known, dict) and isinstance(wanted, dict):
         below[steps[-1]] = {**known, **wanted}
     elif known is None or known == _SCALAR:
-        below[steps[-1]] = wanted
+        # Other fields of the same object may be added to it.
+        below[steps[-1]] = deepcopy(wanted)
 
 
 def _finished(tree: Any) -> Any:

@@ -19,10 +19,13 @@ Key = tuple[str, str]
 
 
 def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
-    """The places that have a name, each with its name: first the workload's own, by one of `keys`, then those of its
-    templates, by one of `of_pods`, sorted by template name. Reordering the templates moves no finding.
+    """The places that have a name, each with its name: first the workload's own, by one of `keys` or where its operator
+    takes the name from, then those of its templates, by one of `of_pods`, sorted by template name. Reordering the
+    templates moves no finding.
     """
-    found = list(_first(workload.labels, workload.annotations, METADATA, keys))
+    carried = next((use for _, key in keys if (use := workload.carried(key)) is not None), None)
+    own = _first(workload.labels, workload.annotations, METADATA, keys) if carried is None else (carried,)
+    found = list(own)
     templates = {part.place: part.template for part in workload.distinct_parts}
     for place in sorted(templates, key=lambda one: one.anchor):
         template = templates[place]

@@ -8,7 +8,15 @@ import pytest
 import yaml
 
 from tests.unit.cli.conftest import Run
-from tests.unit.shapes.workloads import declared, ray_cluster, ray_job, spark_application, template
+from tests.unit.shapes.workloads import (
+    declared,
+    dynamo_deployment,
+    dynamo_service,
+    ray_cluster,
+    ray_job,
+    spark_application,
+    template,
+)
 from webhook.config.workloads_section import built_in_documents, built_in_shapes
 
 FOR = {"group": "example.com", "kind": "Farm", "plural": "farms", "versions": ["v1"]}
@@ -51,6 +59,25 @@ def test_a_test_shows_gangs_pods_and_objects(rollcall: Run, tmp_path: Path) -> N
     ran = rollcall("shapes", "test", "rayjob", _file(tmp_path, "job.yaml", submitter))
     assert "outside the gang: submitter, 1 pod" in ran.out
     assert "no gang of its own: its controller makes a RayCluster, which has the gang" in ran.out
+
+
+def test_a_built_in_kind_with_two_forms_is_listed_and_tested_in_both(rollcall: Run, tmp_path: Path) -> None:
+    lines = rollcall("shapes", "list").out.splitlines()
+    versions = {line.split()[0]: line.split()[2] for line in lines if "DynamoGraphDeployment" in line}
+    assert versions == {"dynamographdeployment": "(v1beta1)", "dynamographdeployment-v1alpha1": "(v1alpha1)"}
+    samples = _file(tmp_path, "graphs.yaml", dynamo_deployment(replicas=3), dynamo_service(replicas=2))
+    for name in versions:
+        ran = rollcall("shapes", "test", name, samples)
+        assert ran.code == 0
+        assert "decode: 3 pods" in ran.out
+        assert "Decode: 2 pods" in ran.out
+
+
+def test_a_file_that_declares_a_version_twice_ends_with_2(rollcall: Run, tmp_path: Path) -> None:
+    shapes = _file(tmp_path, "farms.yaml", FARM, {**FARM, "metadata": {"name": "second"}})
+    ran = rollcall("shapes", "test", shapes, shapes)
+    assert (ran.code, ran.out) == (2, "")
+    assert 'spec.for.versions[0]: "v1": is declared twice, by farm and second' in ran.err
 
 
 def test_a_refused_sample_ends_with_1(rollcall: Run, tmp_path: Path) -> None:

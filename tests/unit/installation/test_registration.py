@@ -212,6 +212,7 @@ def workloads(path: str) -> list[dict[str, Any]]:
         ("apps", "v1", "statefulsets"),
         ("disaggregatedset.x-k8s.io", "v1", "disaggregatedsets"),
         ("nvidia.com", "v1beta1", "dynamographdeployments"),
+        ("nvidia.com", "v1alpha1", "dynamographdeployments"),
         ("kubeflow.org", "v1", "pytorchjobs"),
         ("kubeflow.org", "v2beta1", "mpijobs"),
         ("ray.io", "v1", "rayclusters"),

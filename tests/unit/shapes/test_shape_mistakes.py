@@ -138,6 +138,22 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         _part(each="$.spec.roles[*]", name={"path": "@.name"}, template="@.template"),
         "spec.parts[0].pod.nameLabel: is required: the pod label with the name of the part",
     ),
+    "fields of an entry without each": (
+        _with(parts=[{"name": "worker", "fields": {"metadata": "$.spec", "spec": "@.podSpec"}, "pods": 2}]),
+        'spec.parts[0].fields.spec: "@.podSpec": begins with @, but there is no `each`',
+    ),
+    "fields without labels": (
+        _with(parts=[{"name": "worker", "fields": {"spec": "$.spec.podSpec"}, "pods": 2}]),
+        "spec.parts[0].fields.metadata: is required",
+    ),
+    "a carried value of an entry": (
+        _with(carry=[{"key": "kai.scheduler/queue", "path": "@.queue"}]),
+        'spec.carry[0].path: "@.queue": begins with @, but there is no `each`',
+    ),
+    "a carried value under a condition without a comparison": (
+        _with(carry=[{"key": "a", "path": "$.a", "when": {"path": "$.b"}}]),
+        "spec.carry[0].when[0]: must have exactly one of is, isNot and exists",
+    ),
     "a key without each": (_part(name={"key": "lower"}), 'spec.parts[0].name.key: "lower": needs `each`'),
     "two names": (_part(name={"literal": "a", "path": "$.spec.a"}), "spec.parts[0].name: must be one of literal, path"),
     "parts that look alike": (
@@ -185,6 +201,15 @@ def test_mistakes(name: str) -> None:
     [
         ({"spec": FINE}, "metadata: is required"),
         ({"metadata": {"name": ""}, "spec": FINE}, "metadata.name: "),
+        (
+            {"metadata": {"name": "my shape"}, "spec": FINE},
+            'metadata.name: "my shape": must be the name of an object: ',
+        ),
+        (
+            {"metadata": {"name": "Training"}, "spec": FINE},
+            "lower-case letters, digits, - and ., at most 253 characters",
+        ),
+        ({"metadata": {"name": "a" * 254}, "spec": FINE}, "metadata.name: "),
         ({"metadata": {"name": "a"}}, "spec: is required"),
         ({"metadata": {"name": "a"}, "spec": FINE, "status": {}}, "status: {}: is an unknown key"),
         ({"metadata": {"name": "a"}, "spec": FINE, "apiVersion": "rollcall.dev/v1"}, "apiVersion"),

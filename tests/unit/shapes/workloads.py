@@ -85,6 +85,11 @@ def dynamo_deployment(*, scheduler: str | None = "koord-scheduler", **component:
     return workload("nvidia.com/v1beta1", "DynamoGraphDeployment", spec, scheduler)
 
 
+def dynamo_service(*, scheduler: str | None = "koord-scheduler", **service: Any) -> Manifest:
+    """A DynamoGraphDeployment of one component, as v1alpha1 writes it."""
+    return workload("nvidia.com/v1alpha1", "DynamoGraphDeployment", {"services": {"Decode": service}}, scheduler)
+
+
 def deployment(*, scheduler: str | None = "koord-scheduler", **spec: Any) -> Manifest:
     """A Deployment of three pods."""
     return workload("apps/v1", "Deployment", {"replicas": 3, "template": template(), **spec}, scheduler)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.model.capabilities import VOLCANO_QUEUE, Use
 from webhook.model.conditions import any_true
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.keys import ObjectKey, Record
@@ -150,6 +150,14 @@ class OptedInWorkload(ABC):
         # An object of another version of a declared kind is referred to as it is written.
         version = text(self.raw.get("apiVersion")) if self.crd else None
         return OwnerReference(version or f"{api.group}/{api.version}", api.kind, self.name, self.uid)
+
+    def carried(self, _key: str) -> Use | None:
+        """The value that its controller writes under a key on what it makes, and the place that it is from."""
+        return None
+
+    def carried_path(self, _key: str) -> FieldPath | None:
+        """The place that its controller takes the value for a key from, whether it has one or not."""
+        return None
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -21,8 +21,8 @@ from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.shapes.path import Each, ShapePath
 from webhook.model.workloads.shapes.place import Candidate, place_by_shape, place_in_role
-from webhook.model.workloads.shapes.shape import Over, WorkloadShape
-from webhook.model.workloads.shapes.workload import view_of
+from webhook.model.workloads.shapes.shape import Over, PartShape, WorkloadShape, form_of
+from webhook.model.workloads.shapes.workload import FLAT_FIELDS, view_of
 from webhook.model.workloads.workload import OptedInWorkload
 
 View = type[OptedInWorkload]
@@ -44,8 +44,8 @@ class WorkloadKinds:
     # The kinds of controllers, by group and kind, whose pods are known to be gangs, or to be none.
     known_controllers: frozenset[tuple[str, str]] = field(init=False)
     _titles: Mapping[tuple[str, str], str] = field(init=False)
-    # The shapes by group and kind, and by the name of the CustomResourceDefinition.
-    _of_kind: Mapping[tuple[str, ...], WorkloadShape] = field(init=False)
+    # The forms of each kind by group and kind, and the first one by the name of the CustomResourceDefinition.
+    _of_kind: Mapping[tuple[str, ...], tuple[WorkloadShape, ...]] = field(init=False)
     _of_crd: Mapping[str, WorkloadShape] = field(init=False)
     # The declared kinds that make a LeaderWorkerSet for each role.
     _with_roles: tuple[WorkloadShape, ...] = field(init=False)
@@ -58,10 +58,14 @@ class WorkloadKinds:
         gangs = {resource.api.kind: resource for resource in GANG_KINDS}
         controllers: dict[Resource, str] = dict(OF_OPTED_IN)
         candidates: dict[tuple[str, str], tuple[Candidate, ...]] = {}
-        for shape in self.declared:
+        forms: dict[tuple[str, ...], tuple[WorkloadShape, ...]] = {}
+        for one in self.declared:
+            forms[one.group_kind] = (*forms.get(one.group_kind, ()), one)
+        for shape, *_ in forms.values():
+            # Pods do not show in which version their workload was written, so the first form says how they are known.
             kind = shape.group_kind
             title = kind[1] if kind[1] not in titles.values() else f"{kind[1]}.{kind[0]}"
-            titles[kind], views[kind] = title, view_of(shape, title)
+            titles[kind], views[kind] = title, view_of(forms[kind], title)
             if not shape.has_gangs:
                 continue
             gangs[title] = shape.resource
@@ -80,11 +84,11 @@ class WorkloadKinds:
                             controllers[link.resource] = _either(controllers.get(link.resource), link.selector)
         self._set("_titles", titles)
         self._set("_with_roles", tuple(one for one in self.declared if one.over is Over.GROUPS))
-        self._set("_of_kind", {shape.group_kind: shape for shape in self.declared})
-        self._set("_of_crd", {shape.crd: shape for shape in self.declared})
+        self._set("_of_kind", forms)
+        self._set("_of_crd", {first.crd: first for first, *_ in forms.values()})
         self._set("views", MappingProxyType(views))
         self._set("gang_workloads", MappingProxyType(gangs))
-        self._set("projections", (*PROJECTIONS, *(_projection(one) for one in self.declared if one.has_gangs)))
+        self._set("projections", (*PROJECTIONS, *(_projection(one) for one in forms.values() if one[0].has_gangs)))
         self._set("pod_controllers", MappingProxyType(controllers))
         self._set("candidates", candidates)
         self._set("known_controllers", frozenset(NO_GANGS | _OF_GROVE | views.keys() | candidates.keys()))
@@ -126,9 +130,19 @@ class WorkloadKinds:
             return self._titles[self._of_crd[needed.key[0]].group_kind]
         return _RESOURCES[needed.part].api.kind
 
-    def declaration_of(self, kind: tuple[str, ...]) -> WorkloadShape | None:
-        """The shape of a kind by group and kind; None if it is not declared."""
-        return self._of_kind.get(kind)
+    def written(self, kind: tuple[str, str]) -> tuple[Resource, ...]:
+        """The resource of a kind, in one version for each of its forms."""
+        return tuple(form.resource for form in self._of_kind.get(kind, ())) or (self.views[kind].resource,)
+
+    @property
+    def forms(self) -> Iterable[tuple[WorkloadShape, ...]]:
+        """The forms of each declared kind, in which its objects may be written."""
+        return self._of_kind.values()
+
+    def declaration_of(self, kind: tuple[str, ...], raw: Manifest) -> WorkloadShape | None:
+        """The shape of an object of a kind by group and kind; None if the kind is not declared."""
+        forms = self._of_kind.get(kind)
+        return None if forms is None else form_of(forms, raw)
 
     def resource_of(self, needed: Needed) -> Resource | None:
         """The resource of a workload that is a fact; None if it is no opted-in workload."""
@@ -154,9 +168,10 @@ class WorkloadKinds:
         )
 
     def with_declared(self, shapes: Iterable[WorkloadShape]) -> WorkloadKinds:
-        """These kinds with other shapes too. A shape replaces the one of the same group and kind."""
-        found = {one.group_kind: one for one in (*self.declared, *shapes)}
-        return WorkloadKinds(tuple(found.values()))
+        """These kinds with other shapes too, which replace all shapes of the same group and kind."""
+        added = tuple(shapes)
+        replaced = {one.group_kind for one in added}
+        return WorkloadKinds((*(one for one in self.declared if one.group_kind not in replaced), *added))
 
 
 # Grove's own kinds between a pod and its PodCliqueSet.
@@ -175,8 +190,8 @@ def _either(known: str | None, selector: str) -> str:
     return selector if known is None or known == selector else ""
 
 
-def _projection(shape: WorkloadShape) -> Projection:
-    view = view_of(shape)
+def _projection(forms: tuple[WorkloadShape, ...]) -> Projection:
+    shape, view = forms[0], view_of(forms)
     return Projection(
         SHAPED_WORKLOADS,
         shape.resource,
@@ -184,7 +199,7 @@ def _projection(shape: WorkloadShape) -> Projection:
         label_selector=SCHEDULER_LABEL,
         shared=True,
         awaited=False,
-        fields=(*_COMMON, *dict.fromkeys(_fields_of(shape))),
+        fields=(*_COMMON, *dict.fromkeys(path for form in forms for path in _fields_of(form))),
     )
 
 
@@ -200,18 +215,23 @@ _COMMON = ("metadata.labels", "metadata.annotations", "metadata.uid", "metadata.
 
 def _fields_of(shape: WorkloadShape) -> Iterable[str]:
     """The fields that are read, as `rollcall facts` names them."""
-    templates = {path for part in shape.parts for path in part.templates}
+    templates = {path for part in shape.parts for path in (*part.templates, part.spec)}
     for part in shape.parts:
         for path in part.templates:
             whole = _dotted(path, part.each)
-            flat = (f"{whole}.{name}" for name in ("labels", "annotations", "schedulerName", "priorityClassName"))
-            yield from flat if part.flat else template_fields(whole)
+            yield from _flat_fields(whole, part) if part.flat else template_fields(whole)
     lists = shape.lists
     for path in shape.paths:
         if path in templates or path in lists:
             continue
         for above in lists if path.of_entry else (None,):
             yield _dotted(path, above)
+
+
+def _flat_fields(metadata: str, part: PartShape) -> Iterable[str]:
+    spec = metadata if part.spec is None else _dotted(part.spec, part.each)
+    yield from (f"{metadata}.{name}" for name in ("labels", "annotations"))
+    yield from (f"{spec}.{name}" for name in FLAT_FIELDS)
 
 
 def _dotted(path: ShapePath, each: ShapePath | None) -> str:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.model.projections import Resource
-from webhook.model.reading import text
+from webhook.model.reading import Manifest, text
 from webhook.model.workloads.shapes.condition import Condition, all_hold
 from webhook.model.workloads.shapes.count import Count, Minimum
 from webhook.model.workloads.shapes.path import Scope, ShapePath
@@ -46,16 +46,17 @@ class Until(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartName:
-    """The name of a part: `literal`, or the text at `path`, or the key of its entry in lower case."""
+    """The name of a part: `literal`, or the text at `path`, or the key of its entry, which may be put in lower case."""
 
     literal: str = ""
     path: ShapePath | None = None
     of_key: bool = False
+    lower: bool = True
 
     def of(self, scope: Scope) -> str:
         """The name in one workload. Raises `Malformed`."""
         if self.of_key and scope.entry is not None:
-            return scope.entry.key.lower()
+            return scope.entry.key.lower() if self.lower else scope.entry.key
         return self.literal if self.path is None else text(self.path.value(scope)) or ""
 
 
@@ -93,9 +94,10 @@ class PodShape:
 class PartShape:
     """One template of a workload, or one for each entry at `each`. It exists if `when` holds. `templates` are places of
     its pod template, of which the first that exists counts; with `flat` it is no template, but an object with the
-    fields of one. `pods` are created, and the first of `minimums` that holds is how many of them the gang needs. The
-    first of `lowest` that holds is how few of them the workload may run with.
-    Pods of a part that is `outside` belong to no gang. It waits for the parts in `after`, `until` they are so far.
+    fields of one, of which those of the pod's spec may be in another object at `spec`. `pods` are created, and the
+    first of `minimums` that holds is how many of them the gang needs. The first of `lowest` that holds is how few of
+    them the workload may run with. Pods of a part that is `outside` belong to no gang. It waits for the parts in
+    `after`, `until` they are so far.
     """
 
     name: PartName
@@ -110,6 +112,7 @@ class PartShape:
     after: tuple[str, ...] = ()
     until: Until = Until.CREATED
     lowest: tuple[Minimum, ...] = ()
+    spec: ShapePath | None = None
 
     def scopes(self, scope: Scope) -> Iterator[Scope]:
         """Where it occurs in a workload. Raises `Malformed`."""
@@ -150,8 +153,26 @@ class OperatorGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A label or annotation that the workload's operator writes on what it makes, from the text at `path`, or from
+    `default` without one, if `when` holds.
+    """
+
+    key: str
+    path: ShapePath
+    default: str = ""
+    when: tuple[Condition, ...] = ()
+
+    def value(self, scope: Scope) -> str | None:
+        """The value; None if the operator writes none. Raises `Malformed`."""
+        return (text(self.path.value(scope)) or self.default or None) if all_hold(self.when, scope) else None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadShape:
-    """One kind of workload. `versions` are all versions with these paths, the version of `resource` first."""
+    """One kind of workload, as it is written in `versions`, the version of `resource` first. A kind whose versions have
+    different paths has several shapes, its forms.
+    """
 
     name: str
     resource: Resource
@@ -175,6 +196,8 @@ class WorkloadShape:
     warns: tuple[Statement, ...] = ()
     source: str = ""
     operator: OperatorGroups = OperatorGroups()
+    # What the workload's operator writes on the objects that it makes.
+    carried: tuple[Carried, ...] = ()
 
     @property
     def crd(self) -> str:
@@ -223,7 +246,10 @@ class WorkloadShape:
                 yield from (one.path for one in minimum.when)
             yield from _of_count(part.pods)
             yield from (one.path for one in part.when)
-            yield from (part.name.path,) if part.name.path is not None else ()
+            yield from (one for one in (part.name.path, part.spec) if one is not None)
+        for carried in self.carried:
+            yield carried.path
+            yield from (one.path for one in carried.when)
         yield from self.marked
         yield from (one.path for one in (*self.suspended, *self.elsewhere, *self.operator.finished))
         yield from (self.operator.minimum,) if self.operator.minimum is not None else ()
@@ -235,6 +261,13 @@ class WorkloadShape:
 def _first(counts: tuple[Minimum, ...], scope: Scope) -> Count | None:
     """The count of the first that holds. Raises `Malformed`."""
     return next((one.count for one in counts if one.holds(scope)), None)
+
+
+def form_of(forms: Sequence[WorkloadShape], raw: Manifest) -> WorkloadShape:
+    """The form in which an object is written, by its apiVersion; the first one for a version that none declares."""
+    written = raw.get("apiVersion")
+    version = written.rpartition("/")[2] if isinstance(written, str) else ""
+    return next((form for form in forms if version in form.versions), forms[0])
 
 
 def _scopes(each: ShapePath | None, when: tuple[Condition, ...], scope: Scope) -> Iterator[Scope]:

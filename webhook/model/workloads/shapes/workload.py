@@ -6,29 +6,33 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from webhook.model.capabilities import Use
 from webhook.model.changes import value_at
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.reading import integer, mapping
+from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.roles import surge_of, together_in
 from webhook.model.workloads.shapes.condition import Condition, all_hold
 from webhook.model.workloads.shapes.count import Count
 from webhook.model.workloads.shapes.path import Scope, ShapePath
-from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape
+from webhook.model.workloads.shapes.shape import Over, PartShape, PodShape, Statement, WorkloadShape, form_of
 from webhook.model.workloads.workload import Hindrance, Left, OptedInWorkload, Part, Role, TemplatePlace
 
 # The rules about what a shape says of a workload's controller: its gang is never complete, or works against the gang.
 INCOMPLETE = "owner/incomplete"
 OPERATOR = "owner/operator"
 # The fields of a pod's spec that an object with the fields of a template may have.
-_FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "tolerations", "affinity")
+FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "tolerations", "affinity")
 
 
 class FlatPlace(NamedTuple):
-    """The path of an object that has labels, annotations and some fields of a pod's spec side by side."""
+    """The path of an object that has labels and annotations side by side, and of the one with fields of a pod's spec,
+    which is usually the same.
+    """
 
     path: FieldPath
+    spec: FieldPath
 
     @property
     def metadata_path(self) -> FieldPath:
@@ -38,18 +42,23 @@ class FlatPlace(NamedTuple):
     @property
     def spec_path(self) -> FieldPath:
         """The path of the fields of a pod's spec."""
-        return self.path
+        return self.spec
 
 
 class ShapedWorkload(OptedInWorkload):
-    """A workload of a declared kind. `view_of` makes the class of each kind."""
+    """A workload of a declared kind. `view_of` makes the class of each kind. `shape` is the form of this workload."""
 
-    shape: ClassVar[WorkloadShape]
+    forms: ClassVar[tuple[WorkloadShape, ...]]
+
+    def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
+        super().__init__(raw, namespace)
+        self.shape = form_of(self.forms, raw)
 
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
         super().read()
         _ = self.outside_parts, self.roles, self.marked_paths, tuple(self.leaves()), tuple(self.doubts())
+        _ = [self.carried(one.key) for one in self.shape.carried]
 
     @property
     def gang_per_part(self) -> bool:
@@ -143,10 +152,9 @@ class ShapedWorkload(OptedInWorkload):
     def _part(self, part: PartShape, scope: Scope) -> Part:
         path = SPEC if scope.entry is None else scope.entry.path
         at, raw = _template_of(part, scope)
+        template = _template(part, at, raw, scope)
         pods = part.pods.value(scope)
-        return Part(
-            part.name.of(scope), path, at, _template(part, at, raw), pods, pods, part.after, _needed(part, scope, pods)
-        )
+        return Part(part.name.of(scope), path, at, template, pods, pods, part.after, _needed(part, scope, pods))
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:
@@ -169,8 +177,19 @@ class ShapedWorkload(OptedInWorkload):
         yield from self._said(self.shape.warns, OPERATOR)
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
-                yield from _unreachable(part, scope)
+                yield from _unreachable(part, scope, has_gangs=self.has_gangs)
                 yield from () if part.outside else _shrinkable(part, scope)
+
+    def carried(self, key: str) -> Use | None:
+        """The value that its operator writes under a key on what it makes, and the place that it is from."""
+        for one in self.shape.carried:
+            if one.key == key and (value := one.value(self._scope)) is not None:
+                return Use(one.path.at(self._scope), value)
+        return None
+
+    def carried_path(self, key: str) -> FieldPath | None:
+        """The place that its operator takes the value for a key from, whether it has one or not."""
+        return next((one.path.at(self._scope) for one in self.shape.carried if one.key == key), None)
 
     def _said(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
         for said in statements:
@@ -189,8 +208,11 @@ class ShapedWorkload(OptedInWorkload):
 
 
 @lru_cache(maxsize=256)
-def view_of(shape: WorkloadShape, title: str = "") -> type[ShapedWorkload]:
-    """The view of the workloads of a shape. `title` replaces the kind where that alone is ambiguous."""
+def view_of(forms: tuple[WorkloadShape, ...], title: str = "") -> type[ShapedWorkload]:
+    """The view of the workloads of a kind with these forms. What does not depend on the version is the same in all of
+    them. `title` replaces the kind where that alone is ambiguous.
+    """
+    shape = forms[0]
     named = title or shape.resource.api.kind
 
     class View(ShapedWorkload):
@@ -203,7 +225,7 @@ def view_of(shape: WorkloadShape, title: str = "") -> type[ShapedWorkload]:
         name_label = shape.name_label
         role_label = shape.role_label
 
-    View.shape = shape
+    View.forms = forms
     View.__name__ = View.__qualname__ = f"{shape.resource.api.kind}View"
     return View
 
@@ -216,19 +238,23 @@ def _template_of(part: PartShape, scope: Scope) -> tuple[FieldPath, Mapping[str,
     return part.templates[-1].at(scope), {}
 
 
-def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any]) -> PodTemplate:
+def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any], scope: Scope) -> PodTemplate:
     if not part.flat:
         return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(at))
-    return PodTemplate(raw, {field: raw[field] for field in _FLAT_FIELDS if field in raw}, FlatPlace(at))
+    if part.spec is not None:
+        return PodTemplate(raw, mapping(part.spec.value(scope)), FlatPlace(at, part.spec.at(scope)))
+    return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, FlatPlace(at, at))
 
 
-def _unreachable(part: PartShape, scope: Scope) -> Iterator[Hindrance]:
+def _unreachable(part: PartShape, scope: Scope, *, has_gangs: bool) -> Iterator[Hindrance]:
     pods = part.pods.value(scope)
     needed = part.minimum(scope)
     if needed is None or (minimum := needed.value(scope)) <= pods:
         return
     at = needed.path.at(scope) if needed.path is not None else _template_of(part, scope)[0]
-    why = f"the minimum is {minimum} pods, but only {pods} are created; the gang is made with {pods}"
+    why = f"the minimum is {minimum} pods, but only {pods} are created"
+    if has_gangs:
+        why = f"{why}; the gang is made with {pods}"
     yield Hindrance(OPERATOR, at, minimum, why, "lower the minimum, or raise the number of pods")
 
 
