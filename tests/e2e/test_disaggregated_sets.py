@@ -154,3 +154,4 @@ def test_a_new_revision_starts_beside_the_old_one(
 
     eventually(renewed, "the rollout ends", timeout=120, pause=0.5)
     assert gangs(cluster) == {"serve": 6}
+    eventually(lambda: groups_of_koordinator(cluster) == [(2, 3)] * 3, "the old PodGroups go", timeout=60)
