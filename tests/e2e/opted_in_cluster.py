@@ -20,11 +20,13 @@ from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workload_objects import MERGE, listed, path_of
 
 LABEL = "rollcall.dev/scheduler"
+# The version of Koordinator's PodGroups.
+POD_GROUPS = "scheduling.sigs.k8s.io/v1alpha1"
 # Without a kubelet nothing ends the containers of a pod.
 AT_ONCE = {"gracePeriodSeconds": "0"}
 # Where the schedulers have the minimum of a gang.
 _MINIMUMS: Mapping[str, Callable[[Manifest], int]] = {
-    "scheduling.sigs.k8s.io/v1alpha1": lambda group: int(group["spec"]["minMember"]),
+    POD_GROUPS: lambda group: int(group["spec"]["minMember"]),
     "scheduling.k8s.io/v1beta1": lambda group: int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]),
     "scheduling.k8s.io/v1alpha2": lambda group: int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]),
 }

@@ -39,6 +39,14 @@ TRAINING: Manifest = {
         "parts": [{"template": "$.spec.template", "pods": 2, "pod": {"chain": [_LINK]}}],
     },
 }
+# The same kind in a version with other paths.
+OLDER_TRAINING: Manifest = {
+    "metadata": {"name": "training-v1alpha1"},
+    "spec": {
+        "for": {"group": "example.com", "kind": "Training", "plural": "trainings", "versions": ["v1alpha1"]},
+        "parts": [{"template": "$.spec.pods.template", "pods": 2, "pod": {"chain": [_LINK]}}],
+    },
+}
 REPORT: Manifest = {
     "metadata": {"name": "report"},
     "spec": {
@@ -89,7 +97,10 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
     "declared kinds": with_profiles(
         KOORDINATOR,
-        workloads={"disabled": ["rayjob", "sparkapplication"], "shapes": [TRAINING, REPORT]},
+        workloads={
+            "disabled": ["rayjob", "sparkapplication", "dynamographdeployment"],
+            "shapes": [TRAINING, OLDER_TRAINING, REPORT],
+        },
         kueue={"admissionCheck": "on"},
     ),
 }

@@ -10,13 +10,12 @@ from typing import Any
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes
 from tests.e2e.kubelet import Kubelet
-from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, OptedIn, Start
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, POD_GROUPS, OptedIn, Start
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, deleted, listed, patched, path_of, read, until_pods
 
 SET = "disaggregatedset.x-k8s.io/v1"
-POD_GROUPS = "scheduling.sigs.k8s.io/v1alpha1"
 TOGETHER = "gang.scheduling.koordinator.sh/groups"
 NAME, ROLE, REVISION = (f"disaggregatedset.x-k8s.io/{key}" for key in ("name", "role", "revision"))
 

@@ -20,6 +20,7 @@ _SAME: dict[str, tuple[Callable[[WorkloadShape], str], str]] = {
     ),
     "podLabel": (lambda one: one.name_label, "pods do not show in which version their workload was written"),
     "gang.over": (lambda one: one.over, "the reconciler reads all workloads of the kind in one version"),
+    "gang.roleLabel": (lambda one: one.role_label, "pods do not show in which version their workload was written"),
     "gang.leftTo": (lambda one: one.left_to, "the reconciler reads all workloads of the kind in one version"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from tests.configurations import configuration_of
-from tests.unit.admission.opted_in.worlds import EVERY, stored, validate
+from tests.unit.admission.opted_in.worlds import EVERY, schedulers, stored, validate
 from tests.unit.shapes.workloads import (
     RECORD,
     declared,
@@ -86,7 +87,7 @@ def test_a_workload_is_read_by_the_form_of_its_version(version: str, parts: dict
     entry = known_shaped(training(version), settings=settings).shaped_workloads
     assert entry is not None
     names = entry["trainings.example.com", "default", "demo"].names
-    assert names == frozenset({"demo", *(f"demo-{name}" for name in parts)})
+    assert set(names or ()) == {"demo", *(f"demo-{name}" for name in parts)}
     written = stored(training(version), settings=settings)["spec"]
     assert {key for key, value in written.items() if isinstance(value, dict) and RECORD in str(value)} == (
         {"driver", "worker"} if "driver" in parts else {"template"}
@@ -120,7 +121,7 @@ def test_the_entries_of_each_version_are_counted() -> None:
 
 # DynamoGraphDeployment
 
-DECODE: Manifest = {"replicas": 2, "multinode": {"nodeCount": 4}}
+DECODE: dict[str, Any] = {"replicas": 2, "multinode": {"nodeCount": 4}}
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,22 @@ def test_a_minimum_above_the_replicas_is_a_warning_and_a_component_scaled_to_zer
     assert "gang" not in found.why
     assert validate(dynamo_deployment(replicas=0, minAvailable=2)).findings == ()
     assert validate(dynamo_deployment(replicas=2, minAvailable=2)).findings == ()
+
+
+@pytest.mark.skipif("ROLLCALL_SAMPLES" not in os.environ, reason="no samples")
+@pytest.mark.parametrize(
+    "scheduler", ["koord-scheduler", "volcano", "kai-scheduler", "default-scheduler", "scheduler-plugins-scheduler"]
+)
+def test_the_samples_of_dynamo_are_accepted_for_every_scheduler(scheduler: str) -> None:
+    settings = schedulers({"name": scheduler}) if scheduler not in EVERY.profiles else EVERY
+    versions = set()
+    for file in sorted(Path(os.environ["ROLLCALL_SAMPLES"], "dynamo").glob("*.yaml")):
+        manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
+        manifest["metadata"]["labels"] = {RECORD: scheduler}
+        verdict = validate(manifest, facts=QUEUES, settings=settings)
+        assert (verdict.allowed, verdict.scheduler, verdict.findings) == (True, scheduler, ()), file.name
+        versions.add(manifest["apiVersion"])
+    assert versions == {"nvidia.com/v1alpha1", "nvidia.com/v1beta1"}
 
 
 # What the forms of a kind must agree on

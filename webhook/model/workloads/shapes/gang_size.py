@@ -62,7 +62,8 @@ def _needed(workload: ShapedWorkload) -> int | None:
     """How many pods the gang needs, or the smallest of its gangs; None if the shape does not say."""
     shape = workload.shape
     on_request = not shape.by_namespace and SCHEDULER_LABEL not in workload.labels
-    if on_request or shape.over is Over.NONE or shape.left_to in _IN_PYTHON:
+    # A workload with roles has several gangs, each of another size.
+    if on_request or shape.over in {Over.NONE, Over.GROUPS} or shape.left_to in _IN_PYTHON:
         return None
     every = [part.needed for part in workload.first_parts(outside=False) if part.needed]
     return min(every, default=None) if shape.over is Over.PART else sum(every)
