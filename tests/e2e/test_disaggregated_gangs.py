@@ -15,6 +15,7 @@ from tests.e2e.workload_objects import created, listed, owner_chain, patched, re
 API = "disaggregatedset.x-k8s.io/v1"
 ROLE = "disaggregatedset.x-k8s.io/role"
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
+SCHEDULERS = [KOORDINATOR, pytest.param(KUBE, marks=pytest.mark.soak)]
 
 
 def disaggregated_set(namespace: str, *, prefill: int = 1) -> Manifest:
@@ -41,37 +42,50 @@ def leader_worker_sets(cluster: OptedIn) -> set[str]:
     return {one["metadata"]["uid"] for one in found}
 
 
-@pytest.mark.parametrize("chosen", [KOORDINATOR, pytest.param(KUBE, marks=pytest.mark.soak)], ids=["koord", "kube"])
-@pytest.mark.usefixtures("kubelet")
-def test_each_group_of_a_disaggregated_set_lives_as_a_gang(
-    plane: ControlPlane, start: Start, nodes: Nodes, chosen: Chosen
-) -> None:
-    """A group starts whole; a further one is a gang of its own; one with a lost pod is created again, whole."""
-    cluster = start(chosen, "lws")
-    # Room for one group and half of another.
+def whole(cluster: OptedIn, nodes: Nodes) -> None:
+    """One of two groups starts, and the other one when it has room for both of its pods."""
     nodes(1, cpu=3)
-    created(plane, disaggregated_set(cluster.namespace))
+    created(cluster.plane, disaggregated_set(cluster.namespace))
     pods = of_set(cluster, 4)
-    assert owner_chain(plane, pods[0])[-2:][1] == "DisaggregatedSet serve"
+    assert owner_chain(cluster.plane, pods[0])[-1] == "DisaggregatedSet serve"
     cluster.ungated()
     eventually(lambda: 2 in cluster.bound(GROUP).values(), "one group starts", timeout=60)
     cluster.stays(lambda: sorted(cluster.bound(GROUP).values()) == [0, 2], "the other group waits whole")
     nodes(1, cpu=3)
     cluster.all_bound(4)
-    # The user's list replaces that with Rollcall's labels, which would be a rollout.
-    sets = {
-        one["metadata"]["uid"]
-        for one in listed(plane, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", cluster.namespace)
-    }
+
+
+@pytest.mark.parametrize("chosen", SCHEDULERS, ids=["koord", "kube"])
+@pytest.mark.usefixtures("kubelet")
+def test_each_group_of_a_disaggregated_set_starts_whole(
+    plane: ControlPlane, start: Start, nodes: Nodes, chosen: Chosen
+) -> None:
+    """A further group of a role is a gang of its own. The user's manifest, applied again without the labels that
+    Rollcall wrote into its templates, is no rollout.
+    """
+    cluster = start(chosen, "lws")
+    whole(cluster, nodes)
+    before = leader_worker_sets(cluster)
     stored = read(plane, API, "DisaggregatedSet", cluster.namespace, "serve")
     patched(plane, stored, {"spec": disaggregated_set(cluster.namespace, prefill=2)["spec"]})
     of_set(cluster, 6)
     cluster.all_bound(6)
-    assert {
-        one["metadata"]["uid"]
-        for one in listed(plane, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", cluster.namespace)
-    } == sets
     cluster.needs(6)
+    patched(plane, stored, {"spec": disaggregated_set(cluster.namespace)["spec"]})
+    of_set(cluster, 4)
+    cluster.needs(4)
+    cluster.all_bound(4)
+    assert leader_worker_sets(cluster) == before
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("chosen", [KOORDINATOR, KUBE], ids=["koord", "kube"])
+@pytest.mark.usefixtures("kubelet")
+def test_a_group_with_a_failed_pod_is_recreated_whole(
+    plane: ControlPlane, start: Start, nodes: Nodes, chosen: Chosen
+) -> None:
+    cluster = start(chosen, "lws")
+    whole(cluster, nodes)
     before = {pod["metadata"]["uid"] for pod in cluster.pods}
     worker = next(pod for pod in cluster.pods if pod["metadata"]["labels"][ROLE] == "decode")
     let_restart(plane, [worker])
@@ -83,8 +97,4 @@ def test_each_group_of_a_disaggregated_set_lives_as_a_gang(
         return True
 
     eventually(again, "the group is recreated, and no other")
-    cluster.all_bound(6)
-    patched(plane, stored, {"spec": disaggregated_set(cluster.namespace)["spec"]})
-    of_set(cluster, 4)
-    cluster.needs(4)
     cluster.all_bound(4)
