@@ -228,14 +228,14 @@ class Pods:
 
     def _of_a_role(self, metadata: Manifest) -> None:
         """A pod of a LeaderWorkerSet that a DisaggregatedSet made, or one that looks like it."""
-        made = self._random.choice(("demo-5f8-decode", "demo-decode", "demo-", "other-decode", "decode"))
+        made = self._random.choice(("demo-5f8-decode", "demo-5f8-decode", "demo-decode", "other-decode", "decode"))
         labels = {LWS_NAME: made, SET_NAME: "demo", SET_ROLE: "decode"}
         if self._one_in(3):
             key = self._random.choice((SET_NAME, SET_ROLE))
             labels[key] = self._random.choice(("", "demo-5f8", "encode", "5f8-decode"))
         metadata["labels"] |= labels
         del metadata["generateName"]
-        metadata["name"] = f"{made}-0".replace("--", "-")
+        metadata["name"] = f"{made}-0"
         metadata["ownerReferences"] = [self._reference("apps/v1", "StatefulSet", made)]
 
     def _of_declared(self, metadata: Manifest) -> None:
