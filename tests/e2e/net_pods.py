@@ -39,7 +39,7 @@ SCHEDULER_LABEL = "rollcall.dev/scheduler"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 SET_NAME, SET_ROLE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/role"
 # Controllers of declared kinds, with the labels of their pods. KAI's podgrouper knows the first two.
-_DECLARED = (
+_DECLARED: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("ray.io/v1", "RayCluster", {"ray.io/cluster": "demo", "ray.io/group": "gpu"}),
     ("kubeflow.org/v1", "PyTorchJob", {"training.kubeflow.org/replica-type": "worker"}),
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"spark-role": "driver"}),

@@ -34,6 +34,7 @@ from webhook.model.workloads.gang import gangs_of, group_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.offline.translation import translated
 from webhook.testing.start import may_start
+from webhook.validators.opted_in_examples import job
 
 KAI = "kai-scheduler"
 QUEUE = "kai.scheduler/queue"
@@ -305,6 +306,15 @@ def test_what_never_starts_as_a_gang_is_refused_on_kai_too() -> None:
     manifest = on_kai(serving())
     manifest["spec"]["roles"][0]["spec"]["startupPolicy"] = "LeaderReady"
     assert {found.rule for found in validate(manifest).denials} == {"owner/incomplete"}
+
+
+@pytest.mark.parametrize(("scheduler", "taken"), [(KAI, set()), ("koord-scheduler", {"owner/name-taken"})])
+def test_a_group_of_podgrouper_takes_no_name(scheduler: str, taken: set[str]) -> None:
+    """It has the uid of its workload in its name."""
+    facts = known(job(scheduler=scheduler))
+    manifest = training(**{RECORD: scheduler})
+    verdict = validate(manifest, facts=facts, settings=WITH_TRAINING)
+    assert {found.rule for found in verdict.denials} == taken
 
 
 def test_the_net_asks_for_a_group_only_where_rollcall_makes_it() -> None:
