@@ -37,6 +37,14 @@ _ANNOTATIONS = (
 STAMP = "rollcall.dev/stamp"
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+SET_NAME, SET_ROLE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/role"
+# Controllers of declared kinds, with the labels of their pods. KAI's podgrouper knows the first two.
+_DECLARED: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("ray.io/v1", "RayCluster", {"ray.io/cluster": "demo", "ray.io/group": "gpu"}),
+    ("kubeflow.org/v1", "PyTorchJob", {"training.kubeflow.org/replica-type": "worker"}),
+    ("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"spark-role": "driver"}),
+    ("apps/v1", "StatefulSet", {}),
+)
 # The keys of Grove's pods for each scheduler, as docs/explanation/net.md says.
 _MARKS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "koord-scheduler": (("labels", "pod-group.scheduling.sigs.k8s.io", "demo-0-worker"),),
@@ -200,7 +208,7 @@ class Pods:
                 self._reference("batch/v1", "Job", "other", controller=False),
             ]
             if self._one_in(3):
-                self._of_a_group(metadata)
+                self._random.choice((self._of_a_group, self._of_a_role, self._of_declared))(metadata)
                 return
         if not self._one_in(8):
             # Mostly the first.
@@ -217,6 +225,25 @@ class Pods:
         del metadata["generateName"]
         metadata["name"] = name
         metadata["ownerReferences"] = [self._reference("apps/v1", "StatefulSet", owner)]
+
+    def _of_a_role(self, metadata: Manifest) -> None:
+        """A pod of a LeaderWorkerSet that a DisaggregatedSet made, or one that looks like it."""
+        made = self._random.choice(("demo-5f8-decode", "demo-5f8-decode", "demo-decode", "other-decode", "decode"))
+        labels = {LWS_NAME: made, SET_NAME: "demo", SET_ROLE: "decode"}
+        if self._one_in(3):
+            key = self._random.choice((SET_NAME, SET_ROLE))
+            labels[key] = self._random.choice(("", "demo-5f8", "encode", "5f8-decode"))
+        metadata["labels"] |= labels
+        del metadata["generateName"]
+        metadata["name"] = f"{made}-0"
+        metadata["ownerReferences"] = [self._reference("apps/v1", "StatefulSet", made)]
+
+    def _of_declared(self, metadata: Manifest) -> None:
+        """A pod of a declared kind, or one that lacks its labels."""
+        api_version, kind, labels = self._random.choice(_DECLARED)
+        if not self._one_in(4):
+            metadata["labels"] |= labels
+        metadata["ownerReferences"] = [self._reference(api_version, kind, "demo")]
 
     def _reference(self, api_version: str, kind: str, name: str, *, controller: bool = True) -> Manifest:
         reference = {"apiVersion": api_version, "kind": kind, "name": name, "uid": self._job["metadata"]["uid"]}

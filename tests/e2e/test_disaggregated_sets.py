@@ -7,24 +7,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Nodes
+from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall
 from tests.e2e.kubelet import Kubelet
-from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, POD_GROUPS, OptedIn, Start
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, POD_GROUPS, OptedIn, Start, opted_in
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
+from tests.e2e.test_five_schedulers import KAI_QUEUE, kai_queue
+from tests.e2e.test_gang_health import bind
 from tests.e2e.workload_objects import created, deleted, listed, patched, path_of, read, until_pods
 
 SET = "disaggregatedset.x-k8s.io/v1"
+KAI_POD_GROUPS = "scheduling.run.ai/v2alpha2"
 TOGETHER = "gang.scheduling.koordinator.sh/groups"
 NAME, ROLE, REVISION = (f"disaggregatedset.x-k8s.io/{key}" for key in ("name", "role", "revision"))
 
 
-def serving(cluster: OptedIn, prefill: int, decode: int, together: str | None = None) -> Manifest:
+def serving(
+    cluster: OptedIn, prefill: int, decode: int, together: str | None = None, labels: dict[str, str] | None = None
+) -> Manifest:
     """Store a DisaggregatedSet `serve` of so many groups of two pods."""
     roles = [_role("prefill", prefill), _role("decode", decode)]
     annotations = {} if together is None else {"rollcall.dev/groups-together": together}
-    metadata = {"name": "serve", "namespace": cluster.namespace, "annotations": annotations}
+    metadata = {"name": "serve", "namespace": cluster.namespace, "annotations": annotations, "labels": labels or {}}
     return created(
         cluster.plane, {"apiVersion": SET, "kind": "DisaggregatedSet", "metadata": metadata, "spec": {"roles": roles}}
     )
@@ -131,6 +137,52 @@ def test_as_many_groups_start_together_as_the_set_says(plane: ControlPlane, star
 
 def test_the_roles_of_a_set_are_one_group_of_kube_scheduler(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     starts_whole(start(KUBE, "lws"), nodes)
+
+
+def test_on_kai_the_roles_of_a_set_are_one_tree_and_further_groups_are_others(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    reconciler: Reconcilers,
+    controllers: Controllers,
+    nodes: Nodes,
+    kubelet: Kubelet,
+    namespace: str,
+) -> None:
+    """KAI's scheduler is no Go module: what it gets is looked at here, and the test binds the pods."""
+    controllers(plane, "lws")
+    config = configuration_of("koord-scheduler", "kai-scheduler")
+    rollcall(plane, config)
+    reconciler(config).until_leading()
+    cluster = opted_in(plane, namespace, "kai-scheduler")
+    plane.apply(kai_queue(namespace), check=True)
+    stored = serving(cluster, 2, 1, labels={KAI_QUEUE: namespace})
+    pods = pods_of(cluster, 6)
+    assert gangs(cluster) == {"serve": 4, "serve-prefill-1": 2}
+    groups = eventually(lambda: of_kai(cluster, 2), "there are PodGroups")
+    for pod in pods:
+        metadata = pod["metadata"]
+        assert metadata["annotations"]["kai.scheduler/skip-podgrouper"] == "true"
+        leaves = groups[metadata["annotations"]["pod-group-name"]]
+        assert leaves[metadata["labels"]["kai.scheduler/subgroup-name"]] == 2
+    assert sorted(map(len, groups.values())) == [1, 2]
+    (node,) = nodes(1, cpu=8)
+    for pod in pods:
+        bind(plane, pod, node)
+    patched(plane, stored, {"spec": {"roles": [_role("prefill", 1), _role("decode", 1)]}})
+    eventually(lambda: of_kai(cluster, 1), "the PodGroup of the further group goes", timeout=60)
+    deleted(plane, stored, "Background")
+    eventually(lambda: not listed(plane, KAI_POD_GROUPS, "PodGroup", namespace), "its PodGroups go", timeout=60)
+
+
+def of_kai(cluster: OptedIn, count: int) -> dict[str, dict[str, int]]:
+    """By name, the minimum of each leaf of KAI's PodGroups, of which there are so many."""
+    found = listed(cluster.plane, KAI_POD_GROUPS, "PodGroup", cluster.namespace)
+    assert len(found) == count, [one["metadata"]["name"] for one in found]
+    # The LeaderWorkerSet of a further group does not have the label of its set.
+    assert {one["spec"]["queue"] for one in found} == {cluster.namespace}
+    return {
+        one["metadata"]["name"]: {leaf["name"]: leaf["minMember"] for leaf in one["spec"]["subGroups"]} for one in found
+    }
 
 
 def test_a_new_revision_starts_beside_the_old_one(

@@ -142,7 +142,6 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         backend.required_apis,
         backend.required_fields,
         namespace,
-        makes_gangs=backend.makes_opted_in_gangs,
         reads_claims_of=backend.reads_claims_of,
         gang_scheduler=backend,
         kueue=settings.kueue,

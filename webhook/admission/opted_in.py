@@ -153,7 +153,10 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         made of it.
         """
         rules = profile.rules[ceiling]
-        context = gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace)
+        context = replace(
+            gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace),
+            makes_gangs=profile.backend.makes_gangs_of(settings.kinds.grouped_as(workload)),
+        )
         if old is not None and not makes_new_gangs(workload, old, facts):
             context = replace(context, fits=no_fits)
         found = run_on_opted_in(rules, context, workload, old)
@@ -247,9 +250,9 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
     return job_set
 
 
-def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
+def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKinds) -> Support:
     """Return whether the pods of a workload start together under the scheduler of `profile`, by any gang."""
-    backend = profile.backend
+    backend, kind = profile.backend, kinds.grouped_as(workload)
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
     for template in workload.templates:
         for claim in claims_on(template):
@@ -264,20 +267,18 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
         return SUPPORTED
     if starts_alone(workload) or (workload.native_path is not None and _WORKLOAD_API in backend.reads_claims_of):
         return SUPPORTED
-    if backend.groups_opted_in and workload.crd and _group_kind(workload) not in backend.grouped_kinds:
+    # Rollcall makes no gang of a kind that leaves it to another one.
+    makes_it = backend.makes_gangs_of(kind) and not workload.left_to
+    if backend.groups_opted_in and not (makes_it or backend.groups(kind)):
         why = f"{profile.name} does not know the kind {workload.kind}: its pods start one by one"
         return unsupported(why, "choose another scheduler")
-    if not (backend.groups_opted_in or backend.makes_opted_in_gangs):
+    if not (backend.groups_opted_in or backend.makes_gangs_of(kind)):
         why = f"neither {profile.name} nor Rollcall makes gangs of pods that are not Grove's: they start one by one"
         return unsupported(why, "choose another scheduler")
     if workload.native_path is not None:
         why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"
         return unsupported(why, "remove it, or choose another scheduler")
     return SUPPORTED
-
-
-def _group_kind(workload: OptedInWorkload) -> tuple[str, str]:
-    return workload.resource.api.group, workload.resource.api.kind
 
 
 def topology_support(readers: Iterable[str], profile: Profile) -> Support:

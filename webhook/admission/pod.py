@@ -231,6 +231,7 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     place = settings.kinds.place_of(pod)
     if place is None:
         return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
+    grouped_as = settings.kinds.grouped_as_at(place)
     workload = _known_workload(place, facts, settings)
     if workload is None and place.made is not None:
         # Only the LeaderWorkerSet of its role is opted in.
@@ -252,7 +253,7 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
         return _no_profile(scheduler)
     gang = membership(place, sequenced=workload.sequenced, together=dict(workload.together))
     record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
-    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, opted_in=True)
+    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, grouped_as=grouped_as)
     return Membership(profile, member, workload, is_spare=place.part in (workload.spare or ()))
 
 
@@ -271,9 +272,11 @@ def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Recor
     KAI merges their labels, and so does the disruption mode.
     """
     made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
-    if made_by is None:
-        return workload.record
-    own, above = workload.record, made_by.record
+    return workload.record if made_by is None else completed(workload.record, made_by.record)
+
+
+def completed(own: Record, above: Record) -> Record:
+    """Return the record of a workload with the queues, quota and disruption mode that only the workload above names."""
     queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
     return replace(own, queues=queues, quota=own.quota or above.quota, disruption=own.disruption or above.disruption)
 
@@ -281,7 +284,7 @@ def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Recor
 def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdict | None:
     """Return the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
     profile = found.profile
-    barred = profile.backend.makes_opted_in_gangs and workload.no_gang is not None
+    barred = found.member.made and workload.no_gang is not None
     # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
     claims: Sequence[Claim] = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, found.member)
     for claim in claims:

@@ -63,6 +63,8 @@ class GangMember(NamedTuple):
     divided: bool = False
     # True for a pod of an opted-in workload. `podgang` and `podclique` are then its gang and its member in that gang.
     opted_in: bool = False
+    # Whether Rollcall makes the objects of its gang. Of an opted-in workload the scheduler may make them itself.
+    made: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
 
     @property
     def makes_opted_in_gangs(self) -> bool:
-        """Whether it has gang objects and does not group opted-in pods itself."""
+        """Whether it has gang objects and groups no opted-in pods itself."""
         return bool(self.writable_kinds) and not self.groups_opted_in
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:

@@ -10,6 +10,7 @@ from webhook.model.general import general_to_reconciler, general_to_server
 from webhook.model.keys import SHAPED_WORKLOADS
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.projections import Projection
+from webhook.model.workloads.kinds import JOB_SETS
 
 
 def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
@@ -20,7 +21,8 @@ def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projecti
         general = general_to_server(kueue=settings.judges_kueue)
     else:
         kueue = settings.makes_gangs or settings.admission_check is not CheckMode.OFF
-        general = general_to_reconciler(opted_in=settings.makes_opted_in_gangs, kueue=kueue)
+        # The record of a TrainJob completes that of its JobSet.
+        general = general_to_reconciler(opted_in=JOB_SETS.api.kind in settings.gang_workloads, kueue=kueue)
     backends = (profile.backend for profile in settings.profiles.values())
     declared = (one for one in settings.kinds.projections if one.part == SHAPED_WORKLOADS) if objects else ()
     every = (*general, *declared, *(found for backend in backends for found in backend.followed(objects=objects)))

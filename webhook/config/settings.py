@@ -18,10 +18,12 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
-from webhook.model.keys import Record
+from webhook.model.keys import GroupKind, Record
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
+from webhook.model.projections import Resource
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
+from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
@@ -139,11 +141,12 @@ class Profile:
         record: Record,
         facts: ClusterFacts,
         *,
-        opted_in: bool = False,
+        grouped_as: GroupKind | None = None,
         divided: bool = False,
     ) -> GangMember:
-        """Return a pod's member in its gang, with everything that its preparation depends on. `opted_in` means that the
-        workload is not Grove's, `divided` that other gangs have pods of the PodClique.
+        """Return a pod's member in its gang, with everything that its preparation depends on. `grouped_as` is the kind
+        by which a scheduler that groups some kinds itself knows the pod of an opted-in workload, None for a pod of
+        Grove. `divided` means that other gangs have pods of the PodClique.
 
         Raises `FactsUnavailable` if the known facts are not enough to prepare the pod.
         """
@@ -158,7 +161,9 @@ class Profile:
             found = (facts.priority_classes or {}).get(record.priority_class)
             if found is not None:
                 priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
-        return GangMember(namespace, podgang, podclique, record, dialect, priority, divided, opted_in)
+        made = grouped_as is None or backend.makes_gangs_of(grouped_as)
+        opted_in = grouped_as is not None
+        return GangMember(namespace, podgang, podclique, record, dialect, priority, divided, opted_in, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +323,24 @@ class Settings:
     @property
     def makes_opted_in_gangs(self) -> bool:
         """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
-        return any(profile.backend.makes_opted_in_gangs for profile in self.profiles.values())
+        return bool(self.gang_workloads)
+
+    @property
+    def gang_workloads(self) -> Mapping[str, Resource]:
+        """Return the kinds of opted-in workloads whose gangs Rollcall makes for any enabled scheduler, by the kind of
+        their gangs' keys. LeaderWorkerSets are among them if they may be made for the roles of one of these kinds.
+        """
+        made = {
+            title: resource
+            for title, resource in self.kinds.gang_workloads.items()
+            if self._makes_gangs_of(resource.api.group_kind)
+        }
+        if any(self._makes_gangs_of(shape.group_kind) for shape in self.kinds.with_roles):
+            made[LEADER_WORKER_SETS.api.kind] = LEADER_WORKER_SETS
+        return made
+
+    def _makes_gangs_of(self, kind: GroupKind) -> bool:
+        return any(profile.backend.makes_gangs_of(kind) for profile in self.profiles.values())
 
     @property
     def makes_gangs(self) -> bool:

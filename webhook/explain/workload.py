@@ -226,7 +226,7 @@ def _explain_opted_in(
         own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
         outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
         table = {
-            Capability.GANG: gang_support(made or workload, profile),
+            Capability.GANG: gang_support(made or workload, profile, settings.kinds),
             Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile),
         }
         opinion = opinion_on(profile, uses, outcome, table)

@@ -75,7 +75,7 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
             clique,
             record,
             facts,
-            opted_in=isinstance(podgang, OptedInGang),
+            grouped_as=podgang.grouped_as if isinstance(podgang, OptedInGang) else None,
             divided=clique in podgang.divided,
         )
         # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.admission.pod import record_with_train_job
+from webhook.admission.pod import completed, record_with_train_job
 from webhook.backends.inexpressible import inexpressible
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
@@ -59,7 +59,7 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | Sk
     if isinstance(profile, SkipReason):
         return profile
     if isinstance(podgang, OptedInGang):
-        if not profile.backend.makes_opted_in_gangs:
+        if not profile.backend.makes_gangs_of(podgang.grouped_as):
             return Plan(profile, [])
         if (barred := no_gang(podgang.workload)) is not None and (found := barred.hindrance) is not None:
             raise inexpressible(found.rule, found.at, found.found, found.why, remedy=found.remedy)
@@ -102,10 +102,8 @@ def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:
 
 
 def _of_workload(gang: OptedInGang, profile: Profile) -> SkipReason | None:
-    if profile.backend.groups_opted_in:
-        return SkipReason.SCHEDULER
-    if not profile.backend.makes_opted_in_gangs:
-        return None
+    if not profile.backend.makes_gangs_of(gang.grouped_as):
+        return SkipReason.SCHEDULER if profile.backend.groups_opted_in else None
     if gang.workload.suspended:
         return SkipReason.SUSPENDED
     barred = no_gang(gang.workload)
@@ -123,7 +121,7 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
         # It is shown, and nothing is written for it.
         return False
     barred = no_gang(podgang.workload)
-    return not profile.backend.makes_opted_in_gangs or (barred is not None and barred.hindrance is None)
+    return not profile.backend.makes_gangs_of(podgang.grouped_as) or (barred is not None and barred.hindrance is None)
 
 
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
@@ -131,7 +129,8 @@ def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
     known.
     """
     if isinstance(podgang, OptedInGang):
-        return record_with_train_job(known_workload(podgang.workload), facts)
+        record = record_with_train_job(known_workload(podgang.workload), facts)
+        return record if podgang.above is None else completed(record, podgang.above)
     workload = text(podgang.labels.get(grove.LABEL_PART_OF))
     if workload is None:
         spec = mapping(podgang.raw.get("spec"))

@@ -59,7 +59,7 @@ class OptedInGangs:
         pods_changed: Callable[[GangKey], None],
         filled: Callable[[], None] = lambda: None,
     ) -> None:
-        self.wanted = settings.makes_opted_in_gangs
+        self._wanted = settings.gang_workloads
         self._gang_changed = gang_changed
         self._say_pods_changed = pods_changed
         self._kinds = settings.kinds
@@ -87,11 +87,16 @@ class OptedInGangs:
         # For each gang of a LeaderWorkerSet: the group and size from its pods, which determine its objects.
         self._shapes: dict[GangKey, tuple[str, int | None]] = {}
 
+    @property
+    def wanted(self) -> bool:
+        """Whether Rollcall makes gangs of any opted-in workloads."""
+        return bool(self._wanted)
+
     def follow(self, served: Container[Api]) -> None:
         """Start watching the kinds that the cluster serves."""
         self.pods.follow(served if self.wanted else ())
         for kind, found in self._workloads.items():
-            found.follow(served=self.wanted and found.resource.api in served)
+            found.follow(served=kind in self._wanted and found.resource.api in served)
             if found.watch is None:
                 for workload in [known for known in self._of.groups() if known[0] == kind]:
                     self._workload_changed(kind, workload[1:])
@@ -156,7 +161,7 @@ class OptedInGangs:
             gangs = iter(self._of_roles(workload, together or {}))
         else:
             shape = self._shapes.get(key)
-            gangs = iter(()) if shape is None else iter((group_gang(workload, *shape),))
+            gangs = iter(()) if shape is None else iter((self._group(workload, *shape),))
         return next((found for found in gangs if key_of_gang(found) == key), None)
 
     def pods_of(self, gang: OptedInGang) -> list[GangPod]:
@@ -218,6 +223,10 @@ class OptedInGangs:
             self._move(gang, workload_key)
         for gang in before | now:
             self._gang_changed(gang)
+        for made in self._made_for.members(workload_key):
+            # Queue and quota of its further groups may be those of the workload.
+            for gang in self._of.members((LeaderWorkerSet.resource.api.kind, *made)):
+                self._gang_changed(gang)
 
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
@@ -251,6 +260,16 @@ class OptedInGangs:
         sets = self._workloads[LeaderWorkerSet.resource.api.kind]
         made = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
         return gangs_of_sets(workload, together, (LeaderWorkerSet(raw) for raw in made if raw is not None))
+
+    def _group(self, workload: LeaderWorkerSet, group: str, size: int | None) -> OptedInGang:
+        """The gang of one group, which may be of a role of another workload."""
+        found = group_gang(workload, group, size)
+        found.grouped_as = self._kinds.grouped_as(workload)
+        maker = self._made_for.group(workload.key)
+        above = None if maker is None else self._view(maker[0], maker[1:])
+        if above is not None:
+            found.above = above.record
+        return found
 
     def _note_uid(self, workload: WorkloadKey) -> None:
         """Record the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
@@ -300,9 +319,12 @@ def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
 
 
 def _pods_of(settings: Settings) -> dict[str, str]:
-    """The selector for pods with the record of their workload, prepared or not. Schedulers that make their own gangs
-    are excluded.
+    """The selector for pods with the record of their workload, prepared or not. Schedulers for which Rollcall makes no
+    gangs are excluded.
     """
-    others = sorted(name for name, profile in settings.profiles.items() if not profile.backend.makes_opted_in_gangs)
+    kinds = [resource.api.group_kind for resource in settings.gang_workloads.values()]
+    others = sorted(
+        name for name, profile in settings.profiles.items() if not any(map(profile.backend.makes_gangs_of, kinds))
+    )
     kept = f",{SCHEDULER_LABEL} notin ({','.join(others)})" if others else ""
     return {"labelSelector": f"{SCHEDULER_LABEL}{kept}"}

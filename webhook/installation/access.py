@@ -66,12 +66,11 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         rules += _answering_checks(settings)
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
-    if settings.makes_opted_in_gangs:
-        owners += settings.kinds.gang_workloads.values()
-        rules += [
-            {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]}
-            for found in settings.kinds.gang_workloads.values()
-        ]
+    workloads = settings.gang_workloads.values()
+    owners += workloads
+    rules += [
+        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in workloads
+    ]
     rules += [
         {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
         for found in owners

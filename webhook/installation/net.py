@@ -10,7 +10,7 @@ Source: Kubernetes documentation, "Validating Admission Policy" (stable since 1.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.config.settings import ENFORCEMENT_LABEL, Profile, Settings
 from webhook.installation.names import LABELS, NET
@@ -20,9 +20,12 @@ from webhook.model.claims import CLAIMS, Mark
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 from webhook.model.workloads.place import LWS_NAME
-from webhook.model.workloads.shapes.shape import LABEL_IN_NAME, WORKLOAD, PartShape
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.model.workloads.shapes.place import Candidate
+from webhook.model.workloads.shapes.shape import LABEL_IN_NAME, WORKLOAD, PartShape, WorkloadShape
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -48,7 +51,7 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
         },
         "matchConditions": [_STARTS, _NOT_LEAVING],
         "variables": [{"name": name, "expression": expression} for name, expression in _variables(settings)],
-        "validations": [_validation(profile) for profile in settings.profiles.values()],
+        "validations": [_validation(profile, settings.kinds) for profile in settings.profiles.values()],
     }
     policy = {**_head("ValidatingAdmissionPolicy", NET), "spec": spec}
     return [policy, _binding(NET, action, GANG_PODS), _binding(f"{NET}-opted-in", action, OPTED_IN)]
@@ -88,6 +91,10 @@ _STARTS = {
 _NOT_LEAVING = {"name": "not-leaving", "expression": "!has(object.metadata.deletionTimestamp)"}
 
 
+# The API group of a controller `o`.
+_GROUP = "o.apiVersion.split('/')[0]"
+
+
 def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
     """The variables of the validations. A pod is identified by its labels before the update."""
     yield "before", "request.operation == 'CREATE' ? object : oldObject"
@@ -104,6 +111,7 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
     yield "lws", _value("identity", LWS_NAME)
     yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_opted_in(settings)})"
     yield "marks", _marks_on_it()
+    yield "declared", f"!variables.ofGrove && {_declared(settings.kinds)}"
     # The profile that judges the pod. A pod that the webhooks would leave unchanged has none.
     grove_s = f"{_value('identity', grove.LABEL_PODCLIQUE)} != '' ? variables.scheduler : ''"
     others = f"variables.owned ? {_value('identity', SCHEDULER_LABEL)} : ''"
@@ -114,21 +122,56 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
 
 def _made_by_opted_in(settings: Settings) -> str:
     """Whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
+    job = f"o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)}"
+    known = [f"({job})", f"({_made_by_leader_worker_set()})"]
+    return " || ".join((*known, *_made_by_declared(settings.kinds.candidates)))
+
+
+def _made_by_leader_worker_set() -> str:
+    """Whether a controller `o` makes pods of a LeaderWorkerSet."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without the label, a name would have to begin with a dash to match, which is not possible.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
-    group = "o.apiVersion.split('/')[0]"
-    job = f"o.kind == {_text(JOBS.api.kind)} && {group} == {_text(JOBS.api.group)}"
-    of_set = f"o.kind == {_text(STATEFUL_SETS.api.kind)} && {group} == {_text(STATEFUL_SETS.api.group)}"
-    known = [f"({job})", f"({of_set} && {leader}.startsWith(variables.lws + '-') && {index})"]
-    return " || ".join((*known, *_made_by_declared(settings)))
+    of_set = f"o.kind == {_text(STATEFUL_SETS.api.kind)} && {_GROUP} == {_text(STATEFUL_SETS.api.group)}"
+    return f"{of_set} && {leader}.startsWith(variables.lws + '-') && {index}"
 
 
-def _made_by_declared(settings: Settings) -> Iterator[str]:
+def _declared(kinds: WorkloadKinds) -> str:
+    """Whether a pod is of a workload of a declared kind, as `WorkloadKinds.place_of` finds it."""
+    roles = " || ".join(f"({_in_role(shape)})" for shape in kinds.with_roles) or "false"
+    declared = " || ".join(_made_by_declared(kinds.candidates)) or "false"
+    return f"variables.controllers.exists(o, {_made_by_leader_worker_set()} ? ({roles}) : {declared})"
+
+
+def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
+    """Whether Rollcall makes the gang of a pod of an opted-in workload, like `Backend.makes_gangs_of`; empty if it does
+    for all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
+    """
+    makes = profile.backend.makes_gangs_of
+    if all(map(makes, VIEWS)):
+        return ""
+    others: dict[tuple[str, str], list[Candidate]] = {}
+    for kind, found in kinds.candidates.items():
+        if left := [one for one in found if not makes(one.shape.group_kind)]:
+            others[kind] = left
+    grouped = " || ".join(_made_by_declared(others))
+    return f"variables.declared && !variables.controllers.exists(o, {grouped})" if grouped else "variables.declared"
+
+
+def _in_role(shape: WorkloadShape) -> str:
+    """Whether a pod of a LeaderWorkerSet has the labels of a role of another workload, like `place_in_role`."""
+    name, role = _value("identity", shape.name_label), _value("identity", shape.role_label)
+    return (
+        f"{name} != '' && {role} != '' && variables.lws.startsWith({name} + '-') && "
+        f"variables.lws.substring({name}.size()).endsWith('-' + {role})"
+    )
+
+
+def _made_by_declared(of_kinds: Mapping[tuple[str, str], Iterable[Candidate]]) -> Iterator[str]:
     """For each part of a declared kind, whether a controller `o` makes its pods, like `place_by_shape`."""
-    for (group, kind), candidates in settings.kinds.candidates.items():
+    for (group, kind), candidates in of_kinds.items():
         parts = " || ".join(dict.fromkeys(f"({_of_part(one.part)})" for one in candidates))
-        core = "o.apiVersion.split('/')[0]" if group else "''"
+        core = _GROUP if group else "''"
         has_no_group = "" if group else " && !o.apiVersion.contains('/')"
         yield f"(o.kind == {_text(kind)}{has_no_group} && {core} == {_text(group)} && ({parts}))"
 
@@ -167,10 +210,10 @@ def _marks_on_it() -> str:
     return " + ".join(found)
 
 
-def _validation(profile: Profile) -> Manifest:
+def _validation(profile: Profile, kinds: WorkloadKinds) -> Manifest:
     """The validation of pods that one profile judges; it passes if `variables.profile` is another one."""
     alternatives = [f"variables.profile != {_text(profile.name)}"]
-    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_opted_in(profile)}))")
+    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_opted_in(profile, kinds)}))")
     return {
         "expression": " || ".join(alternatives),
         "message": f"a pod{_complaint(profile)}",
@@ -209,20 +252,22 @@ def _grove_s(profile: Profile) -> str:
     return f"{whole} || {_other_than([mark.key for marks in ways for mark in marks])}"
 
 
-def _opted_in(profile: Profile) -> str:
+def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
     """For a pod of an opted-in workload recorded for this scheduler: whether it is prepared, or claimed by another
     system.
 
     A prepared pod names the scheduler. If Rollcall makes the gang, it also names its group, or has the stamp of a pod
-    that no gang needs.
+    that no gang needs. If the scheduler makes the gangs of some kinds, that depends on the pod's controller.
     """
     backend = profile.backend
     read = [mark.key for mark, system in CLAIMS if system in backend.reads_claims_of]
     foreign = f"!(variables.scheduler in {_texts(dict.fromkeys((DEFAULT_SCHEDULER, profile.name)))})"
     prepared = f"variables.scheduler == {_text(profile.name)}"
-    if backend.makes_opted_in_gangs and () not in backend.membership:
+    if any(map(backend.makes_gangs_of, kinds.views)) and () not in backend.membership:
         alone = f"{_value('annotations', STAMP_ANNOTATION)} == {_text(alone_stamp(profile.name))}"
-        prepared += f" && (variables.marks.size() > 0 || {alone} || {_any_of(backend.membership)})"
+        made = _gang_made(profile, kinds)
+        grouped = f"!({made}) || " if made else ""
+        prepared += f" && ({grouped}variables.marks.size() > 0 || {alone} || {_any_of(backend.membership)})"
     return f"{foreign} || {_other_than(read)} || ({prepared})"
 
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
+# (group, kind)
+GroupKind = tuple[str, str]
 # The part of the facts about workloads of declared kinds. Its keys are the name of the kind's
 # CustomResourceDefinition, namespace and name.
 SHAPED_WORKLOADS = "shaped_workloads"
@@ -21,6 +23,11 @@ class Api:
     group: str
     version: str
     kind: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The kind, whatever its version."""
+        return self.group, self.kind
 
     def __str__(self) -> str:
         return f"{self.group}/{self.version} {self.kind}"

@@ -100,7 +100,7 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     found = known.get(member)
     if found is None:
         made = profile.backend.prepare_pod(member)
-        if member.opted_in and not profile.backend.makes_opted_in_gangs:
+        if member.opted_in and not member.made:
             # Rollcall does not look for such a pod's stamp or remove its gate.
             made = replace(made, stamped=False)
         elif member.opted_in:

@@ -26,7 +26,7 @@ from webhook.model.grove_generation import (
     generation_of,
     is_shortened,
 )
-from webhook.model.keys import Record
+from webhook.model.keys import GroupKind, Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
 from webhook.model.workloads.facts import known_workload
@@ -177,8 +177,9 @@ def _of_opted_in(
     made, runtime = _with_pods(workload, profile, facts)
     facts = _knowing((workload, made), facts)
     title = f"{workload.kind} {workload.name}, {profile.name}"
-    notes = list(_notes(workload, made, runtime, profile))
-    if profile.backend.makes_opted_in_gangs and no_gang(made) is None:
+    grouped_as = settings.kinds.grouped_as(made)
+    notes = list(_notes(workload, made, runtime, profile, grouped_as))
+    if profile.backend.makes_gangs_of(grouped_as) and no_gang(made) is None:
         record = _record(workload, made, profile)
         for gang in expected_gangs(made, facts, NEWEST):
             for manifest in gang_objects(gang, record, profile, facts):
@@ -221,7 +222,11 @@ def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) 
 
 
 def _notes(
-    workload: OptedInWorkload, made: OptedInWorkload, runtime: Runtime | None, profile: Profile
+    workload: OptedInWorkload,
+    made: OptedInWorkload,
+    runtime: Runtime | None,
+    profile: Profile,
+    grouped_as: GroupKind,
 ) -> Iterator[str]:
     if workload.suspended:
         yield "suspended: Rollcall writes no objects until it is resumed"
@@ -235,9 +240,9 @@ def _notes(
     if is_claimed(made):
         if barred is not None and (runtime is None or not runtime.plugins):
             yield f"Rollcall makes no gang for it: {barred.why}"
-    elif backend.groups_opted_in:
+    elif backend.groups(grouped_as):
         yield f"{profile.name} makes the gang itself: Rollcall writes no objects"
-    elif not (backend.makes_opted_in_gangs or starts_alone(made)):
+    elif not (backend.makes_gangs_of(grouped_as) or starts_alone(made)):
         yield _ONE_BY_ONE.format(profile.name)
     elif barred is not None:
         yield f"Rollcall makes no gang for it: {barred.why}"

@@ -79,9 +79,9 @@ def _opted_in(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) 
         return named == profile.name
     gang = membership(place, sequenced=False)
     record = Record(profile.name)
-    return _is_prepared(
-        pod, profile, profile.member(pod.namespace, gang.gang, gang.member, record, facts, opted_in=True)
-    )
+    grouped_as = settings.kinds.grouped_as_at(place)
+    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, grouped_as=grouped_as)
+    return _is_prepared(pod, profile, member)
 
 
 def _scheduler(pod: Pod) -> str:

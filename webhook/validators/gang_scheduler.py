@@ -13,6 +13,8 @@ from webhook.fit.roles import Roles, roles_of
 from webhook.fit.settings import FitSettings
 from webhook.fit.shape import GangShape
 from webhook.model.facts import ClusterFacts
+from webhook.model.keys import GroupKind
+from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.workload import OptedInWorkload
 
 # In kube-scheduler's framework: the longest wait in Permit, and when a pod that nothing has moved is tried again.
@@ -38,17 +40,28 @@ class Limit(NamedTuple):
 class GangScheduler:
     """A scheduler that holds the pods of a gang until all of them fit."""
 
-    # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
+    # Whether the scheduler itself makes the gangs of opted-in workloads: those of the kinds in Python, and of the
+    # declared kinds in `grouped_kinds`. Rollcall writes no gang objects for these.
     groups_opted_in: ClassVar[bool] = False
     # The declared kinds, by group and kind, whose pods it groups so that they start together.
-    grouped_kinds: ClassVar[frozenset[tuple[str, str]]] = frozenset()
+    grouped_kinds: ClassVar[frozenset[GroupKind]] = frozenset()
     # Whether it surely allocates devices to claims by Kubernetes' own plugin DynamicResources.
     allocates_devices: ClassVar[bool] = False
 
     @property
     def makes_opted_in_gangs(self) -> bool:
-        """Whether Rollcall makes the gangs of opted-in workloads for this scheduler, under these settings."""
+        """Whether Rollcall makes the gangs of all opted-in workloads for this scheduler, under these settings."""
         return False
+
+    def makes_gangs_of(self, kind: GroupKind) -> bool:
+        """Whether Rollcall makes the gangs of opted-in workloads of that group and kind. A scheduler that groups some
+        kinds itself may leave others to Rollcall.
+        """
+        return self.makes_opted_in_gangs
+
+    def groups(self, kind: GroupKind) -> bool:
+        """Whether it groups the pods of workloads of that group and kind itself, so that they start together."""
+        return self.groups_opted_in and (kind in VIEWS or kind in self.grouped_kinds)
 
     @property
     def retry_seconds(self) -> int:

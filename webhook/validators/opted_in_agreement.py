@@ -20,6 +20,7 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.gang import names_of
+from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.membership import missing_apis
@@ -239,7 +240,7 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
             return
 
 
-_KINDS = {"jobs": "Job", "job_sets": "JobSet", "leader_worker_sets": "LeaderWorkerSet"}
+_KINDS = {"jobs": JOBS.api, "job_sets": JOB_SETS.api, "leader_worker_sets": LEADER_WORKER_SETS.api}
 
 
 def _known_gangs(
@@ -251,7 +252,11 @@ def _known_gangs(
     """
     facts, namespace = context.facts, workload.namespace
     others = sorted({other for name in mine for other in _may_be_of(name)})
-    for part, kind in _KINDS.items():
+    for part, api in _KINDS.items():
+        kind = api.kind
+        if not context.gang_scheduler.makes_gangs_of(api.group_kind):
+            # The scheduler names their gangs itself.
+            continue
         known: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
         for name in others:
             other = known.get((namespace, name))

@@ -121,12 +121,15 @@ def ray_cluster(
 
 
 def disaggregated_set(
-    *, scheduler: str | None = "koord-scheduler", annotations: Mapping[str, str] | None = None
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
     """A DisaggregatedSet `demo` of two groups to prefill and two to decode, each of two pods."""
     groups = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": pod_template()}}
     roles = [{"name": name, "spec": groups} for name in ("prefill", "decode")]
-    metadata = _metadata(None, annotations, scheduler)
+    metadata = _metadata(labels, annotations, scheduler)
     kind = {"apiVersion": "disaggregatedset.x-k8s.io/v1", "kind": "DisaggregatedSet"}
     return {**kind, "metadata": metadata, "spec": {"roles": roles}}
 

@@ -184,7 +184,7 @@ def test_an_unreadable_cluster_gives_no_verdict(
     cluster.failing = None
     cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
     assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
-    Path(config).write_text(CONFIG.replace("koord-scheduler", "kai-scheduler"))
+    Path(config).write_text(CONFIG.replace("koord-scheduler", "lpx-scheduler"))
     ran = rollcall("gangs", "--config", config)
     assert ran.code == 3
     assert ran.err.endswith("rollcall: the cluster does not serve PodGangs; is Grove installed?\n")

@@ -131,7 +131,7 @@ ALWAYS = {
     "/pods": FOLLOWING,
 }
 GATED = {"/pods": ["list", "watch", "patch"]}
-# For the gangs of workloads that are not Grove's, which KAI makes itself.
+# For the gangs of workloads that are not Grove's.
 OPTED_IN_KINDS = {
     "apps/statefulsets": FOLLOWING,
     "apps/statefulsets/finalizers": ["update"],
@@ -155,6 +155,21 @@ OPTED_IN_KINDS = {
     "leaderworkerset.x-k8s.io/leaderworkersets": FOLLOWING,
     "leaderworkerset.x-k8s.io/leaderworkersets/finalizers": ["update"],
     "trainer.kubeflow.org/trainjobs": FOLLOWING,
+}
+# KAI's podgrouper makes the gangs of the other kinds. Jobs may stand between a pod and a workload of a declared kind.
+LEFT_BY_KAI = {
+    "apps/statefulsets": FOLLOWING,
+    "apps/statefulsets/finalizers": ["update"],
+    "apps/deployments": FOLLOWING,
+    "apps/deployments/finalizers": ["update"],
+    "apps/replicasets": FOLLOWING,
+    "batch/jobs": FOLLOWING,
+    "disaggregatedset.x-k8s.io/disaggregatedsets": FOLLOWING,
+    "disaggregatedset.x-k8s.io/disaggregatedsets/finalizers": ["update"],
+    "leaderworkerset.x-k8s.io/leaderworkersets": FOLLOWING,
+    "leaderworkerset.x-k8s.io/leaderworkersets/finalizers": ["update"],
+    "sparkoperator.k8s.io/sparkapplications": FOLLOWING,
+    "sparkoperator.k8s.io/sparkapplications/finalizers": ["update"],
 }
 # For the gangs that Kueue holds, if Rollcall makes gangs.
 KUEUE = (
@@ -217,6 +232,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "grove.io/clustertopologybindings/finalizers": ["update"],
             "kai.scheduler/schedulingshards": FOLLOWING,
             "scheduling.run.ai/podgroups": WRITING,
+            **LEFT_BY_KAI,
             **OF_KUEUE,
         },
     ),

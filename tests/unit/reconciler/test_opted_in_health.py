@@ -44,7 +44,9 @@ def prepared(pod: dict[str, Any]) -> dict[str, Any]:
     labels = pod["metadata"]["labels"]
     gang, member = labels["rollcall.dev/gang"], labels["rollcall.dev/gang-member"]
     record = Record("koord-scheduler")
-    prepare_pod(Pod(pod), profile, profile.member("team-a", gang, member, record, NOTHING_KNOWN, opted_in=True))
+    prepare_pod(
+        Pod(pod), profile, profile.member("team-a", gang, member, record, NOTHING_KNOWN, grouped_as=("batch", "Job"))
+    )
     return pod
 
 

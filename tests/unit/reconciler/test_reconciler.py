@@ -259,8 +259,8 @@ def test_once_reports_that_gangs_are_not_served(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(
         FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"
     ):
-        # KAI makes the gangs of other workloads itself.
-        asyncio.run(reconciler(cluster, settings=settings_of("kai-scheduler", standalone=False)).once())
+        # The gangs of other workloads need no PodGangs, but this scheduler has none of them.
+        asyncio.run(reconciler(cluster, settings=settings_of("lpx-scheduler", standalone=False)).once())
 
 
 def test_a_dry_run_reads_and_changes_nothing() -> None:

@@ -37,8 +37,6 @@ OPTED_IN = known(default="koord-scheduler")
 GROUPED_OTHERWISE = {
     ("kai-scheduler", "RayCluster"): {"kai/ray-minimum"},
     ("kai-scheduler", "RayJob"): {"kai/ray-minimum"},
-    ("kai-scheduler", "SparkApplication"): {"kai/declared-alone"},
-    ("kai-scheduler", "DisaggregatedSet"): {"kai/declared-alone"},
 }
 
 
@@ -192,7 +190,7 @@ def test_what_never_starts_is_refused(manifest: Manifest, message: str) -> None:
 @pytest.mark.parametrize("scheduler", ["koord-scheduler", "volcano", "kai-scheduler", "default-scheduler"])
 def test_a_usual_workload_has_no_refusal_on_any_scheduler(manifest: Manifest, scheduler: str) -> None:
     manifest = deepcopy(manifest)
-    manifest["metadata"]["labels"] = {RECORD: scheduler}
+    manifest["metadata"]["labels"] = {RECORD: scheduler, "kai.scheduler/queue": "team-a"}
     verdict = validate(manifest)
     assert verdict.allowed, verdict.denials
     assert {one.rule for one in verdict.findings} == GROUPED_OTHERWISE.get((scheduler, manifest["kind"]), set())

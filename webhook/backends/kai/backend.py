@@ -31,7 +31,7 @@ from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
+from webhook.model.keys import GroupKind, Record
 from webhook.model.known_objects import SpecField
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
@@ -56,7 +56,8 @@ class KaiBackend(Backend[KaiSettings]):
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"KAI"})
-    # Its podgrouper makes the group of every pod of the scheduler that names no group itself.
+    # Its podgrouper makes the group of every pod of the scheduler that names no group itself. Without Rollcall, pods of
+    # kinds that it does not know would start one by one.
     groups_opted_in = True
     grouped_kinds = GROUPED_KINDS
     controllers = CONTROLLERS
@@ -75,6 +76,9 @@ class KaiBackend(Backend[KaiSettings]):
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         drifts = (f"{self.name}: {drift.message}" for drift in topology.known_drifts(facts))
         return (*super().init(facts), *drifts)
+
+    def makes_gangs_of(self, kind: GroupKind) -> bool:
+        return not self.groups(kind)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:

@@ -22,7 +22,11 @@ from webhook.model.grove import TOPOLOGY_NAME
 from webhook.model.keys import Record
 from webhook.model.naming import label_name
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import PackConstraint, PodGang
+from webhook.model.workloads.topology_request import KAI_TOPOLOGY, of_workload
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_names import first_named
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts: ClusterFacts) -> list[Manifest]:
@@ -33,10 +37,12 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     if not podgang.members:
         return []
     refuse_twins(podgang, "kai/tree")
-    queue = record.queue(settings.queueLabelKey) or settings.defaultQueue
+    workload = podgang.workload if isinstance(podgang, OptedInGang) else None
+    queue = record.queue(settings.queueLabelKey) or _named(workload, settings) or settings.defaultQueue
     if queue is None:
         why = "kai-scheduler does not start a gang without a queue"
-        raise inexpressible("kai/no-queue", LABELS / settings.queueLabelKey, None, why)
+        rule = "kai/no-queue" if workload is None else "kai/owner-no-queue"
+        raise inexpressible(rule, LABELS / settings.queueLabelKey, None, why)
     spec: Manifest = {"queue": queue}
     if record.priority_class is not None:
         spec["priorityClassName"] = record.priority_class
@@ -45,7 +51,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
             path = LABELS / keys.LABEL_PREEMPTIBILITY
             raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD does not allow this value")
         spec["preemptibility"] = preemptibility
-    spec |= _topology(podgang.constraint, podgang, facts)
+    spec |= _topology(podgang.constraint, podgang, facts) if workload is None else _asked(workload)
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
     labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
@@ -154,6 +160,21 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
         for member in podgang.members
     ]
     return [*sets, *pods]
+
+
+def _named(workload: OptedInWorkload | None, settings: KaiSettings) -> str | None:
+    """The queue that an opted-in workload or one of its templates names."""
+    keys_of_queue = (("labels", settings.queueLabelKey),)
+    return None if workload is None else first_named(workload, keys_of_queue, keys_of_queue)
+
+
+def _asked(workload: OptedInWorkload) -> Manifest:
+    """`topologyConstraint` from the annotations that podgrouper reads on workloads. KAI would ignore one that names no
+    Topology.
+    """
+    fields = {use.path.parts[-1]: use.value for use in of_workload(workload).asks(*keys.TOPOLOGY_FIELDS)}
+    found = {name: fields[key] for key, name in keys.TOPOLOGY_FIELDS.items() if key in fields}
+    return {"topologyConstraint": found} if KAI_TOPOLOGY in fields else {}
 
 
 def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts) -> Manifest:

@@ -9,6 +9,7 @@ from webhook.model.keys import Api
 from webhook.model.naming import label_name
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
+from webhook.model.workloads.topology_request import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY
 
 NAME = "kai-scheduler"
 
@@ -44,6 +45,13 @@ CONTROLLERS = tuple(
     service_account("kai-scheduler", name)
     for name in ("pod-grouper", "podgroup-controller", "queue-controller", "scheduler")
 )
+
+# The annotations of an opted-in workload that ask for topology, and the fields of a PodGroup's topologyConstraint.
+TOPOLOGY_FIELDS = {
+    KAI_TOPOLOGY: "topology",
+    KAI_REQUIRED: "requiredTopologyLevel",
+    KAI_PREFERRED: "preferredTopologyLevel",
+}
 
 # A PriorityClass with this value or more makes a PodGroup non-preemptible, unless the PodGroup sets preemptibility.
 NON_PREEMPTIBLE = 100

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import shown
-from webhook.model.keys import Needed
+from webhook.model.keys import GroupKind, Needed, Record
 from webhook.model.reading import Manifest
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -32,7 +32,7 @@ _UNCONSTRAINED = PackConstraint(SPEC, None, None)
 class OptedInGang(PodGang):
     """A gang of an opted-in workload, in the form of a PodGang. Its objects are deleted with the workload."""
 
-    __slots__ = ("parts", "workload")
+    __slots__ = ("above", "grouped_as", "parts", "workload")
 
     gang_label = GANG_LABEL
     member_label = MEMBER_LABEL
@@ -57,6 +57,10 @@ class OptedInGang(PodGang):
         super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
         self.workload = workload
         self.parts = parts
+        # By which kind a scheduler that groups some kinds itself knows the pods: `WorkloadKinds.grouped_as`.
+        self.grouped_as: GroupKind = workload.resource.api.group_kind
+        # The record of the workload that made `workload` for one of its roles.
+        self.above: Record | None = None
         self.members = [
             Member(SPEC, member, minimums.get(member, pods), pods, _UNCONSTRAINED) for member, pods in members
         ]

@@ -1,21 +1,25 @@
-"""Rules for the groups that KAI's podgrouper makes for workloads of declared kinds.
+"""Rules for workloads of declared kinds on KAI.
 
-Podgrouper knows kinds by a table. The pods of a kind that is not in it get a group with a minimum of one pod, each pod
-of a Deployment a group of its own. Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/hub/hub.go and
+Podgrouper knows kinds by a table and makes their groups. The pods of a kind that is not in it would get a group with a
+minimum of one pod, each pod of a Deployment a group of its own. Rollcall makes the gangs of these kinds. Source:
+kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/hub/hub.go and
 plugins/{defaultgrouper,deployment,kubeflow,ray,podjob} (v0.17.0).
 """
 
 from __future__ import annotations
 
-from webhook.backends.kai.keys import GROUPED_KINDS
+from webhook.backends.kai.keys import LABEL_QUEUE
 from webhook.backends.kai.settings import RuleContext
-from webhook.model.capabilities import Capability
+from webhook.backends.queue_tree import leaves, offered
 from webhook.model.changes import value_at
+from webhook.model.fields import LABELS
 from webhook.model.findings import Action, Finding
 from webhook.model.reading import integer, mapping
-from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
+from webhook.model.workloads.gang import no_gang
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.workload import OptedInWorkload
-from webhook.validators.opted_in_examples import ray_cluster, stateful_set
+from webhook.validators.opted_in_examples import disaggregated_set, ray_cluster
+from webhook.validators.opted_in_names import first_named
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
@@ -23,30 +27,32 @@ _RAY = "ray.io"
 
 
 @rule(
-    "kai/declared-alone",
+    "kai/owner-no-queue",
     subject=Subject.OPTED_IN,
-    capability=Capability.GANG,
-    default=Action.WARN,
-    passes=Example(ray_cluster(scheduler=_KAI)),
-    fails=Example(stateful_set(scheduler=_KAI, podManagementPolicy="Parallel")),
+    fails_closed=True,
+    passes=Example(disaggregated_set(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"})),
+    fails=Example(disaggregated_set(scheduler=_KAI)),
 )
-def declared_alone(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Podgrouper groups the pods of kinds that it knows. The pods of another kind start one by one.
+def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """kai-scheduler does not start a gang without a queue. Podgrouper puts a workload without one into `default-queue`,
+    but it does not know workloads of this kind, so Rollcall makes their PodGroups.
 
-    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/hub/hub.go, plugins/defaultgrouper (v0.17.0).
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/podgrouper/podgrouper/hub/hub.go
+    (v0.17.0); a PodGroup without a queue was seen with v0.16.8.
     """
-    api = workload.resource.api
-    if not workload.crd or (api.group, api.kind) in GROUPED_KINDS or starts_alone(workload):
+    # A LeaderWorkerSet may have the queue of the workload that made it, which was judged.
+    if not context.makes_gangs or isinstance(workload, LeaderWorkerSet) or no_gang(workload) is not None:
         return
-    if is_claimed(workload) or made_elsewhere(workload):
-        return
-    yield Finding(
-        at=context.choice.path,
-        found=context.choice.scheduler,
-        why=f"its podgrouper does not know the kind {api.kind}, so the pods start one by one",
-        remedy="choose another scheduler, or write the pods as a JobSet",
-        once=True,
-    )
+    key = context.settings.queueLabelKey
+    keys = (("labels", key),)
+    if workload.has_gangs and first_named(workload, keys, keys) is None and context.settings.defaultQueue is None:
+        yield Finding(
+            at=LABELS / key,
+            found=None,
+            why="the workload names no queue and the profile has no defaultQueue, so its gang never starts",
+            remedy=f"name a leaf Queue in the label {key}, or in the profile's defaultQueue",
+            instead=offered(leaves(context.facts.kai_queues or {})),
+        )
 
 
 @rule(

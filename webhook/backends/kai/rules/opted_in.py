@@ -165,7 +165,8 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,leader_worker_set} (v0.17.0), issue
     1347; jobset, pkg/webhooks/pod_admission_webhook.go (v0.12.0); lws, pkg/controllers/pod_controller.go (v0.9).
     """
-    if not _waits_for_all_pods(workload, context):
+    # `owner/exclusive-topology` says it of gangs that Rollcall makes.
+    if context.makes_gangs or not _waits_for_all_pods(workload, context):
         return
     for found in workload.hindrances():
         if found.rule in {"owner/exclusive-topology", "owner/completions"}:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from webhook.backends.kai.keys import ANNOTATION_SKIP, NAME, POD_GROUP, POD_GROUPS
+from webhook.backends.kai.keys import ANNOTATION_SKIP, NAME, POD_GROUP, POD_GROUPS, TOPOLOGY_FIELDS
 from webhook.backends.kai.rules import pod_group_topology
 from webhook.backends.kai.rules.opted_in import TREES
 from webhook.backends.kai.settings import RuleContext
@@ -23,7 +23,6 @@ from webhook.model.known_objects import KaiLevels
 from webhook.model.reading import Manifest
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.topology_request import (
-    KAI_PREFERRED,
     KAI_REQUIRED,
     KAI_TOPOLOGY,
     Annotations,
@@ -35,12 +34,6 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import job_set, replicated, runtimes, train_job
 from webhook.validators.registry import Example, Results, Subject, rule
 
-# The field of a PodGroup's topologyConstraint for each annotation.
-_FIELDS = {
-    KAI_TOPOLOGY: "topology",
-    KAI_REQUIRED: "requiredTopologyLevel",
-    KAI_PREFERRED: "preferredTopologyLevel",
-}
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
 _LEVELS = ClusterFacts(kai_topologies={"dc": KaiLevels((_ZONE, _RACK), {})})
 _FACTS = replace(runtimes(), kai_topologies=_LEVELS.kai_topologies)
@@ -61,7 +54,7 @@ def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> Opte
 
 
 def _asks(place: Annotations) -> dict[str, Use]:
-    return {_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*_FIELDS)}
+    return {TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*TOPOLOGY_FIELDS)}
 
 
 def _of_whole(made: OptedInWorkload) -> dict[str, Use]:
@@ -71,7 +64,7 @@ def _of_whole(made: OptedInWorkload) -> dict[str, Use]:
         return own
     own = {field: Use(made.in_train_job(use.path), use.value) for field, use in own.items()}
     found = {**_asks(of_workload(made.train_job)), **own}
-    return {field: found[field] for field in _FIELDS.values() if field in found}
+    return {field: found[field] for field in TOPOLOGY_FIELDS.values() if field in found}
 
 
 def _is_complete(asked: Mapping[str, Use]) -> bool:

@@ -86,20 +86,24 @@ StatefulSets, whatever the configuration says.
 {{- $roles := tpl (.root.Files.Get "files/rights.yaml") .root | fromYaml }}
 {{- $left := include "rollcall.disabledKinds" .root | fromJsonArray }}
 {{- $rules := list }}
+{{- $every := list }}
 {{- range index $roles .role }}
 {{- $verbs := include "rollcall.added" (dict "features" $features "of" .verbs) | fromJsonArray }}
 {{- $kind := printf "%s/%s" (first .apiGroups) (first .resources | trimSuffix "/finalizers") }}
-{{- if and $verbs (not (has $kind $left)) }}
-{{- $rules = append $rules (set . "verbs" $verbs) }}
+{{- if $verbs }}
+{{- $every = append $every (set . "verbs" $verbs) }}
+{{- if not (has $kind $left) }}
+{{- $rules = append $rules . }}
 {{- end }}
 {{- end }}
-{{- concat $rules (include "rollcall.shapeRules" (dict "root" .root "role" .role "rules" $rules) | fromJsonArray) | toYaml }}
+{{- end }}
+{{- concat $rules (include "rollcall.shapeRules" (dict "root" .root "role" .role "rules" $every) | fromJsonArray) | toYaml }}
 {{- end }}
 
 {{- /*
-The rules about the kinds of the configuration's shapes, as JSON: each kind that has gangs needs what JobSets need, and
-what stands between such a workload and its pods what ReplicaSets need. Any kind is read to answer Kueue. `rules` are
-those of the role.
+The rules about the kinds of the configuration's shapes, as JSON: each kind that has gangs needs what Deployments need,
+and what stands between such a workload and its pods what ReplicaSets need. Any kind is read to answer Kueue. `rules` are
+those of the role, also of built-in kinds that are disabled.
 */}}
 {{- define "rollcall.shapeRules" -}}
 {{- $found := list }}
@@ -108,11 +112,11 @@ those of the role.
 {{- $hasGangs := and (ne (default "all" $gang.over) "none") (not $gang.leftTo) }}
 {{- range $rule := $.rules }}
 {{- $resource := first $rule.resources }}
-{{- if and $hasGangs (has $resource (list "jobsets" "jobsets/finalizers")) }}
-{{- $plural := replace "jobsets" $spec.for.plural $resource }}
+{{- if and $hasGangs (has $resource (list "deployments" "deployments/finalizers")) }}
+{{- $plural := replace "deployments" $spec.for.plural $resource }}
 {{- $what := dict "apiGroups" (list $spec.for.group) "resources" (list $plural) }}
 {{- $found = append $found (merge $what (dict "verbs" $rule.verbs)) }}
-{{- else if and (eq $resource "jobsets") (ne $.role "ClusterRole/rollcall-serve") (has "get" $rule.verbs) }}
+{{- else if and (eq $resource "deployments") (ne $.role "ClusterRole/rollcall-serve") (has "get" $rule.verbs) }}
 {{- $what := dict "apiGroups" (list $spec.for.group) "resources" (list $spec.for.plural) }}
 {{- $found = append $found (merge $what (dict "verbs" (list "get"))) }}
 {{- else if and $hasGangs (eq $resource "replicasets") }}
@@ -131,7 +135,7 @@ those of the role.
 {{- end }}
 
 {{- /*
-The expression for whether a workload that is not Grove's made a pod, with the kinds of the configuration's shapes. A
+An expression for whether a workload that is not Grove's made a pod, with the kinds of the configuration's shapes. A
 pod has the label of its scheduler only if it is in a gang.
 */}}
 {{- define "rollcall.owned" -}}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from webhook.model.kept_fields import template_fields
-from webhook.model.keys import SHAPED_WORKLOADS, Needed
+from webhook.model.keys import SHAPED_WORKLOADS, GroupKind, Needed
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
@@ -48,7 +48,7 @@ class WorkloadKinds:
     _of_kind: Mapping[tuple[str, ...], tuple[WorkloadShape, ...]] = field(init=False)
     _of_crd: Mapping[str, WorkloadShape] = field(init=False)
     # The declared kinds that make a LeaderWorkerSet for each role.
-    _with_roles: tuple[WorkloadShape, ...] = field(init=False)
+    with_roles: tuple[WorkloadShape, ...] = field(init=False)
     # The parts of declared kinds with gangs, by group and kind of the nearest controller of their pods.
     candidates: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(init=False)
 
@@ -83,7 +83,7 @@ class WorkloadKinds:
                         if link.resource != PODS:
                             controllers[link.resource] = _either(controllers.get(link.resource), link.selector)
         self._set("_titles", titles)
-        self._set("_with_roles", tuple(one for one in self.declared if one.over is Over.GROUPS))
+        self._set("with_roles", tuple(first for first, *_ in forms.values() if first.over is Over.GROUPS))
         self._set("_of_kind", forms)
         self._set("_of_crd", {first.crd: first for first, *_ in forms.values()})
         self._set("views", MappingProxyType(views))
@@ -116,8 +116,24 @@ class WorkloadKinds:
             return None
         candidates = self.candidates.get((controller.group, controller.kind), ())
         if is_a(controller, STATEFUL_SETS) and (known := place_of(pod)) is not None:
-            return place_in_role(pod, known, self._with_roles) or known
+            return place_in_role(pod, known, self.with_roles) or known
         return place_by_shape(pod, controller, candidates) or place_of(pod)
+
+    def grouped_as(self, workload: OptedInWorkload) -> GroupKind:
+        """The group and kind by which a scheduler that groups some kinds itself knows the pods of a workload: its own,
+        or that of the workload that made this LeaderWorkerSet for a role. Such a scheduler asks the topmost controller.
+        """
+        controller, own = workload.controller, workload.resource.api.group_kind
+        if controller is None or own != LEADER_WORKER_SETS.api.group_kind:
+            return own
+        maker = controller.group, controller.kind
+        return maker if any(maker == shape.group_kind for shape in self.with_roles) else own
+
+    def grouped_as_at(self, place: Place) -> GroupKind:
+        """The same for a pod at `place`."""
+        if place.workload.part == SHAPED_WORKLOADS and place.workload.key is not None:
+            return self._of_crd[place.workload.key[0]].group_kind
+        return _RESOURCES[place.workload.part].api.group_kind
 
     def title(self, group: str, kind: str) -> str | None:
         """The kind of the keys of the gangs of such workloads; None if they have none here."""
