@@ -82,6 +82,8 @@ class Pods:
 
     def __init__(self, seed: int, namespace: str, field: str | None, job: Manifest) -> None:
         self._random = Random(seed)  # noqa: S311 - the same pods in every run, and no secret
+        # For the declared kinds alone, so that the other pods do not depend on these.
+        self._kinds = Random(seed)  # noqa: S311 - as above
         self._namespace = namespace
         self._field = field
         self._job = job
@@ -208,7 +210,9 @@ class Pods:
                 self._reference("batch/v1", "Job", "other", controller=False),
             ]
             if self._one_in(3):
-                self._random.choice((self._of_a_group, self._of_a_role, self._of_declared))(metadata)
+                self._of_a_group(metadata)
+                if self._kinds.randrange(3):
+                    self._of_another_kind(metadata)
                 return
         if not self._one_in(8):
             # Mostly the first.
@@ -226,24 +230,30 @@ class Pods:
         metadata["name"] = name
         metadata["ownerReferences"] = [self._reference("apps/v1", "StatefulSet", owner)]
 
-    def _of_a_role(self, metadata: Manifest) -> None:
-        """A pod of a LeaderWorkerSet that a DisaggregatedSet made, or one that looks like it."""
-        made = self._random.choice(("demo-5f8-decode", "demo-5f8-decode", "demo-decode", "other-decode", "decode"))
-        labels = {LWS_NAME: made, SET_NAME: "demo", SET_ROLE: "decode"}
-        if self._one_in(3):
-            key = self._random.choice((SET_NAME, SET_ROLE))
-            labels[key] = self._random.choice(("", "demo-5f8", "encode", "5f8-decode"))
-        metadata["labels"] |= labels
-        del metadata["generateName"]
-        metadata["name"] = f"{made}-0"
-        metadata["ownerReferences"] = [self._reference("apps/v1", "StatefulSet", made)]
-
-    def _of_declared(self, metadata: Manifest) -> None:
-        """A pod of a declared kind, or one that lacks its labels."""
-        api_version, kind, labels = self._random.choice(_DECLARED)
-        if not self._one_in(4):
+    def _of_another_kind(self, metadata: Manifest) -> None:
+        """A pod of a declared kind, not of a LeaderWorkerSet alone."""
+        metadata["labels"].pop(LWS_NAME, None)
+        if self._kinds.randrange(2):
+            self._of_a_role(metadata)
+            return
+        del metadata["name"]
+        metadata["generateName"] = "p-"
+        api_version, kind, labels = self._kinds.choice(_DECLARED)
+        # Some lack the labels.
+        if self._kinds.randrange(4):
             metadata["labels"] |= labels
         metadata["ownerReferences"] = [self._reference(api_version, kind, "demo")]
+
+    def _of_a_role(self, metadata: Manifest) -> None:
+        """A pod of a LeaderWorkerSet that a DisaggregatedSet made, or one that looks like it."""
+        made = self._kinds.choice(("demo-5f8-decode", "demo-5f8-decode", "demo-decode", "other-decode", "decode"))
+        labels = {LWS_NAME: made, SET_NAME: "demo", SET_ROLE: "decode"}
+        if not self._kinds.randrange(3):
+            key = self._kinds.choice((SET_NAME, SET_ROLE))
+            labels[key] = self._kinds.choice(("", "demo-5f8", "encode", "5f8-decode"))
+        metadata["labels"] |= labels
+        metadata["name"] = f"{made}-0"
+        metadata["ownerReferences"] = [self._reference("apps/v1", "StatefulSet", made)]
 
     def _reference(self, api_version: str, kind: str, name: str, *, controller: bool = True) -> Manifest:
         reference = {"apiVersion": api_version, "kind": kind, "name": name, "uid": self._job["metadata"]["uid"]}

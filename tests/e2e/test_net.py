@@ -191,7 +191,7 @@ def compare(plane: ControlPlane, namespace: str, folder: Path, number: int, *, g
 
 @pytest.mark.every_version
 def test_the_net_decides_like_admission(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
-    found = compare(plane, namespace, tmp_path, 1500, gangs=plane.version != "1.34")
+    found = compare(plane, namespace, tmp_path, 1200, gangs=plane.version != "1.34")
     # Enough of each, so that none of the four answers is only thought to be given.
     assert min(found.counted[one] for one in found.counted) > 30, found.counted
     assert len(found.counted) == 4
