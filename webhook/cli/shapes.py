@@ -17,7 +17,7 @@ from webhook.cli.output import CLEAN, REFUSED
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.config.workloads_section import built_in_documents, built_in_forms, built_in_shapes
-from webhook.errors import InputError
+from webhook.errors import Inexpressible, InputError
 from webhook.explain.workload_tree import workload_tree
 from webhook.model.facts import ClusterFacts
 from webhook.model.near_names import meant
@@ -182,8 +182,13 @@ def _show(document: Document, manifest: Any, found: Judgement, known: ClusterFac
     if not found.verdict.allowed:
         return REFUSED
     view = settings.kinds.views[kind_of(manifest)[::2]](manifest)
-    for written in _lines(view, known, settings):
-        typer.echo(f"{_INDENT}{written}" if written else "")
+    try:
+        for written in _lines(view, known, settings):
+            typer.echo(f"{_INDENT}{written}" if written else "")
+    except Inexpressible as error:
+        for problem in error.findings:
+            typer.echo(f"{_INDENT}{problem.action}: {problem}")
+        return REFUSED
     return CLEAN
 
 

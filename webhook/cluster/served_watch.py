@@ -10,6 +10,10 @@ from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection
+from webhook.telemetry.logs import log
+
+# The pause after a fault.
+RESTART_SECONDS = 1.0
 
 
 class ServedWatch:
@@ -47,10 +51,22 @@ class ServedWatch:
         """Start the watch if the kind is served, stop it if not."""
         if served and self._task is None:
             self.watch = Watch(self._client, self._projection, self._filled, self._changed, self._selector)
-            self._task = asyncio.create_task(self.watch.run())
+            self._task = asyncio.create_task(self._run(self.watch))
         elif not served and self._task is not None:
             self._task.cancel()
             self.watch = self._task = None
+
+    async def _run(self, watch: Watch) -> None:
+        """Follow until cancelled. A fault of ours with one object must not end the watch: the next list goes on with
+        the other objects.
+        """
+        while True:
+            try:
+                await watch.run()
+            except Exception:  # noqa: BLE001
+                log.exception("watch failed", kind=self.resource.api.kind)
+                watch.trouble = "an internal error"
+                await asyncio.sleep(RESTART_SECONDS)
 
     async def close(self) -> None:
         """Stop the watch."""

@@ -5,13 +5,15 @@ The format: docs/reference/workload-shapes.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from webhook.config.sections import Section
 from webhook.errors import Problem
+from webhook.model.naming import is_label, is_subdomain
 from webhook.model.workloads.shapes.condition import Condition
 from webhook.model.workloads.shapes.count import DEEPEST, MOST, Count
 from webhook.model.workloads.shapes.path import PathError, ShapePath, shape_path
@@ -52,6 +54,30 @@ def _counted(value: object) -> object:
     return {"path": value} if isinstance(value, str) else value
 
 
+def _is(fits: Callable[[str], object], what: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not fits(value):
+            raise ValueError(f"must be {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _is_key(value: str) -> bool:
+    domain, slash, name = value.rpartition("/")
+    return _KEY.fullmatch(name) is not None and (not slash or is_subdomain(domain))
+
+
+_KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+# Parts of requests, rights and webhook rules.
+Group = Annotated[str, _is(is_subdomain, "an API group, such as example.com")]
+CoreGroup = Annotated[str, _is(lambda value: not value or is_subdomain(value), "an API group, or empty for Pods")]
+Kind = Annotated[str, _is(_KIND.fullmatch, "a kind, such as Training")]
+Plural = Annotated[str, _is(is_label, "a plural, such as trainings")]
+Version = Annotated[str, _is(is_label, "a version, such as v1alpha1")]
+LabelKey = Annotated[str, _is(_is_key, "the key of a label, such as example.com/role")]
+NoLabelKey = Annotated[str, _is(lambda value: not value or _is_key(value), "the key of a label, or empty")]
 Path = Annotated[str, AfterValidator(_single)]
 EachPath = Annotated[str, AfterValidator(_entries)]
 Scalar = str | int | bool

@@ -15,12 +15,19 @@ from webhook.config.sections import API_VERSION, Section, path_of, read_section
 from webhook.config.shape_fields import (
     FEW,
     Conditions,
+    CoreGroup,
     Counted,
     EachPath,
+    Group,
+    Kind,
+    LabelKey,
     MinimumSection,
     Name,
+    NoLabelKey,
     Path,
+    Plural,
     Sentence,
+    Version,
     any_path,
     condition_problems,
     conditions_of,
@@ -89,20 +96,20 @@ class NameSection(Section):
 class LinkSection(Section):
     """An object between a pod and its workload."""
 
-    group: str
-    version: Name
-    kind: Name
-    plural: Name
+    group: CoreGroup
+    version: Version
+    kind: Kind
+    plural: Plural
     name: Name
-    selector: str = ""
+    selector: NoLabelKey = ""
 
 
 class PodSection(Section):
     """How the pods of a part are known."""
 
     chain: Annotated[list[LinkSection], Field(max_length=3)] = Field(default_factory=list)
-    labels: Annotated[dict[str, str], Field(max_length=FEW)] = Field(default_factory=dict)
-    nameLabel: str = ""
+    labels: Annotated[dict[LabelKey, str], Field(max_length=FEW)] = Field(default_factory=dict)
+    nameLabel: NoLabelKey = ""
 
 
 class FieldsSection(Section):
@@ -136,7 +143,7 @@ class GangSection(Section):
 
     over: Literal["all", "part", "groups", "none"] = "all"
     leftTo: str = ""
-    roleLabel: str = ""
+    roleLabel: NoLabelKey = ""
 
 
 class StatementSection(Section):
@@ -161,10 +168,10 @@ class CarrySection(Section):
 class ForSection(Section):
     """The kind that the shape is for, and its versions with these paths; the first is read."""
 
-    group: Name
-    kind: Name
-    plural: Name
-    versions: Annotated[list[Name], Field(min_length=1, max_length=8)]
+    group: Group
+    kind: Kind
+    plural: Plural
+    versions: Annotated[list[Version], Field(min_length=1, max_length=8)]
 
 
 class OperatorSection(Section):
@@ -180,7 +187,7 @@ class ShapeSection(Section):
     for_: ForSection = Field(alias="for")
     source: str = ""
     optIn: Literal["namespace", "workload"] = "namespace"
-    podLabel: str = ""
+    podLabel: NoLabelKey = ""
     suspended: Conditions = Field(default_factory=list)
     elsewhere: Conditions = Field(default_factory=list)
     parts: Annotated[list[PartSection], Field(max_length=_MANY)] = Field(default_factory=list)
@@ -246,6 +253,8 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
         for place, name in enumerate(part.after):
             if name not in names:
                 yield Problem(f"{at}.after[{place}]", name, "is not the name of a part", tuple(names))
+            elif part.name.literal is not None and _comes_after(name, part.name.literal, section.parts):
+                yield Problem(f"{at}.after[{place}]", name, "waits for this part itself, so neither would ever start")
         if makes_gangs and not part.outside and section.gang.over != "groups":
             yield from _of_counted(part, at, section, alone=len(counted) == 1)
     yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
@@ -262,6 +271,20 @@ def _problems_of(section: ShapeSection, path: str) -> Iterator[Problem]:
         if shape_path(mark).steps[-1:] != ("metadata",):
             yield Problem(f"{path}.mark[{index}]", mark, "must end with metadata, to which the label is added")
         yield from path_problems(mark, f"{path}.mark[{index}]", has_entry=False)
+
+
+def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
+    """Return whether the part with that name waits for another part, directly or through others."""
+    after = {part.name.literal: part.after for part in parts}
+    seen, waiting = set[str](), [name]
+    while waiting:
+        one = waiting.pop()
+        if one == awaited:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting += after.get(one, [])
+    return False
 
 
 def _of_statement(said: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
@@ -286,10 +309,9 @@ def _of_groups(section: ShapeSection, path: str) -> Iterator[Problem]:
     if gang.leftTo:
         yield Problem(f"{path}.gang.leftTo", gang.leftTo, "is not possible with `over: groups`, which has gangs")
     for index, part in enumerate(section.parts):
-        if part.each is None or part.name.path is None or part.outside or part.minimum or part.after:
-            why = (
-                "must have `each`, with the templates of LeaderWorkerSets, and name.path; no minimum, after and outside"
-            )
+        others = (part.outside, part.minimum, part.lowest, part.after, part.fields, part.pod != PodSection(), index)
+        if part.each is None or part.name.path is None or any(others):
+            why = "must be the only part: `each` lists templates of LeaderWorkerSets; with name.path, template and pods"
             yield Problem(f"{path}.parts[{index}]", None, why)
 
 

@@ -152,13 +152,13 @@ class OptedInGangs:
         workload = self.workload(key)
         if workload is None:
             return None
-        together = workload.together
-        if (together is None and not isinstance(workload, LeaderWorkerSet)) or no_gang(workload) is not None:
+        has_roles = workload.together is not None
+        if not (has_roles or isinstance(workload, LeaderWorkerSet)) or no_gang(workload) is not None:
             gangs = _gangs(workload)
         elif not self.pods.filled:
             raise FactsUnavailable("the Pod objects are not read yet")
         elif not isinstance(workload, LeaderWorkerSet):
-            gangs = iter(self._of_roles(workload, together or {}))
+            gangs = self._of_roles(workload)
         else:
             shape = self._shapes.get(key)
             gangs = iter(()) if shape is None else iter((self._group(workload, *shape),))
@@ -201,7 +201,7 @@ class OptedInGangs:
             if isinstance(workload, LeaderWorkerSet) and no_gang(workload) is None:
                 return {gang for gang in self._named.members((kind, *key)) if gang in self._shapes}
             if workload is not None and workload.together is not None and no_gang(workload) is None:
-                return {key_of_gang(gang) for gang in self._of_roles(workload, workload.together)}
+                return {key_of_gang(gang) for gang in self._of_roles(workload)}
             return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
         except Malformed as error:
             log.warning("workload cannot be read", kind=kind, namespace=key[0], name=key[1], why=outline(error))
@@ -246,20 +246,19 @@ class OptedInGangs:
         """Assign a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
         raw = self._workloads[LeaderWorkerSet.resource.api.kind].get(key)
         controller = None if raw is None else controller_in(raw["metadata"])
-        title = None if controller is None else self._kinds.title(controller.group, controller.kind)
         before, now = self._made_for.group(key), None
-        if controller is not None and title is not None:
-            now = (title, key[0], controller.name)
+        if controller is not None and self._kinds.has_roles(controller.group, controller.kind):
+            now = (self._kinds.title(controller.group, controller.kind) or "", key[0], controller.name)
         self._made_for.move(key, now)
         for maker in dict.fromkeys((before, now)):
             if maker is not None:
                 self._workload_changed(maker[0], maker[1:])
 
-    def _of_roles(self, workload: OptedInWorkload, together: Mapping[str, int]) -> list[OptedInGang]:
+    def _of_roles(self, workload: OptedInWorkload) -> Iterator[OptedInGang]:
         """The gangs of the first groups of a workload's LeaderWorkerSets: one for each revision."""
         sets = self._workloads[LeaderWorkerSet.resource.api.kind]
         made = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
-        return gangs_of_sets(workload, together, (LeaderWorkerSet(raw) for raw in made if raw is not None))
+        return gangs_of_sets(workload, (LeaderWorkerSet(raw) for raw in made if raw is not None))
 
     def _group(self, workload: LeaderWorkerSet, group: str, size: int | None) -> OptedInGang:
         """The gang of one group, which may be of a role of another workload."""

@@ -119,17 +119,24 @@ class UnknownKinds:
         self._due = 0.0
         self._failures = 0
         self._said = ""
+        # Whether there may be a count to take back.
+        self._counted = True
 
     async def run(self) -> None:
         """Count from time to time while this process leads, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if not self._leads():
-                self._due, self._failures = 0.0, 0
+            if self._leads():
+                await self._look_if_due()
+            elif self._counted:
+                self._counted, self._due, self._failures, self._said = False, 0.0, 0, ""
                 self._metrics.uncounted.set(0)
                 self._show(Tally())
-            elif self._facts().namespaces is not None and time.monotonic() >= self._due:
-                await self.look()
+
+    async def _look_if_due(self) -> None:
+        self._counted = True
+        if self._facts().namespaces is not None and time.monotonic() >= self._due:
+            await self.look()
 
     async def look(self) -> None:
         """Count once. If a list fails, the last count stays. Another leader ends the count."""

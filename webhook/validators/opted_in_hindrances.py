@@ -8,7 +8,8 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
-from webhook.model.workloads.roles import GROUPS_TOGETHER, MOST_TOGETHER, stated
+from webhook.model.workloads.roles import GROUPS_TOGETHER, entries_of
+from webhook.model.workloads.roles import groups_together as groups_of_role
 from webhook.model.workloads.shapes.workload import INCOMPLETE, ShapedWorkload
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import (
@@ -114,7 +115,7 @@ def incomplete(workload: OptedInWorkload, context: Context[Any]) -> Results:
     passes=Example(ray_cluster()),
     fails=Example(ray_cluster(labels={"ray.io/gang-scheduling-enabled": "true"})),
 )
-def operator(workload: OptedInWorkload, _: Context[Any]) -> Results:
+def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The WorkloadShape of its kind warns of a switch by which the workload's own operator works against the gang, such
     as a second gang of the same pods. It also says with how few pods the workload may run: a gang that needs more holds
     back pods that are created again.
@@ -123,7 +124,8 @@ def operator(workload: OptedInWorkload, _: Context[Any]) -> Results:
     1515 and 1571 (the minimum of an elastic PyTorchJob is its minReplicas).
     """
     if isinstance(workload, ShapedWorkload):
-        for found in workload.doubts():
+        # Where Rollcall makes no gang, it waits for no pod.
+        for found in (*workload.doubts(), *(workload.shrinks() if context.makes_gangs else ())):
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
 
 
@@ -141,18 +143,20 @@ def groups_together(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """
     if workload.together is None:
         return
-    groups = {role.part.name: role.groups for role in workload.roles}
+    roles = {role.part.name: role for role in workload.roles}
     at = ANNOTATIONS / GROUPS_TOGETHER
-    for one in stated(workload.annotations):
+    for one in entries_of(workload.annotations):
+        role = roles.get(one.role)
         if one.groups is None:
-            why = f"it is not a role and a number of groups, 1 to {MOST_TOGETHER}"
-            yield Finding(at=at, found=one.entry, why=why, remedy='write it as "prefill=2,decode=1"')
-        elif one.role not in groups:
-            why = f"there is no role {one.role}"
-            yield Finding(at=at, found=one.entry, why=why, remedy=f"name one of {', '.join(sorted(groups)[:16])}")
-        elif one.groups > groups[one.role]:
-            why = f"{one.role} has only {groups[one.role]} groups, so the gang would never be whole"
-            yield Finding(at=at, found=one.entry, why=why, remedy="lower the number, or raise the replicas of the role")
+            remedy = 'write it as "prefill=2,decode=1"'
+            yield Finding(at=at, found=one.entry, why=one.why, remedy=remedy)
+        elif role is None:
+            remedy = f"name one of {', '.join(sorted(roles)[:16])}"
+            yield Finding(at=at, found=one.entry, why="there is no role of that name", remedy=remedy)
+        elif role.is_stated and 0 < role.groups < one.groups:
+            why = f"the gang would never be complete, because the replicas of {one.role} are {role.groups}"
+            remedy = "raise the replicas of the role. The number can be changed while all roles have 0 replicas"
+            yield Finding(at=at, found=one.entry, why=why, remedy=remedy)
 
 
 @rule(
@@ -168,12 +172,16 @@ def groups_changed(change: OptedInChange, _: Context[Any]) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (v1.8.0); k8s.io/api
     scheduling (a Workload's templates are immutable).
     """
-    if change.new.together is not None and change.old.together != change.new.together:
+    names = {role.part.name for role in (*change.old.roles, *change.new.roles)}
+    before, now = (
+        {name: groups_of_role(name, one.together or {}) for name in names} for one in (change.old, change.new)
+    )
+    if before != now and any(role.groups for role in change.old.roles):
         yield Finding(
             at=ANNOTATIONS / GROUPS_TOGETHER,
             found=change.new.annotations.get(GROUPS_TOGETHER),
             why="the groups that exist were prepared for another number",
-            remedy=f"undo it, or delete the {change.new.kind} and create it again",
+            remedy="undo it, or scale all roles to 0 before",
             forbidden=True,
         )
 
@@ -192,7 +200,7 @@ def groups_rollout(workload: OptedInWorkload, _: Context[Any]) -> Results:
     Source: kubernetes-sigs/lws, pkg/controllers/disaggregatedset/planner.go (v0.9.0, computeNextNewReplicas).
     """
     together = workload.together
-    roles = [role for role in workload.roles if role.groups > 0]
+    roles = [role for role in workload.roles if role.groups > 0 and role.is_stated]
     if not together or not roles:
         return
     steps = max(-(-role.groups // role.surge) for role in roles)

@@ -263,3 +263,19 @@ async def test_a_removed_kind_removes_its_gangs() -> None:
         await until(lambda: found.idle)
         cluster.served.append(JOB_SETS)
         await until(lambda: len(found.following.gangs) == 1)
+
+
+def _controlled(raw: dict[str, Any], owner: str) -> dict[str, Any]:
+    reference = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": owner, "uid": "x"}
+    raw["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    return raw
+
+
+async def test_leader_worker_sets_that_name_each_other_as_their_controllers_keep_no_gang_from_its_objects() -> None:
+    """Any user may write an owner reference."""
+    chain = [_controlled(lws(f"a{index}"), f"a{index + 1}") for index in range(1200)]
+    circle = [_controlled(lws("self"), "self"), _controlled(lws("one"), "two"), _controlled(lws("two"), "one")]
+    cluster = opted_in_world(*((LWS_PATH, one) for one in [*chain, *circle]), (JOB_PATH, job()))
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["train"])
+        await until(lambda: not any("LeaderWorkerSet" in message for message in found.following.unseen()))

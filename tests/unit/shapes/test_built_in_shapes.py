@@ -200,7 +200,9 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
     ],
 )
 def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> None:
-    found = {(one.rule, str(one.at), one.why): one.remedy for one in view(manifest).doubts()}
+    found = {
+        (one.rule, str(one.at), one.why): one.remedy for one in (*view(manifest).doubts(), *view(manifest).shrinks())
+    }
     assert found.get(("owner/operator", at, why))
 
 

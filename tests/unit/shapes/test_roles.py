@@ -169,7 +169,7 @@ def test_the_label_of_a_pod_tells_whether_its_group_starts_with_others(index: in
 def gangs_by_name(*made: LeaderWorkerSet, together: str | None = None, **role: Any) -> dict[str, list[str]]:
     """The members of each gang of the first groups."""
     workload = view(serving(together, **role))
-    found = gangs_of_sets(workload, workload.together or {}, made)
+    found = gangs_of_sets(workload, made)
     return {gang.name: [one.name for one in gang.members] for gang in found}
 
 
@@ -189,9 +189,20 @@ def test_a_role_whose_leader_worker_set_is_still_missing_is_waited_for() -> None
     }
 
 
-def test_a_role_that_is_new_is_not_waited_for_in_an_old_revision() -> None:
-    old = made_for("prefill", revision="77a", created="2026-11-26T08:00:00Z")
-    assert gangs_by_name(old, made_for("decode"))["demo-77a"] == ["demo-77a-prefill-0"]
+def test_a_role_without_groups_is_not_waited_for_in_the_cluster() -> None:
+    made = made_for("prefill", 0), made_for("decode", 0)
+    assert gangs_by_name(*made, replicas=0) == {}
+
+
+def test_another_object_may_hold_the_number_of_groups() -> None:
+    """Then the gang waits for a first one: the members of a running gang cannot change."""
+    external = serving("prefill=2")
+    for role in external["spec"]["roles"]:
+        role["scaling"] = {"mode": "External"}
+        role["spec"]["replicas"] = 0
+    (found,) = gangs_of_sets(view(external), [made_for("prefill", 8)])
+    assert [one.name for one in found.members] == ["demo-5f8-prefill-0", "demo-5f8-prefill-1", "demo-5f8-decode-0"]
+    assert {finding.rule for finding in validate(external).findings} == set()
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 3])
@@ -241,6 +252,9 @@ def test_a_step_of_a_rollout_makes_as_many_groups_as_the_planner_does(
         ("prefill=3", None, {"owner/groups-together"}),
         ("prefill=two", None, {"owner/groups-together"}),
         ("encode=1", None, {"owner/groups-together"}),
+        ("prefill=1,prefill=1", None, {"owner/groups-together"}),
+        (",".join(["prefill=1", *(f"r{index}=1" for index in range(16))]), None, {"owner/groups-together"}),
+        ("p" * 64 + "=1", None, {"owner/groups-together"}),
     ],
 )
 def test_a_number_of_groups_that_cannot_start_together_is_found(
@@ -251,7 +265,36 @@ def test_a_number_of_groups_that_cannot_start_together_is_found(
     assert {finding.rule for finding in verdict.findings} == rules
 
 
-def test_the_number_of_groups_stays_as_it_was_at_creation() -> None:
-    verdict = validate(serving("prefill=2", replicas=2), serving(replicas=2))
-    assert not verdict.allowed
-    assert "owner/groups-changed" in {finding.rule for finding in verdict.findings}
+@pytest.mark.parametrize(
+    ("before", "now", "replicas", "changed"),
+    [
+        (None, "prefill=2", 2, True),
+        ("prefill=2", None, 2, True),
+        (None, "prefill=1", 2, False),
+        ("prefill=2", "prefill=3", 0, False),
+    ],
+)
+def test_the_number_of_groups_stays_as_it_is_while_there_are_groups(
+    before: str | None, now: str | None, replicas: int, changed: bool
+) -> None:
+    verdict = validate(serving(now, replicas=replicas), serving(before, replicas=replicas))
+    assert ("owner/groups-changed" in {finding.rule for finding in verdict.findings}) is changed
+
+
+def test_a_set_can_be_scaled_to_nothing() -> None:
+    assert validate(serving("prefill=2", replicas=0), serving("prefill=2", replicas=2)).findings == ()
+
+
+@pytest.mark.parametrize("digits", [11, 5000])
+def test_the_name_of_a_controller_is_no_number_of_any_length(digits: int) -> None:
+    raw = pod()
+    raw["metadata"]["ownerReferences"][0]["name"] = f"demo-5f8-decode-{'1' * digits}"
+    place = EVERY.kinds.place_of(Pod(raw))
+    assert place is not None
+    assert (place.made, place.workload.part) == (None, "shaped_workloads"), "it is that of a StatefulSet"
+
+
+def test_exclusive_topology_of_a_role_is_refused() -> None:
+    raw = serving()
+    raw["spec"]["roles"][0]["metadata"] = {"annotations": {f"{LWS}/exclusive-topology": "rack"}}
+    assert {finding.rule for finding in validate(raw).findings} == {"owner/incomplete"}

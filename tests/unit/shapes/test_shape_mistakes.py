@@ -128,7 +128,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "groups of one template": (
         _with(gang={"over": "groups", "roleLabel": "example.com/role"}),
-        "spec.parts[0]: must have `each`, with the templates of LeaderWorkerSets, and name.path;",
+        "spec.parts[0]: must be the only part: `each` lists templates of LeaderWorkerSets",
     ),
     "an unknown gang": (
         _with(gang={"over": "unit"}),

@@ -133,7 +133,7 @@ def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """All gangs of a workload; parts without pods are left out, and of a declared kind those that no gang needs. For a
     LeaderWorkerSet, its groups when no rollout is running, without a revision; `group_gang` makes the gangs of existing
     pods. For a workload with roles, the gang of their first groups and one further group of each role, because all
-    further groups are alike; `roles_gang` makes the gang of those that exist.
+    further groups are alike; `gang_of_first_groups` makes the gang of those that exist.
     """
     if isinstance(workload, Job):
         members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
@@ -176,27 +176,27 @@ def _of_parts(workload: OptedInWorkload) -> Iterator[OptedInGang]:
 
 def gangs_of_roles(workload: OptedInWorkload, name: str) -> Iterator[OptedInGang]:
     """The gang `name` of the first groups of a workload's roles, then that of one further group of each role."""
-    together = workload.together or {}
-    first: list[tuple[str, Role]] = []
-    further: list[tuple[str, Role]] = []
+    yield from gang_of_first_groups(workload, name, workload.roles)
     for role in workload.roles:
-        if role.groups == 0:
-            continue
-        made = f"{name}-{role.part.name}"
-        count = groups_together(role.part.name, together)
-        first += [(group_name(made, index), role) for index in range(count)]
-        further += [(group_name(made, count), role)] if role.groups > count else []
-    if first:
-        yield roles_gang(workload, name, first)
-    for alone, role in further:
-        yield roles_gang(workload, alone, [(alone, role)])
+        count = groups_together(role.part.name, workload.together or {})
+        if role.groups > count:
+            alone = group_name(f"{name}-{role.part.name}", count)
+            yield OptedInGang(workload, alone, [(alone, role.size)], {alone: (role.part,)})
 
 
-def roles_gang(workload: OptedInWorkload, name: str, groups: Iterable[tuple[str, Role]]) -> OptedInGang:
-    """The gang `name` of groups of a workload's roles, each with the name of its member."""
-    found = dict(groups)
-    members = [(member, role.size) for member, role in found.items() if role.size > 0]
-    return OptedInGang(workload, name, members, {member: (role.part,) for member, role in found.items()})
+def gang_of_first_groups(workload: OptedInWorkload, name: str, roles: Iterable[Role]) -> Iterator[OptedInGang]:
+    """The gang `name` of the first groups of these roles, unless none has any. A role without groups is not waited
+    for.
+    """
+    together = workload.together or {}
+    members: dict[str, Role] = {}
+    for role in roles:
+        if role.groups > 0 and role.size > 0:
+            made = f"{name}-{role.part.name}"
+            members |= {group_name(made, index): role for index in range(groups_together(role.part.name, together))}
+    if members:
+        sizes = [(member, role.size) for member, role in members.items()]
+        yield OptedInGang(workload, name, sizes, {member: (role.part,) for member, role in members.items()})
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:

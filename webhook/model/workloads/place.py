@@ -26,6 +26,7 @@ LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 # An annotation: the number of pods in a group of that revision.
 LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
+_INT32_DIGITS = 10
 # By kind of workload: the pod label with the workload's name.
 NAME_LABELS = {"Job": JOB_NAME, "JobSet": JOB_SET_NAME, "LeaderWorkerSet": LWS_NAME}
 
@@ -83,7 +84,8 @@ def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
         return None
     leader = pod.name if stateful_set == name else stateful_set
     prefix, dash, index = leader.rpartition("-")
-    if prefix != name or not dash or not (index.isascii() and index.isdigit()):
+    # The API server does not limit the name in an owner reference, and an index is an int32.
+    if prefix != name or not dash or len(index) > _INT32_DIGITS or not (index.isascii() and index.isdigit()):
         return None
     revision = text(pod.template.labels.get(LWS_REVISION))
     group = index if revision is None else f"{index}-{revision}"

@@ -12,41 +12,50 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from webhook.model.reading import integer, mapping, text
+from webhook.model.reading import EMPTY, text
 
 # On the workload: how many groups of which role start together, such as "prefill=2,decode=1"; one of a role without an
 # entry.
 GROUPS_TOGETHER = "rollcall.dev/groups-together"
 # A larger number is not counted: all members of a gang are in one object.
 MOST_TOGETHER = 64
-# Roles that are read. A DisaggregatedSet has at most ten.
-_MOST_ROLES = 16
+# Entries that are read. A DisaggregatedSet has at most ten roles.
+_MOST_ENTRIES = 16
 _PERCENT = re.compile(r"([0-9]{1,3})%")
-_ENTRY = re.compile(r"\s*([a-z0-9]([-a-z0-9]*[a-z0-9])?)=([1-9][0-9]?)\s*")
+_ENTRY = re.compile(r"\s*([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)=([1-9][0-9]?)\s*")
 
 
-class Stated(NamedTuple):
-    """One entry of the annotation: the number of groups of a role, None if the entry says none."""
+class GroupsEntry(NamedTuple):
+    """One entry of the annotation. Without `groups` it does not count, because of `why`."""
 
     entry: str
-    role: str
-    groups: int | None
+    role: str = ""
+    groups: int | None = None
+    why: str = ""
 
 
-def stated(annotations: Mapping[str, Any]) -> Iterator[Stated]:
+def entries_of(annotations: Mapping[str, Any]) -> Iterator[GroupsEntry]:
     """What the annotation says, entry by entry."""
     said = text(annotations.get(GROUPS_TOGETHER))
     if said is None:
         return
-    for entry in said.split(",", _MOST_ROLES)[:_MOST_ROLES]:
+    entries, seen = said.split(",", _MOST_ENTRIES), set[str]()
+    for entry in entries[:_MOST_ENTRIES]:
         found = _ENTRY.fullmatch(entry)
-        groups = None if found is None else int(found[3])
-        yield Stated(entry, found[1] if found else "", groups if groups and groups <= MOST_TOGETHER else None)
+        if found is None or int(found[2]) > MOST_TOGETHER:
+            yield GroupsEntry(entry, why=f"it is not ROLE=NUMBER with a number from 1 to {MOST_TOGETHER}")
+        elif found[1] in seen:
+            yield GroupsEntry(entry, why="the role has an entry already")
+        else:
+            seen.add(found[1])
+            yield GroupsEntry(entry, found[1], int(found[2]))
+    for entry in entries[_MOST_ENTRIES:]:
+        yield GroupsEntry(entry, why=f"only {_MOST_ENTRIES} entries are read")
 
 
 def together_in(annotations: Mapping[str, Any]) -> Mapping[str, int]:
     """By role, how many of its groups start together."""
-    return {one.role: one.groups for one in stated(annotations) if one.groups is not None}
+    return {one.role: one.groups for one in entries_of(annotations) if one.groups is not None}
 
 
 def groups_together(role: str, together: Mapping[str, int]) -> int:
@@ -66,17 +75,22 @@ def group_name(leader_worker_set: str, index: int) -> str:
 
 def surge_of(spec: Mapping[str, Any], groups: int) -> int:
     """How many groups one step of a rollout makes, from the spec of a LeaderWorkerSet: maxSurge, or maxUnavailable."""
-    stated = mapping(mapping(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
+    stated = _object(_object(spec.get("rolloutStrategy")).get("rollingUpdateConfiguration"))
     surge = _scaled(stated.get("maxSurge"), groups, up=True)
     return max(surge or _scaled(stated.get("maxUnavailable"), groups, up=False), 1)
 
 
 def _scaled(value: object, groups: int, *, up: bool) -> int:
     """A number, or a percentage of `groups`."""
-    if not isinstance(value, str):
-        return integer(value) or 0
-    percent = _PERCENT.fullmatch(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     if percent is None:
         return 0
     share = int(percent[1]) * groups
     return -(-share // 100) if up else share // 100
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    """An object; an empty one for a value of another type, which the API server refuses."""
+    return value if isinstance(value, dict) else EMPTY

@@ -63,13 +63,14 @@ class Part(NamedTuple):
 
 class Role(NamedTuple):
     """A role of a workload that makes a LeaderWorkerSet for each: the number of groups, and of pods in each group, and
-    how many groups one step of a rollout makes.
+    how many groups one step of a rollout makes. Another object holds the number of groups if not `is_stated`.
     """
 
     part: Part
     groups: int
     size: int
     surge: int = 1
+    is_stated: bool = True
 
 
 class Hindrance(NamedTuple):

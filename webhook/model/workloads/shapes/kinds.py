@@ -155,6 +155,10 @@ class WorkloadKinds:
         """The forms of each declared kind, in which its objects may be written."""
         return self._of_kind.values()
 
+    def has_roles(self, group: str, kind: str) -> bool:
+        """Whether a kind makes a LeaderWorkerSet for each role."""
+        return any(shape.group_kind == (group, kind) for shape in self.with_roles)
+
     def declaration_of(self, kind: tuple[str, ...], raw: Manifest) -> WorkloadShape | None:
         """The shape of an object of a kind by group and kind; None if the kind is not declared."""
         forms = self._of_kind.get(kind)

@@ -57,7 +57,14 @@ class ShapedWorkload(OptedInWorkload):
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
         super().read()
-        _ = self.outside_parts, self.roles, self.marked_paths, tuple(self.leaves()), tuple(self.doubts())
+        _ = (
+            self.outside_parts,
+            self.roles,
+            self.marked_paths,
+            tuple(self.leaves()),
+            tuple(self.doubts()),
+            tuple(self.shrinks()),
+        )
         _ = [self.carried(one.key) for one in self.shape.carried]
 
     @property
@@ -77,8 +84,12 @@ class ShapedWorkload(OptedInWorkload):
 
     def _roles(self) -> Iterator[Role]:
         for part in self.parts:
-            made = LeaderWorkerSet(dict(mapping(value_at(self.raw, part.path)[1])))
-            yield Role(part, max(made.replicas, 0), max(made.size, 0), surge_of(made.spec, made.replicas))
+            entry = mapping(value_at(self.raw, part.path)[1])
+            made = LeaderWorkerSet(dict(entry))
+            # A DisaggregatedSetRoleScaler has the number. The gang waits for a first group of it.
+            is_stated = mapping(entry.get("scaling")).get("mode") != "External"
+            groups = max(made.replicas, 0 if is_stated else 1)
+            yield Role(part, groups, max(made.size, 0), surge_of(made.spec, made.replicas), is_stated)
 
     @property
     def native_path(self) -> FieldPath | None:
@@ -169,8 +180,14 @@ class ShapedWorkload(OptedInWorkload):
         return tuple(dict.fromkeys(places))
 
     def hindrances(self) -> Iterator[Hindrance]:
-        """What the shape says of a workload whose gang is never complete."""
-        return self._said(self.shape.refuses, INCOMPLETE)
+        """What the shape says of a workload whose gang is never complete, and parts that cannot be told apart."""
+        yield from self._said(self.shape.refuses, INCOMPLETE)
+        names = set[str]()
+        for part in self.parts if self.has_gangs or self.left_to else ():
+            if part.name in names:
+                why = "another part has the same name, so their pods cannot be told apart"
+                yield Hindrance(INCOMPLETE, part.path, part.name, why, "give each part a name of its own")
+            names.add(part.name)
 
     def doubts(self) -> Iterator[Hindrance]:
         """What the shape warns of, a minimum that no number of its pods reaches, and one below which it may run."""
@@ -178,7 +195,12 @@ class ShapedWorkload(OptedInWorkload):
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
                 yield from _unreachable(part, scope, has_gangs=self.has_gangs)
-                yield from () if part.outside else _shrinkable(part, scope)
+
+    def shrinks(self) -> Iterator[Hindrance]:
+        """The parts that may get fewer pods than the gang needs."""
+        for part in self.shape.parts:
+            for scope in () if part.outside else part.scopes(self._scope):
+                yield from _shrinkable(part, scope)
 
     def carried(self, key: str) -> Use | None:
         """The value that its operator writes under a key on what it makes, and the place that it is from."""

@@ -1,0 +1,32 @@
+"""A watch that runs while its kind is served."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.cluster.scripted import Script, client, listed, namespace
+from webhook.cluster import served_watch
+from webhook.cluster.served_watch import ServedWatch
+from webhook.model.projections import NAMESPACES
+
+
+async def test_a_fault_with_one_object_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next list goes on with the others."""
+    monkeypatch.setattr(served_watch, "RESTART_SECONDS", 0.001)
+    script = Script(listed("5", namespace("a"), namespace("b")), listed("6", namespace("a"), namespace("b")), [...])
+    told: list[object] = []
+
+    def changed(key: object) -> None:
+        told.append(key)
+        if key == "a":
+            raise RecursionError
+
+    watch = ServedWatch(client(script), NAMESPACES, changed)
+    watch.follow(served=True)
+    async with asyncio.timeout(10):
+        await script.over.wait()
+    assert watch.filled
+    assert told == ["a", "b"]
+    await watch.close()
