@@ -95,7 +95,8 @@ def test_a_ray_job_s_cluster_has_the_gang(plane: ControlPlane, start: Start, nod
 def test_the_workers_of_an_autoscaler_join_one_by_one(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     """The autoscaler may lower the group to minReplicas, so the gang needs no more, and no worker needs a gang."""
     cluster = start(KOORDINATOR, "kuberay")
-    nodes(1, cpu=2)
+    # KubeRay adds a container for the autoscaler to the head, which then requests half a CPU more.
+    nodes(1, cpu=3)
     group = {"groupName": "workers", "rayStartParams": {}, "template": pod_template(container="ray-worker")}
     counts = {"replicas": 2, "minReplicas": 0, "maxReplicas": 4}
     spec: Manifest = {"enableInTreeAutoscaling": True, "workerGroupSpecs": [{**group, **counts}]}
