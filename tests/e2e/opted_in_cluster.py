@@ -13,6 +13,7 @@ import pytest
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Reconcilers, Rollcall, Scheduler
+from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
@@ -102,8 +103,14 @@ class OptedIn(NamedTuple):
         return found
 
     def ungated(self) -> None:
-        """Wait until no pod is gated."""
-        eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in self.pods), "the gates come off")
+        """Wait until no pod is gated. The API server's check of owner references knows a new kind only some ten seconds
+        after its definition, and until then refuses the gang's objects.
+        """
+
+        def free() -> bool:
+            return not any("schedulingGates" in pod["spec"] for pod in self.pods)
+
+        eventually(free, "the gates come off", timeout=90)
 
     def stays(self, expected: Callable[[], bool], what: str) -> None:
         """That holds now, and for as long as a scheduler would need to change it."""
@@ -153,10 +160,18 @@ class OptedIn(NamedTuple):
             self.plane.http.patch(f"{path}/{group['metadata']['name']}", json=body, headers=MERGE).raise_for_status()
 
 
-def opted_in(plane: ControlPlane, namespace: str, scheduler: str) -> OptedIn:
-    """Label a namespace."""
+def opted_in(plane: ControlPlane, namespace: str, scheduler: str, *, asks: bool = True) -> OptedIn:
+    """Label a namespace. If Rollcall serves, wait until the API server `asks` it about the workloads there."""
     body = {"metadata": {"labels": {LABEL: scheduler}}}
     plane.http.patch(f"/api/v1/namespaces/{namespace}", json=body, headers=MERGE).raise_for_status()
+    path, probe = path_of("batch/v1", "Job", namespace), job("probe", namespace)
+
+    def asked() -> bool:
+        # Its label, or the name of its hook.
+        return "rollcall.dev" in plane.http.post(path, params={"dryRun": "All"}, json=probe).text
+
+    if asks:
+        eventually(asked, "the API server asks about the namespace")
     return OptedIn(plane, namespace)
 
 

@@ -139,7 +139,9 @@ def test_a_gang_that_can_never_start_is_deactivated_with_the_text_of_the_finding
         assert entry(workload)["message"] == "Reset to Pending after eviction. Previously: Rejected"
         assert read(plane, "batch/v1", "Job", namespace, "train")["spec"]["suspend"] is True
         assert until_pods(plane, namespace, "", 0) == []
-        assert events(plane, namespace)["GangRejected"].startswith(REPLACING)
+        # Told after the answer, which Kueue may act on first.
+        told = eventually(lambda: events(plane, namespace).get("GangRejected"), "it is told")
+        assert told.startswith(REPLACING)
         # The quota is free for a Job without the fault.
         deleted(plane, stored, "Background")
         created(plane, job("train-again", namespace, 2, labels=LABELS))

@@ -61,7 +61,7 @@ def test_pods_of_an_unknown_kind_are_counted_until_they_end(
 ) -> None:
     """In an opted-in namespace, and elsewhere if they name a gang scheduler. Pods of a Deployment are not."""
     serve(plane, training())
-    opted_in(plane, namespace, "koord-scheduler")
+    opted_in(plane, namespace, "koord-scheduler", asks=False)
     labels = {"app": "serve"}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod_template(labels=labels)}
     metadata = {"name": "serve", "namespace": namespace}
