@@ -35,7 +35,12 @@ class Background:
         self._loop.close()
 
     async def _cancel(self) -> None:
-        running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in running:
+        for task in self._others():
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*self._others(), return_exceptions=True)
+        # What a task read from may still be open; closing it may have begun as a task.
+        await self._loop.shutdown_asyncgens()
+        await asyncio.gather(*self._others(), return_exceptions=True)
+
+    def _others(self) -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks(self._loop) if task is not asyncio.current_task(self._loop)]
