@@ -13,6 +13,7 @@ from webhook.explain.gang_tree import Level, Node, left, shown
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.roles import groups_together
 from webhook.model.workloads.topology_request import domains, of_pods, of_workload
 from webhook.model.workloads.workload import OptedInWorkload, Part
 
@@ -86,13 +87,14 @@ def _of_roles(made: OptedInWorkload) -> Iterator[Node]:
             _member(member.name, member.pods, part) for member in gang.members for part in gang.parts[member.name]
         )
         pods = sum(node.pods for node in below)
-        more, last = 0, None
-        if gang.name != made.name:
-            role, _, index = gang.name.removeprefix(f"{made.name}-").rpartition("-")
-            more = groups[role] - int(index) - 1
-            last = f"{made.name}-{role}-{groups[role] - 1}" if more else None
-            below = ()
-        yield Node(Level.OWNED_GANG, gang.name, pods, pods, more=more, last=last, below=below)
+        if gang.name == made.name:
+            yield Node(Level.OWNED_GANG, gang.name, pods, pods, below=below)
+            continue
+        (part,) = gang.parts[gang.name]
+        count = groups[part.name]
+        more = count - groups_together(part.name, made.together or {}) - 1
+        last = f"{made.name}-{part.name}-{count - 1}" if more else None
+        yield Node(Level.OWNED_GANG, gang.name, pods, pods, more=more, last=last)
 
 
 def _members(made: OptedInWorkload) -> Iterator[Node]:

@@ -246,9 +246,9 @@ class OptedInGangs:
         """Assign a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
         raw = self._workloads[LeaderWorkerSet.resource.api.kind].get(key)
         controller = None if raw is None else controller_in(raw["metadata"])
-        before, now = self._made_for.group(key), None
-        if controller is not None and self._kinds.has_roles(controller.group, controller.kind):
-            now = (self._kinds.title(controller.group, controller.kind) or "", key[0], controller.name)
+        title = None if controller is None else self._kinds.title_with_roles(controller.group, controller.kind)
+        before = self._made_for.group(key)
+        now = None if controller is None or title is None else (title, key[0], controller.name)
         self._made_for.move(key, now)
         for maker in dict.fromkeys((before, now)):
             if maker is not None:

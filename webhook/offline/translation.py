@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.admission.opted_in import made_of, record_choice
-from webhook.admission.pod import mutate_pod
+from webhook.admission.pod import completed, mutate_pod
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model import grove
@@ -213,12 +213,8 @@ def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> Clust
 
 
 def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
-    """Return the record of the workload that makes the pods; for a TrainJob with its own queues and disruption mode
-    too, as for its pods.
-    """
-    own, above = made.record, workload.record
-    queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
-    return replace(own, scheduler=profile.name, queues=queues, disruption=own.disruption or above.disruption)
+    """Return the record of the workload that makes the pods; for a TrainJob completed by its own, as for its pods."""
+    return replace(completed(made.record, workload.record), scheduler=profile.name)
 
 
 def _notes(

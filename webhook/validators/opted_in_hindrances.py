@@ -8,8 +8,7 @@ from typing import Any
 
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
-from webhook.model.workloads.roles import GROUPS_TOGETHER, entries_of
-from webhook.model.workloads.roles import groups_together as groups_of_role
+from webhook.model.workloads.roles import GROUPS_TOGETHER, entries_of, groups_together
 from webhook.model.workloads.shapes.workload import INCOMPLETE, ShapedWorkload
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import (
@@ -135,7 +134,7 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     passes=Example(disaggregated_set(annotations={GROUPS_TOGETHER: "prefill=2,decode=1"})),
     fails=Example(disaggregated_set(annotations={GROUPS_TOGETHER: "prefill=2,encode=1"})),
 )
-def groups_together(workload: OptedInWorkload, _: Context[Any]) -> Results:
+def stated_groups(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """Of a workload that makes a LeaderWorkerSet for each role, the annotation rollcall.dev/groups-together says how
     many groups of which role start together. An entry that is not understood would count as one group.
 
@@ -174,7 +173,7 @@ def groups_changed(change: OptedInChange, _: Context[Any]) -> Results:
     """
     names = {role.part.name for role in (*change.old.roles, *change.new.roles)}
     before, now = (
-        {name: groups_of_role(name, one.together or {}) for name in names} for one in (change.old, change.new)
+        {name: groups_together(name, one.together or {}) for name in names} for one in (change.old, change.new)
     )
     if before != now and any(role.groups for role in change.old.roles):
         yield Finding(
@@ -205,7 +204,7 @@ def groups_rollout(workload: OptedInWorkload, _: Context[Any]) -> Results:
         return
     steps = max(-(-role.groups // role.surge) for role in roles)
     for role in roles:
-        first, needed = -(-role.groups // steps), together.get(role.part.name, 1)
+        first, needed = -(-role.groups // steps), groups_together(role.part.name, together)
         if first < needed <= role.groups:
             yield Finding(
                 at=ANNOTATIONS / GROUPS_TOGETHER,

@@ -97,6 +97,20 @@ async def until(probe: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def looked(part: Any, times: int) -> None:
+    """Wait until a part of the reconciler has looked this many more times."""
+    done, again = 0, part.look
+
+    async def look() -> None:
+        nonlocal done
+        await again()
+        done += 1
+
+    part.look = look
+    await until(lambda: done >= times)
+    part.look = again
+
+
 async def settled(found: Reconciler) -> None:
     """Wait until every event is processed and every gang was reconciled once more."""
     await until(lambda: found.idle and not any(found.following.unseen()))

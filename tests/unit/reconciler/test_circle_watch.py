@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import SERVED, WritableWorld
-from tests.unit.reconciler.running_reconciler import running, sample, until
+from tests.unit.reconciler.running_reconciler import looked, running, sample, until
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.model.keys import ObjectKey
@@ -57,16 +57,7 @@ def regarded(cluster: WritableWorld) -> list[str]:
 
 async def looks(found: Reconciler, times: int = 3) -> None:
     """Wait until it has searched this many more times."""
-    looked, again = 0, found.circles.look
-
-    async def look() -> None:
-        nonlocal looked
-        await again()
-        looked += 1
-
-    found.circles.look = look  # type: ignore[method-assign]
-    await until(lambda: looked >= times)
-    found.circles.look = again  # type: ignore[method-assign]
+    await looked(found.circles, times)
 
 
 async def known(found: Reconciler, cluster: WritableWorld) -> None:

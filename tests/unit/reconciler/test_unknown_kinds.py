@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.running_reconciler import running, sample, until
+from tests.unit.reconciler.running_reconciler import looked, running, sample, until
 from tests.unit.worlds import koordinator, three_schedulers
 from webhook.config.settings import Settings
 from webhook.model.findings import Action
@@ -81,16 +81,7 @@ def failing(found: Reconciler) -> float:
 
 async def counts(found: Reconciler, times: int = 2) -> None:
     """Wait until it has counted this many more times."""
-    done, again = 0, found.unknown_kinds.look
-
-    async def look() -> None:
-        nonlocal done
-        await again()
-        done += 1
-
-    found.unknown_kinds.look = look  # type: ignore[method-assign]
-    await until(lambda: done >= times)
-    found.unknown_kinds.look = again  # type: ignore[method-assign]
+    await looked(found.unknown_kinds, times)
 
 
 async def numbers(cluster: WritableWorld, settings: Settings = SETTINGS, **options: Any) -> dict[str, float]:

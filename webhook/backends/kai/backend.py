@@ -40,7 +40,6 @@ from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.gang_scheduler import Limit
-from webhook.validators.opted_in_names import first_named
 
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
@@ -85,8 +84,7 @@ class KaiBackend(Backend[KaiSettings]):
         return (Resource(POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        keys = (("labels", self.settings.queueLabelKey),)
-        name = first_named(workload, keys, keys) or self.settings.defaultQueue or DEFAULT_QUEUE
+        name = gangs.named_queue(workload, self.settings) or self.settings.defaultQueue or DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts) -> Ceilings:

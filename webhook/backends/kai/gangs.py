@@ -38,7 +38,11 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
         return []
     refuse_twins(podgang, "kai/tree")
     workload = podgang.workload if isinstance(podgang, OptedInGang) else None
-    queue = record.queue(settings.queueLabelKey) or _named(workload, settings) or settings.defaultQueue
+    queue = (
+        record.queue(settings.queueLabelKey)
+        or (named_queue(workload, settings) if workload else None)
+        or settings.defaultQueue
+    )
     if queue is None:
         why = "kai-scheduler does not start a gang without a queue"
         rule = "kai/no-queue" if workload is None else "kai/owner-no-queue"
@@ -162,10 +166,10 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
     return [*sets, *pods]
 
 
-def _named(workload: OptedInWorkload | None, settings: KaiSettings) -> str | None:
+def named_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
     """The queue that an opted-in workload or one of its templates names."""
     keys_of_queue = (("labels", settings.queueLabelKey),)
-    return None if workload is None else first_named(workload, keys_of_queue, keys_of_queue)
+    return first_named(workload, keys_of_queue, keys_of_queue)
 
 
 def _asked(workload: OptedInWorkload) -> Manifest:

@@ -8,6 +8,7 @@ plugins/{defaultgrouper,deployment,kubeflow,ray,podjob} (v0.17.0).
 
 from __future__ import annotations
 
+from webhook.backends.kai.gangs import named_queue
 from webhook.backends.kai.keys import LABEL_QUEUE
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_tree import leaves, offered
@@ -19,7 +20,6 @@ from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.opted_in_examples import disaggregated_set, ray_cluster
-from webhook.validators.opted_in_names import first_named
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
@@ -44,8 +44,8 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     if not context.makes_gangs or isinstance(workload, LeaderWorkerSet) or no_gang(workload) is not None:
         return
     key = context.settings.queueLabelKey
-    keys = (("labels", key),)
-    if workload.has_gangs and first_named(workload, keys, keys) is None and context.settings.defaultQueue is None:
+    named = named_queue(workload, context.settings) or context.settings.defaultQueue
+    if workload.has_gangs and named is None:
         yield Finding(
             at=LABELS / key,
             found=None,

@@ -155,9 +155,9 @@ class WorkloadKinds:
         """The forms of each declared kind, in which its objects may be written."""
         return self._of_kind.values()
 
-    def has_roles(self, group: str, kind: str) -> bool:
-        """Whether a kind makes a LeaderWorkerSet for each role."""
-        return any(shape.group_kind == (group, kind) for shape in self.with_roles)
+    def title_with_roles(self, group: str, kind: str) -> str | None:
+        """The title of a kind that makes a LeaderWorkerSet for each role; None for another kind."""
+        return self.title(group, kind) if any(one.group_kind == (group, kind) for one in self.with_roles) else None
 
     def declaration_of(self, kind: tuple[str, ...], raw: Manifest) -> WorkloadShape | None:
         """The shape of an object of a kind by group and kind; None if the kind is not declared."""
