@@ -20,7 +20,7 @@ from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
 from tests.e2e.net_pods import SCHEDULERS, Case, Pods
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import rollcall
-from webhook.backends.kube.generation import Generation, kinds
+from webhook.backends.kube.generation import Generation, Served
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request
@@ -32,11 +32,11 @@ POLICY = "validatingadmissionpolicies.admissionregistration.k8s.io"
 PROBED = "default"
 _CLIENTS = 4
 # What each Kubernetes has on a pod, and how the Workload API is spoken there.
-_FIELDS: dict[str, tuple[str | None, Generation | None]] = {
+_FIELDS: dict[str, tuple[str | None, Served | None]] = {
     "1.34": (None, None),
-    "1.35": ("workloadRef", Generation.V1ALPHA1),
-    "1.36": ("schedulingGroup", Generation.V1ALPHA2),
-    "1.37": ("schedulingGroup", Generation.TREE),
+    "1.35": ("workloadRef", Served(Generation.V1ALPHA1, "v1alpha1")),
+    "1.36": ("schedulingGroup", Served(Generation.V1ALPHA2, "v1alpha2")),
+    "1.37": ("schedulingGroup", Served(Generation.TREE, "v1beta1", "v1alpha3")),
 }
 _POD = Kind("", "v1", "Pod")
 
@@ -114,8 +114,8 @@ class Difference:
         self._plane = plane
         self._settings = settings
         self._namespace = namespace
-        self._field, generation = _FIELDS[plane.version]
-        self._facts = ClusterFacts(apis=frozenset(() if generation is None else kinds(generation)))
+        self._field, served = _FIELDS[plane.version]
+        self._facts = ClusterFacts(apis=frozenset(() if served is None else served.kinds))
         self.counted: Counter[tuple[str, bool]] = Counter()
         self.disagreements: list[str] = []
 

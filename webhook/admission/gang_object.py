@@ -12,6 +12,7 @@ from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
@@ -42,6 +43,9 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     findings: list[Finding] = []
     unjudged: list[Unjudged] = []
     for profile in profiles:
+        if (unread := profile.backend.unread(Api(*request.kind))) is not None:
+            unjudged.append(unread)
+            continue
         rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)

@@ -19,6 +19,7 @@ from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
 from webhook.model.disruption import Disruption
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Unjudged
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
@@ -231,6 +232,10 @@ class Backend(GangScheduler, ABC, Generic[S]):
     def judged_kinds(self) -> tuple[Judged, ...]:
         """The kinds of other authors' objects that its rules judge."""
         return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
+
+    def unread(self, api: Api) -> Unjudged | None:
+        """What it would have to know to judge objects of a kind in that version; None if it can judge them."""
+        return None
 
     @property
     def judged_in_files(self) -> tuple[Judged, ...]:

@@ -88,7 +88,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     ),
     # Written in two ways: KEP-6089 and JobSet have a dash that KEP-5547 and LeaderWorkerSet do not have.
     **_keys("scheduling.k8s.io", _E, "parent-composite-podgroup parent-compositepodgroup"),
-    **_keys("scheduling.k8s.io", _E, "group-name group-template-name podgroup-protection"),
+    **_keys("scheduling.k8s.io", _E, "group-name group-template-name podgroup-protection compositepodgroup-protection"),
     **_keys(
         "scheduling.volcano.sh",
         _E,

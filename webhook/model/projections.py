@@ -70,6 +70,8 @@ class Projection(NamedTuple):
     # The fields that `read` needs, besides the name, as paths: `rollcall facts` writes these and no others. Objects of
     # a kind without them are not written.
     fields: tuple[str, ...] = ()
+    # The versions that `read` understands in files; empty for all.
+    versions: frozenset[str] = frozenset()
 
     @property
     def named(self) -> str | None:

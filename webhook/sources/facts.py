@@ -76,12 +76,12 @@ def _facts_of(
     found: dict[str, Any] = {}
     cut: set[str] = set()
     for item in items:
-        group, _, kind = kind_of(item.manifest)
+        group, version, kind = kind_of(item.manifest)
         is_list = kind.endswith("List")
         try:
             for part in _parts(group, kind.removesuffix("List"), kinds):
                 known_part = found.setdefault(part, _start(known, part))
-                if is_list and _goes_on(item.manifest):
+                if (is_list and _goes_on(item.manifest)) or _is_unread(group, version, kind, kinds):
                     cut.add(part)
                 if not is_list and not _nameless(part, item.manifest):
                     _add(part, item, known_part, kinds)
@@ -121,11 +121,14 @@ def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: Workloa
         single = [item.manifest for item in objects if not kind_of(item.manifest).kind.endswith("List")]
         found["group_sizes"] = group_sizes(single, kinds)
         found["gang_sizes"] = sizes_of_owners(operator_groups(single), single, kinds)
+    unread = set()
     for item in objects:
-        group, _, kind = kind_of(item.manifest)
+        group, version, kind = kind_of(item.manifest)
         for part in _parts(group, kind, kinds):
             if part not in _TOGETHER or _nameless(part, item.manifest):
                 continue
+            if _is_unread(group, version, kind, kinds):
+                unread.add(part)
             try:
                 _add(part, item, found.setdefault(part, _start(known, part)), kinds)
             except Missing as error:
@@ -137,7 +140,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document], kinds: Workloa
     if queues := found.get("volcano_queues"):
         found["volcano_queues"] = _opened(queues, known.volcano_queues or {})
     partial = frozenset(part for part in (_IN_PART | _LIMITS) & found.keys() if getattr(known, part) is None)
-    return with_stock_runtimes(replace(known, **found, partial=_both(known.partial, partial)))
+    return with_stock_runtimes(replace(known, **found, partial=_both(known.partial, partial | unread)))
 
 
 def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
@@ -281,6 +284,14 @@ def _projection(group: str, kind: str, kinds: WorkloadKinds) -> Projection | Non
     return _projections().get((group, kind)) or kinds.projection(group, kind)
 
 
+def _is_unread(group: str, version: str, kind: str, kinds: WorkloadKinds) -> bool:
+    """Return whether a document has a version that its projection does not understand: it is not read, and may be what
+    another object names.
+    """
+    projection = _projection(group, kind.removesuffix("List"), kinds)
+    return projection is not None and bool(projection.versions) and version not in projection.versions
+
+
 def _parts(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
     """Yield the parts of the facts that documents of a kind belong to."""
     projection = _projection(group, kind, kinds)
@@ -315,9 +326,11 @@ def _add(part: str, item: _Object, known: Any, kinds: WorkloadKinds) -> None:
         if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):
             known.add((key_of(raw)[0], podgang))
     else:
-        group, _, kind = kind_of(raw)
+        group, version, kind = kind_of(raw)
         projection = _projection(group, kind, kinds)
-        read = None if projection is None else projection.read(raw)
+        if projection is None or _is_unread(group, version, kind, kinds):
+            return
+        read = projection.read(raw)
         if read is None:
             return
         known[read[0]] = read[1]

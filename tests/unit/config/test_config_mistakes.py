@@ -80,10 +80,10 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         ['scheduler.profiles[0].config.scheduleTimeoutSeconds: "30": input should be a valid integer'],
     ),
     "an API that there never was": (
-        scheduler(KOORD, {"name": "default-scheduler", "config": {"apiGeneration": "v1"}}),
+        scheduler(KOORD, {"name": "default-scheduler", "config": {"apiGeneration": "v2"}}),
         [
-            'scheduler.profiles[1].config.apiGeneration: "v1": is not allowed '
-            "(allowed: auto, v1alpha1, v1alpha2, v1beta1)"
+            'scheduler.profiles[1].config.apiGeneration: "v2": is not allowed '
+            "(allowed: auto, v1alpha1, v1alpha2, v1beta1, v1)"
         ],
     ),
     "a version that is none": (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.configurations import configuration_of
 from tests.unit.worlds import POD, gang_pod, request
 from webhook import admission
-from webhook.backends.kube.generation import Generation, kinds
+from webhook.backends.kube.generation import Generation, Served
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
@@ -31,7 +31,7 @@ KOORD, VOLCANO, KAI, LPX, PLUGINS, DEFAULT = (
     "default-scheduler",
 )
 GATE = {"name": "grove.io/podgang-pending-creation"}
-FACTS = ClusterFacts(apis=frozenset(kinds(Generation.TREE)))
+FACTS = ClusterFacts(apis=frozenset(Served(Generation.TREE, "v1beta1", "v1alpha3").kinds))
 STAMP = "rollcall.dev/stamp"
 GROUP = "pod-group.scheduling.sigs.k8s.io"
 KAI_MARKS = {"pod-group-name": "g", "kai.scheduler/skip-podgrouper": "true"}

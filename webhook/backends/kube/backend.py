@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
-from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
-from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
+from webhook.backends.kube.facts import ANNOUNCED, ANNOUNCED_TREES, PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
+from webhook.backends.kube.generation import UNREAD, every_kind, generation, known, missing, served, unread, unread_kind
 from webhook.backends.kube.keys import CONTROLLERS
 from webhook.backends.kube.packing import packing_of
 from webhook.backends.kube.rules import RULES
@@ -21,9 +21,11 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT
+from webhook.model.findings import Unjudged
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
-from webhook.model.projections import Resource
+from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.workloads.podgang import PodGang
@@ -58,7 +60,25 @@ class KubeBackend(Backend[KubeSettings]):
     @property
     def trees(self) -> Trees | None:
         # Even if Rollcall's own gangs have no trees, other authors may make trees.
-        return TREES if self.settings.gangScheduling else None
+        if not self.settings.gangScheduling:
+            return None
+        return ANNOUNCED_TREES if self._announced else TREES
+
+    @property
+    def _announced(self) -> bool:
+        """Whether it uses the versions that are announced, and no others."""
+        return self.settings.apiGeneration == "v1"
+
+    def followed(self, *, objects: bool) -> tuple[Projection, ...]:
+        found = super().followed(objects=objects)
+        return tuple(one for one in found if one.resource.api not in every_kind() or self._is_used(one.resource))
+
+    def _is_used(self, resource: Resource) -> bool:
+        return (resource.api in ANNOUNCED) == self._announced
+
+    def unread(self, api: Api) -> Unjudged | None:
+        needs = unread_kind(self.settings, api)
+        return None if needs is None else Unjudged(ROOT, needs, "kube/workload-api", UNREAD)
 
     @property
     def carries_priority(self) -> bool:
@@ -69,21 +89,23 @@ class KubeBackend(Backend[KubeSettings]):
         return generation(self.settings, facts.apis) if self.settings.gangScheduling else ""
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        return kinds(generation(self.settings, facts.apis)) if self.settings.gangScheduling else ()
+        found = served(self.settings, facts.apis) if self.settings.gangScheduling else None
+        return () if found is None else found.kinds
 
     @property
     def writable_kinds(self) -> tuple[Api, ...]:
-        every = dict.fromkeys(api for spoken in Generation for api in kinds(spoken))
-        return tuple(every) if self.settings.gangScheduling else ()
+        return every_kind() if self.settings.gangScheduling else ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         if not self.settings.gangScheduling or not known(facts.apis) or self.dialect(facts) is not None:
             return ()
+        if (needs := unread(self.settings, facts.apis)) is not None:
+            return (f"{self.name}: {needs} are unknown; no gang is made: {UNREAD}",)
         return (f"{self.name}: the cluster does not serve {missing(self.settings)}; its workloads are refused",)
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return WORKLOADS_OF_GANGS if self.settings.gangScheduling else ()
+        return tuple(one for one in WORKLOADS_OF_GANGS if self._is_used(one)) if self.settings.gangScheduling else ()
 
     @property
     def capabilities(self) -> CapabilityTable:

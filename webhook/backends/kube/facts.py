@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from webhook.backends.kube import disruption
-from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.backends.kube.generation import COMPOSITE, COMPOSITE_VERSIONS, GROUP, VERSIONS, Generation
 from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS, WORKLOADS
 from webhook.model.bounds import name_text
 from webhook.model.disruption import Disruption
@@ -27,6 +27,15 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
 # The groups of groups, which exist since 1.37.
 TREES = Trees(Resource(COMPOSITE, COMPOSITES.plural), "parentCompositePodGroupName")
+_ANNOUNCED_COMPOSITES = next(Api(GROUP, one.name, COMPOSITE.kind) for one in COMPOSITE_VERSIONS if one.announced)
+ANNOUNCED_TREES = TREES._replace(resource=Resource(_ANNOUNCED_COMPOSITES, COMPOSITES.plural))
+# The kinds in versions that are announced.
+ANNOUNCED = frozenset(
+    {
+        *(Api(GROUP, one.name, kind) for one in VERSIONS if one.announced for kind in ("Workload", "PodGroup")),
+        _ANNOUNCED_COMPOSITES,
+    }
+)
 
 
 class Template(NamedTuple):
@@ -174,33 +183,39 @@ _OF_GROUPS = tuple(
         "workloadRef",
     )
 )
+# The versions of which files are understood.
+_READ = frozenset(one.name for one in (*VERSIONS, *COMPOSITE_VERSIONS) if not one.announced)
 # In each generation a gang has one Workload.
-WORKLOADS_OF_GANGS = tuple(
-    Resource(Api(GROUP, version, WORKLOADS.kind), WORKLOADS.plural) for version in ("v1beta1", "v1alpha2", "v1alpha1")
-)
+WORKLOADS_OF_GANGS = tuple(Resource(Api(GROUP, version.name, WORKLOADS.kind), WORKLOADS.plural) for version in VERSIONS)
 PROJECTIONS = (
     *(
-        Projection("workloads", resource, read_workload, for_objects=True, fields=_OF_WORKLOADS)
+        Projection("workloads", resource, read_workload, for_objects=True, fields=_OF_WORKLOADS, versions=_READ)
         for resource in WORKLOADS_OF_GANGS
     ),
     *(
         Projection(
             "pod_groups",
-            Resource(Api(GROUP, version, "PodGroup"), "podgroups"),
+            Resource(Api(GROUP, version.name, "PodGroup"), "podgroups"),
             read_pod_group,
             Groups,
             for_objects=True,
             fields=_OF_GROUPS,
+            versions=_READ,
         )
-        for version in ("v1beta1", "v1alpha2")
+        for version in VERSIONS
+        if version.generation is not Generation.V1ALPHA1
     ),
-    Projection(
-        "composite_pod_groups",
-        TREES.resource,
-        read_composite_pod_group,
-        Groups,
-        for_objects=True,
-        fields=_OF_GROUPS,
+    *(
+        Projection(
+            "composite_pod_groups",
+            trees.resource,
+            read_composite_pod_group,
+            Groups,
+            for_objects=True,
+            fields=_OF_GROUPS,
+            versions=_READ,
+        )
+        for trees in (TREES, ANNOUNCED_TREES)
     ),
     GROUP_PODS,
 )

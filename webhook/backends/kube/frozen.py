@@ -17,6 +17,8 @@ from webhook.backends.kube.disruption import TEMPLATES
 from webhook.backends.kube.generation import GROUP, Generation
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
+# Source: kubernetes/kubernetes, pull request 141021.
+COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
 _Pair = tuple[Manifest, Manifest]
 _WHY = "the Workload API does not allow this change"
 # Of a PodGroup and a CompositePodGroup. Of the other immutable fields the API server fills in the priority, and `adopt`
@@ -43,8 +45,13 @@ def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest]) -> Stage:
     members.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
-    protected = any(found["kind"] == "PodGroup" for found in recreated)
+    protected = any(found["kind"] == "PodGroup" or _is_protected(found) for found in recreated)
     return Stage.WAITING if kept and not protected else Stage.EMPTY
+
+
+def _is_protected(found: Manifest) -> bool:
+    """Whether a composite is deleted only after the groups below it, as announced for 1.38."""
+    return COMPOSITE_PROTECTION in sequence(mapping(found.get("metadata")).get("finalizers"))
 
 
 def _leaves(workload: Manifest) -> set[str]:
@@ -102,7 +109,7 @@ def _class(workload: Manifest) -> str | None:
 def _fixed(manifest: Manifest) -> object:
     """The values that must be equal before and after."""
     api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
-    old = api_version in {f"{GROUP}/{Generation.V1ALPHA1.version}", f"{GROUP}/{Generation.V1ALPHA2.version}"}
+    old = api_version in {f"{GROUP}/{Generation.V1ALPHA1}", f"{GROUP}/{Generation.V1ALPHA2}"}
     if kind == "Workload":
         # From 1.37 on, minimums of pods can change.
         return {

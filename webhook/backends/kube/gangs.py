@@ -15,17 +15,21 @@ from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
     GROUP,
+    UNREAD,
     Generation,
+    Served,
     class_problem,
-    generation,
     known,
     missing,
+    served,
+    unread,
 )
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Unjudged
 from webhook.model.gang_object import gang_metadata
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
@@ -46,14 +50,15 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     """
     if not settings.gangScheduling or _external(podgang) or not podgang.members:
         return []
-    spoken = generation(settings, facts.apis)
-    if spoken is None:
+    found = served(settings, facts.apis)
+    if found is None:
         raise _no_api(settings, facts)
+    spoken = found.generation
     refuse_twins(podgang, "kube/tree")
     _refuse_preferred(podgang)
     _refuse_class(record, spoken, facts)
     if spoken is Generation.TREE:
-        return _tree(podgang, _shared(podgang, record, settings, spoken))
+        return _tree(podgang, _shared(podgang, record, settings, spoken), found)
     if settings.hierarchical == "required":
         raise inexpressible(
             "kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required, but the cluster does not serve it"
@@ -68,7 +73,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
     else:
         _limit(podgang.members, SPEC / "podgroups")
-    return _flat(podgang, _shared(podgang, record, settings, spoken), spoken, merged=merged)
+    return _flat(podgang, _shared(podgang, record, settings, spoken), found, merged=merged)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
@@ -123,20 +128,20 @@ def _kept(policy: Any, live: Any) -> Any:
 # Flat: the Workload, and from 1.36 on one PodGroup per member.
 
 
-def _flat(podgang: PodGang, shared: Manifest, spoken: Generation, *, merged: bool) -> list[Manifest]:
+def _flat(podgang: PodGang, shared: Manifest, found: Served, *, merged: bool) -> list[Manifest]:
     if merged:
         minimums = [(keys.MERGED, "", _sum(podgang.members))]
     else:
         minimums = [(keys.template(one.name), one.name, one.min_replicas) for one in podgang.members]
-    name = keys.workload(podgang.gang)
-    head = {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
+    name, spoken = keys.workload(podgang.gang), found.generation
+    head = {"apiVersion": f"{GROUP}/{found.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
         return [{**head, "spec": {"podGroups": entries}}]
     templates = [{"name": one, "schedulingPolicy": _gang(minimum), **shared} for one, _, minimum in minimums]
     groups = [
         _pod_group(
-            podgang, clique, spoken, {**_reference(spoken, name, one), "schedulingPolicy": _gang(minimum), **shared}
+            podgang, clique, found, {**_reference(spoken, name, one), "schedulingPolicy": _gang(minimum), **shared}
         )
         for one, clique, minimum in minimums
     ]
@@ -158,11 +163,12 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
     return {"workloadRef": {"workloadName": workload, "templateName": template}}
 
 
-def _pod_group(podgang: PodGang, clique: str, spoken: Generation, spec: Manifest) -> Manifest:
-    name = keys.pod_group(podgang.gang, clique, spoken, merged=not clique, divided=clique in podgang.divided)
+def _pod_group(podgang: PodGang, clique: str, found: Served, spec: Manifest) -> Manifest:
+    divided = clique in podgang.divided
+    name = keys.pod_group(podgang.gang, clique, found.generation, merged=not clique, divided=divided)
     labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
-    return {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    return {"apiVersion": f"{GROUP}/{found.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def _gang(minimum: int) -> Manifest:
@@ -180,7 +186,7 @@ def _shared(podgang: PodGang, record: Record, settings: KubeSettings, spoken: Ge
 # Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
 
 
-def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
+def _tree(podgang: PodGang, shared: Manifest, found: Served) -> list[Manifest]:
     groups = _groups(podgang)
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
@@ -203,7 +209,7 @@ def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
             **_topology(constraint),
             **shared,
         }
-        version = f"{COMPOSITE.group}/{COMPOSITE.version}"
+        version = f"{GROUP}/{found.composites}"
         metadata = gang_metadata(podgang, name)
         return {"apiVersion": version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": spec}
 
@@ -228,7 +234,7 @@ def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
         _pod_group(
             podgang,
             member.name,
-            Generation.TREE,
+            found,
             {
                 "parentCompositePodGroupName": parents[member.name],
                 **_reference(Generation.TREE, workload, keys.template(member.name)),
@@ -240,7 +246,7 @@ def _tree(podgang: PodGang, shared: Manifest) -> list[Manifest]:
         for member in podgang.members
     ]
     whole = {
-        "apiVersion": f"{GROUP}/{Generation.TREE.version}",
+        "apiVersion": f"{GROUP}/{found.version}",
         "kind": "Workload",
         "metadata": gang_metadata(podgang, workload),
         "spec": {"compositePodGroupTemplates": [root]},
@@ -305,5 +311,7 @@ def _refuse_topology(podgang: PodGang) -> None:
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
     if not known(facts.apis):
         return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)", "apis")
+    if (needs := unread(settings, facts.apis)) is not None:
+        return Inexpressible((), (Unjudged(SPEC, needs, "kube/workload-api", UNREAD, "apis"),))
     why = f"this cluster does not serve {missing(settings)}"
     return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)

@@ -1,20 +1,25 @@
 """The generation of the Workload API that the cluster serves, decided by the kinds that it serves.
 
 Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37). Kinds decide, not versions,
-because PriorityClass was once served under the same version names. kube-scheduler 1.37 reads PodGroups through v1beta1
-and CompositePodGroups through v1alpha3, so a cluster that serves only v1alpha3 schedules neither.
+because PriorityClass is served under the same version names. kube-scheduler 1.37 reads PodGroups through v1beta1 and
+CompositePodGroups through v1alpha3, so a cluster that serves only v1alpha3 schedules neither.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass
 
 GROUP = "scheduling.k8s.io"
+# What to do if a cluster serves the API only in versions that this release has not read.
+UNREAD = (
+    "use a release of Rollcall that knows them; or have the API server serve v1beta1, and v1alpha3 for trees; or set "
+    "apiGeneration: v1, to write v1 with the fields of v1beta1 as announced"
+)
 
 
 class Generation(StrEnum):
@@ -23,18 +28,54 @@ class Generation(StrEnum):
     V1ALPHA1 = "v1alpha1"
     V1ALPHA2 = "v1alpha2"
     V1BETA1 = "v1beta1"
-    # v1beta1, with CompositePodGroups of v1alpha3 over the PodGroups.
+    # PodGroups as in v1beta1, with CompositePodGroups over them.
     TREE = "v1beta1 with CompositePodGroup"
 
+
+class Version(NamedTuple):
+    """A version of a kind, and how its objects are written. An announced version is not released: it is used only if
+    the configuration states it.
+    """
+
+    name: str
+    generation: Generation
+    announced: bool = False
+
+
+class Served(NamedTuple):
+    """The generation to use, and the versions in which the cluster serves its kinds: of Workload and PodGroup, and of
+    CompositePodGroup, None without trees.
+    """
+
+    generation: Generation
+    version: str
+    composites: str | None = None
+
     @property
-    def version(self) -> str:
-        """The version of Workload and PodGroup."""
-        return "v1beta1" if self is Generation.TREE else self.value
+    def kinds(self) -> tuple[Api, ...]:
+        """The kinds of the gang objects, in order of creation."""
+        found = [Api(GROUP, self.version, "Workload")]
+        if self.composites is not None:
+            found.append(Api(GROUP, self.composites, COMPOSITE.kind))
+        if self.generation is not Generation.V1ALPHA1:
+            found.append(Api(GROUP, self.version, "PodGroup"))
+        return tuple(found)
 
 
-_WORKLOAD = {version: Api(GROUP, version, "Workload") for version in ("v1alpha1", "v1alpha2", "v1beta1")}
-_POD_GROUP = {version: Api(GROUP, version, "PodGroup") for version in ("v1alpha2", "v1beta1")}
-COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
+# The versions of Workload and PodGroup, the preferred one first. KEP-4671 announces v1 with the fields of v1beta1.
+VERSIONS = (
+    Version("v1beta1", Generation.V1BETA1),
+    Version("v1alpha2", Generation.V1ALPHA2),
+    Version("v1alpha1", Generation.V1ALPHA1),
+    Version("v1", Generation.V1BETA1, announced=True),
+)
+# The versions of CompositePodGroup. KEP-6012 announces its beta for 1.38.
+COMPOSITE_VERSIONS = (
+    Version("v1alpha3", Generation.TREE),
+    Version("v1beta1", Generation.TREE, announced=True),
+)
+# As released.
+COMPOSITE = Api(GROUP, COMPOSITE_VERSIONS[0].name, "CompositePodGroup")
 
 # From 1.37 on the priority class of a gang is in the group's own objects. When they are created, the API server's
 # Priority plugin turns it into a number, as for pods. Up to 1.36 it is behind a gate, and the pods' priority counts.
@@ -45,18 +86,55 @@ HIGHEST = 1_000_000_000
 
 def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
     """The generation to use; None if the cluster serves none, or if it is neither known nor stated."""
-    if not known(apis):
-        stated = None if settings.apiGeneration == "auto" else settings.apiGeneration
-        if stated == "v1beta1" and settings.hierarchical != "off":
-            return Generation.TREE
-        return None if stated is None else Generation(stated)
-    for version in ("v1beta1", "v1alpha2", "v1alpha1"):
-        wanted = settings.apiGeneration in {"auto", version}
-        if wanted and _WORKLOAD[version] in apis and _POD_GROUP.get(version, _WORKLOAD[version]) in apis:
-            if version == "v1beta1" and _has_trees(settings, apis):
-                return Generation.TREE
-            return Generation(version)
+    found = served(settings, apis)
+    return None if found is None else found.generation
+
+
+def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None:
+    """The generation to use, with its versions; None if the cluster serves none that Rollcall can write, or if it is
+    neither known nor stated.
+    """
+    composites = [one.name for one in COMPOSITE_VERSIONS if usable(one, settings)]
+    for version in (one for one in VERSIONS if usable(one, settings) and settings.apiGeneration in {"auto", one.name}):
+        if not known(apis):
+            return None if settings.apiGeneration == "auto" else _with_trees(version, settings, composites[0])
+        if all(api in apis for api in Served(version.generation, version.name).kinds):
+            trees = next((name for name in composites if Api(GROUP, name, COMPOSITE.kind) in apis), None)
+            # A gang without trees would be another gang.
+            return None if trees is None and _newer(version, settings, apis) else _with_trees(version, settings, trees)
     return None
+
+
+def usable(version: Version, settings: KubeSettings) -> bool:
+    """Whether objects of that version may be read and written: if v1 is stated, the announced ones, else the others."""
+    return version.announced == (settings.apiGeneration == "v1")
+
+
+def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
+    """What Rollcall would have to know, in words, if the cluster serves the Workload API only in versions that Rollcall
+    has not read; None if it serves none, or one that Rollcall can write.
+    """
+    if not known(apis) or served(settings, apis) is not None:
+        return None
+    kinds = {"Workload", "PodGroup"} | ({COMPOSITE.kind} if _wants_trees(settings) else set())
+    newer = sorted(f"{one.version} {one.kind}" for one in apis if one.kind in kinds and unread_kind(settings, one))
+    return _needed(f"{GROUP} {', '.join(newer)}") if newer else None
+
+
+def unread_kind(settings: KubeSettings, api: Api) -> str | None:
+    """What Rollcall would have to know of one kind of the Workload API in that version; None if it knows it."""
+    if api.group != GROUP or api.kind not in {"Workload", "PodGroup", COMPOSITE.kind}:
+        return None
+    versions = COMPOSITE_VERSIONS if api.kind == COMPOSITE.kind else VERSIONS
+    stated = settings.apiGeneration == "v1"
+    if any(one.name == api.version and (stated or not one.announced) for one in versions):
+        return None
+    # 1.37 serves Workloads and PodGroups in this version as well, with the fields of v1beta1.
+    return None if api.version == COMPOSITE.version else _needed(f"{GROUP}/{api.version} {api.kind}")
+
+
+def _needed(what: str) -> str:
+    return f"the fields of {what}, which this release of Rollcall has not read,"
 
 
 def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
@@ -66,19 +144,30 @@ def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
     return apis is not None and any(api.group == GROUP for api in apis)
 
 
-def _has_trees(settings: KubeSettings, apis: frozenset[Api]) -> bool:
-    if settings.hierarchical == "off" or COMPOSITE not in apis:
+def _wants_trees(settings: KubeSettings) -> bool:
+    if settings.hierarchical == "off":
         return False
     return settings.schedulerGates is None or "CompositePodGroup" in settings.schedulerGates
 
 
-def kinds(spoken: Generation | None) -> tuple[Api, ...]:
-    """The kinds of a generation's gang objects, in order of creation."""
-    if spoken is None:
-        return ()
-    groups = (_POD_GROUP[spoken.version],) if spoken.version in _POD_GROUP else ()
-    trees = (COMPOSITE,) if spoken is Generation.TREE else ()
-    return (_WORKLOAD[spoken.version], *trees, *groups)
+def _newer(version: Version, settings: KubeSettings, apis: frozenset[Api]) -> bool:
+    """Whether trees would be used, and the cluster serves them in versions that are not read."""
+    if version.generation is not Generation.V1BETA1 or not _wants_trees(settings):
+        return False
+    return any(api.kind == COMPOSITE.kind and unread_kind(settings, api) for api in apis)
+
+
+def _with_trees(version: Version, settings: KubeSettings, composites: str | None) -> Served:
+    if version.generation is not Generation.V1BETA1 or composites is None or not _wants_trees(settings):
+        return Served(version.generation, version.name)
+    return Served(Generation.TREE, version.name, composites)
+
+
+def every_kind() -> tuple[Api, ...]:
+    """The kinds of gang objects in all versions."""
+    flat = (Served(one.generation, one.name) for one in VERSIONS)
+    trees = (Served(Generation.TREE, VERSIONS[0].name, one.name) for one in COMPOSITE_VERSIONS)
+    return tuple(dict.fromkeys(api for one in (*flat, *trees) for api in one.kinds))
 
 
 def missing(settings: KubeSettings) -> str:

@@ -20,7 +20,8 @@ Gate = Literal[
 
 
 class KubeSettings(BackendSettings):
-    """`gangScheduling` makes gangs of the Workload API, in the generation that the cluster serves.
+    """`gangScheduling` makes gangs of the Workload API, in the generation that the cluster serves. `apiGeneration: v1`
+    uses what is announced for Kubernetes 1.38: v1, and CompositePodGroups of v1beta1, with the fields of 1.37.
 
     `flat` decides what happens to a PodGang of several PodGroups without a CompositePodGroup to hold them together.
     `schedulerGates` are the feature gates of kube-scheduler, which no API shows. If unset, they are assumed to match
@@ -29,7 +30,7 @@ class KubeSettings(BackendSettings):
 
     gangScheduling: bool = False
     flat: Literal["merge", "refuse", "allow"] = "merge"
-    apiGeneration: Literal["auto", "v1alpha1", "v1alpha2", "v1beta1"] = "auto"
+    apiGeneration: Literal["auto", "v1alpha1", "v1alpha2", "v1beta1", "v1"] = "auto"
     hierarchical: Annotated[Literal["auto", "required", "off"], BeforeValidator(unquoted_off)] = "auto"
     schedulerGates: list[Gate] | None = None
     disruptionMode: Literal["auto", "all", "single"] = "auto"

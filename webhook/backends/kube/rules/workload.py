@@ -13,11 +13,13 @@ from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
     HIGHEST,
+    UNREAD,
     Generation,
     class_problem,
     generation,
     known,
     missing,
+    unread,
 )
 from webhook.backends.kube.rules.examples import FLAT, NO_WORKLOADS, ON, TREES
 from webhook.backends.kube.settings import RuleContext
@@ -87,6 +89,8 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     spoken = _spoken(context)
     if spoken is None and not known(apis):
         yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)", part="apis")
+    elif (needs := unread(settings, apis)) is not None:
+        yield Unjudged(context.choice.path, needs, remedy=UNREAD, part="apis")
     elif spoken is None or (settings.hierarchical == "required" and spoken is not Generation.TREE):
         wanted = missing(settings) if spoken is None else str(COMPOSITE)
         yield Finding(
