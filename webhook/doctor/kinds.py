@@ -5,7 +5,7 @@ from __future__ import annotations
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.backends.kube.backend import KubeBackend
-from webhook.backends.kube.generation import GROUP, generation, missing
+from webhook.backends.kube.generation import GROUP, UNREAD, generation, missing, unread
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed, served, snapshot
 from webhook.doctor.snapshot import Snapshot
@@ -93,8 +93,8 @@ def grove_kinds(snapshot: Snapshot) -> Symptoms:
 )
 def workload_api(snapshot: Snapshot) -> Symptoms:
     """If `default-scheduler` makes gangs, the API server serves the Workload API in the version that the configuration
-    states, or in any version for `auto`. Each version is removed in the next minor version of Kubernetes, and all of
-    them are off by default.
+    states, or in any version that Rollcall has read for `auto`. Each alpha version is removed in the next minor
+    version of Kubernetes, v1beta1 in 1.43, and all of them are off by default.
 
     Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 (1.37); kubernetes, pkg/features.
     """
@@ -103,12 +103,15 @@ def workload_api(snapshot: Snapshot) -> Symptoms:
     if not backend.settings.gangScheduling or generation(backend.settings, apis) is not None:
         return
     found = sorted({f"{api.version} {api.kind}" for api in apis if api.group == GROUP and api != _PRIORITY_CLASS})
+    needs = unread(backend.settings, apis)
     version = "" if not isinstance(snapshot.version, str) else snapshot.version
     yield Symptom(
         f"profile {KubeBackend.name}, apiGeneration {backend.settings.apiGeneration}",
         f"the API server {version} does not serve {missing(backend.settings)}; of {GROUP} it serves "
         f"{', '.join(found) or 'nothing but PriorityClass'}".replace("  ", " "),
-        "its workloads are refused",
-        "set apiGeneration: auto, or make the API server serve it: --runtime-config, and the feature gate "
+        "its workloads are refused" if needs is None else f"{needs} are unknown; no gang is made",
+        UNREAD
+        if needs is not None
+        else "set apiGeneration: auto, or make the API server serve it: --runtime-config, and the feature gate "
         "GenericWorkload",
     )

@@ -22,8 +22,7 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     try:
         planned = plan(seen.podgang, seen.facts, seen.settings)
     except Inexpressible as refusal:
-        remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
-        yield HoldReason(Reason.INEXPRESSIBLE, str(refusal), remedy)
+        yield _untranslated(seen, refusal)
         return
     except FactsUnavailable as error:
         yield HoldReason(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
@@ -38,6 +37,15 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
         yield frozen
     yield from found
+
+
+def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
+    """Why no objects can be made: what its scheduler cannot express, or that its API is unknown."""
+    missing = next((one for one in refusal.unjudged if one.part == "apis" and one.remedy), None)
+    if missing is not None:
+        return HoldReason(Reason.API_MISSING, f"{missing.needs} are unknown", missing.remedy)
+    remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
+    return HoldReason(Reason.INEXPRESSIBLE, str(refusal), remedy)
 
 
 def _settled(seen: Observed, planned: Plan) -> Plan:

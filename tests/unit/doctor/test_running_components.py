@@ -11,7 +11,7 @@ import pytest
 from tests.unit.doctor.findings import reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, lease, served, snapshot, thing
-from webhook.doctor.kinds import OF_137
+from webhook.doctor.kinds import OF_137, workload_api
 from webhook.doctor.parts import LEASE, SERVICE
 from webhook.doctor.reading import endpoints
 from webhook.doctor.snapshot import Clock, Tried, Unread
@@ -167,6 +167,17 @@ def test_clocks_that_differ_are_reported(ahead: float, level: Level | None) -> N
 def test_a_lease_from_the_future_shows_a_clock_that_is_ahead() -> None:
     found = reported(installed(lease(renewTime="2026-09-01T12:01:00.000000Z"), without=("Lease",)), "clocks/agree")
     assert [said for _, _, said in found] == ["it is 60 s ahead of the clock here"]
+
+
+def test_versions_of_the_workload_api_that_were_not_read_are_reported_as_unknown() -> None:
+    """As announced for Kubernetes 1.38: nothing is known to be missing, and nothing is made."""
+    apis = frozenset(Api("scheduling.k8s.io", "v1", kind) for kind in ("PriorityClass", "Workload", "PodGroup"))
+    kube = configured({"name": "default-scheduler", "config": {"gangScheduling": True}})
+    (found,) = reported(installed(settings=kube, apis=apis, version="v1.38.0"), "kinds/workload-api")
+    assert found[2].endswith("of scheduling.k8s.io it serves v1 PodGroup, v1 Workload")
+    (symptom,) = workload_api.look(installed(settings=kube, apis=apis, version="v1.38.0"))
+    assert "which this release of Rollcall has not read, are unknown; no gang is made" in symptom.why
+    assert "apiGeneration: v1" in symptom.remedy
 
 
 def test_kinds_that_are_served_in_another_version_are_reported() -> None:
