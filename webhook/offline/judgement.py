@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
@@ -62,15 +63,17 @@ class _Kinds(NamedTuple):
     known: frozenset[tuple[str, str]]
 
 
-def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+def judge(
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
+) -> Iterator[Judgement]:
     """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
-    names in them, if anything is.
+    names in them, if anything is. Without `now` no exception applies.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
-        found = _request(raw, place, kinds.judged)
+        found = _request(raw, place, kinds.judged, now)
         is_review = kind_of(raw).kind == REVIEW
         if found is not None:
             judgement = _judgement(*found, facts, settings)
@@ -103,13 +106,13 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 
 
 def requests_in(
-    manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT
+    manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT, now: datetime | None = None
 ) -> Iterator[tuple[Request, FieldPath]]:
     """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
-    request. `judged` are the groups and kinds that have rules.
+    request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
     """
     for raw, place in objects_in(manifest, at):
-        if (found := _request(raw, place, judged)) is not None:
+        if (found := _request(raw, place, judged, now)) is not None:
             yield found
 
 
@@ -131,16 +134,18 @@ def objects_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Manif
             yield from objects_in(typed, at / "items" / Item(index))
 
 
-def _request(manifest: Manifest, at: FieldPath, judged: Container[tuple[str, str]]) -> tuple[Request, FieldPath] | None:
+def _request(
+    manifest: Manifest, at: FieldPath, judged: Container[tuple[str, str]], now: datetime | None
+) -> tuple[Request, FieldPath] | None:
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
-        request = request_from(manifest)
+        request = request_from(manifest, now)
         named = request.kind[::2] in judged and request.object is not None
         return (request, at / "request" / "object") if named else None
     if kind[::2] not in judged:
         return None
     name, namespace = _names(manifest)
-    return Request("", "CREATE", kind, namespace, name, manifest), at
+    return Request("", "CREATE", kind, namespace, name, manifest, at=now), at
 
 
 def kind_of(manifest: Manifest) -> Kind:

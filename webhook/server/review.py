@@ -10,6 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -37,13 +38,13 @@ INVALID, FORBIDDEN = 422, 403
 Decode = Callable[[bytes], object]
 
 
-def read_review(body: bytes, decode: Decode = orjson.loads) -> tuple[str, Request]:
-    """Return the review's apiVersion and its request. Raises `ReviewError`."""
+def read_review(body: bytes, decode: Decode = orjson.loads, now: datetime | None = None) -> tuple[str, Request]:
+    """Return the review's apiVersion and its request, received at `now`. Raises `ReviewError`."""
     try:
         review = decode(body)
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not JSON: {error}") from None
-    return request_version(review), request_from(review)
+    return request_version(review), request_from(review, now)
 
 
 def request_version(review: object) -> str:
