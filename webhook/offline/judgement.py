@@ -7,6 +7,7 @@ judged with its own operation and old object. A PodGang is judged by whether its
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from webhook import admission
 from webhook.admission import decision
+from webhook.admission.exceptions import with_exceptions
 from webhook.admission.names import with_names
 from webhook.admission.review import KIND as REVIEW
 from webhook.admission.review import request_from
@@ -78,9 +80,11 @@ def judge(
         if found is not None:
             judgement = _judgement(*found, facts, settings)
             # What an API server sends has passed the schema of its kind.
-            yield judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+            named = judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+            yield _with_exceptions(raw, named, facts, settings, now)
         elif not is_review:
-            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+            for named in _only_names(raw, place, Verdict(), kinds, facts, settings):
+                yield _with_exceptions(raw, named, facts, settings, now)
 
 
 def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
@@ -224,6 +228,21 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
     return replace(found, verdict=verdict)
+
+
+def _with_exceptions(
+    raw: Manifest, found: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+) -> Judgement:
+    """Return the judgement as the exceptions of its namespace change it. Those of a review were applied with its own
+    request, and an object that cannot be read was refused for that.
+    """
+    kind = kind_of(raw)
+    if kind.kind == REVIEW or not found.verdict.findings:
+        return found
+    request = Request("", "CREATE", kind, found.namespace, found.name, raw, at=now)
+    with suppress(Malformed):
+        return replace(found, verdict=with_exceptions(found.verdict, request, facts, settings))
+    return found
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
