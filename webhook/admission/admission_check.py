@@ -16,10 +16,12 @@ pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.admission.decision import admission_of
+from webhook.admission.exceptions import described, excepted, with_exceptions
 from webhook.admission.fit import fits_of
 from webhook.admission.gang_object import validate_object
 from webhook.admission.size import require_few_parts
@@ -104,13 +106,22 @@ def workload_of(pod: Manifest, namespace: str, kinds: WorkloadKinds) -> Needed |
     return None if place is None else place.workload
 
 
-def answer(kind: tuple[str, str], owner: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> Answer:
-    """The answer about the object of that group and kind for which Kueue has reserved quota."""
+def answer(
+    kind: tuple[str, str],
+    owner: Manifest,
+    namespace: str,
+    facts: ClusterFacts,
+    settings: Settings,
+    now: datetime | None = None,
+) -> Answer:
+    """The answer about the object of that group and kind for which Kueue has reserved quota. What an exception covers
+    at `now` is no fault.
+    """
     if namespace not in (facts.namespaces or ()):
         # Its labels may weaken the rules.
         return not_judged(f"the namespace {namespace} is not read yet")
     try:
-        judged = _judged(kind, owner, namespace, facts, settings)
+        judged = _judged(kind, owner, namespace, facts, settings, now)
     except TooManyParts as error:
         return not_judged(str(error))
     except Malformed as error:
@@ -130,11 +141,16 @@ def answer(kind: tuple[str, str], owner: Manifest, namespace: str, facts: Cluste
 
 
 def _judged(
-    kind: tuple[str, str], owner: Manifest, namespace: str, facts: ClusterFacts, settings: Settings
+    kind: tuple[str, str],
+    owner: Manifest,
+    namespace: str,
+    facts: ClusterFacts,
+    settings: Settings,
+    now: datetime | None,
 ) -> _Judged | str:
     """What the rules say of an object, or why none is about it. Raises `Malformed`."""
     if kind == POD:
-        return _judged_pod(owner, namespace, facts, settings)
+        return _judged_pod(owner, namespace, facts, settings, now)
     workloads = admission_of(kind, settings)
     if workloads is None:
         return f"Rollcall has no rules about {kind[1]}"
@@ -149,7 +165,9 @@ def _judged(
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
         return f"no profile {choice.scheduler} is enabled"
-    every = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
+    found = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
+    granted = settings.exceptions.in_force(namespace, now)
+    every = [one for one in excepted(found, granted, described(kind[1], owner)) if one.excepted is None]
     denials = [one for one in every if one.action is Action.DENY and not _is_of_fit(one)]
     unfit = [one for one in every if one.action >= Action.WARN and _is_of_fit(one)]
     lasting = _lasting(denials, workloads, profile, workload, choice, settings)
@@ -193,10 +211,12 @@ def _own_changes(
     }
 
 
-def _judged_pod(pod: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> _Judged:
+def _judged_pod(
+    pod: Manifest, namespace: str, facts: ClusterFacts, settings: Settings, now: datetime | None
+) -> _Judged:
     """What the rules say of a pod that no workload of Rollcall made. Raises `Malformed`."""
-    request = Request("", "CREATE", Kind("", "v1", "Pod"), namespace, "", pod)
-    verdict = validate_object(request, facts, settings)
+    request = Request("", "CREATE", Kind("", "v1", "Pod"), namespace, "", pod, at=now)
+    verdict = with_exceptions(validate_object(request, facts, settings), request, facts, settings)
     alone = validate_object(request, NOTHING_KNOWN, settings).findings if verdict.denials else ()
     return _Judged(verdict.scheduler or "any scheduler", verdict.denials, _in_both(verdict.denials, alone))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from webhook.admission.exceptions import with_exceptions
 from webhook.admission.gang_object import rewritten, validate_object
 from webhook.admission.names import with_keys
 from webhook.admission.opted_in import OptedInWorkloads
@@ -61,7 +62,8 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
         if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
         require_few_parts(request, settings.kinds)
-        return with_keys(_validated(request, facts, settings), request, facts, settings)
+        verdict = with_keys(_validated(request, facts, settings), request, facts, settings)
+        return with_exceptions(verdict, request, facts, settings)
     except Malformed:
         return ALLOWED if _only_leaves(request) else malformed(request, settings)
 

@@ -5,6 +5,7 @@ Source: k8s.io/api/admission/v1 `AdmissionReview`; v1beta1 has the same fields.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from webhook.errors import ReviewError
@@ -20,8 +21,10 @@ KIND = "AdmissionReview"
 MAX_TEXT_CHARACTERS = 1000
 
 
-def request_from(review: object) -> Request:
-    """The request of a parsed AdmissionReview. Raises `ReviewError` with a one-line reason if it cannot be answered."""
+def request_from(review: object, now: datetime | None = None) -> Request:
+    """The request of a parsed AdmissionReview that was received at `now`. Raises `ReviewError`, with a one-line reason,
+    if it cannot be answered.
+    """
     if not isinstance(review, dict):
         raise ReviewError("the body is not a JSON object")
     if review.get("kind") != KIND:
@@ -51,6 +54,7 @@ def request_from(review: object) -> Request:
         old=_object(request, "oldObject", needed=operation == "UPDATE"),
         subresource=_text(request, "subResource"),
         user=_user(request),
+        at=now,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+from webhook.admission.exceptions import with_exceptions
 from webhook.admission.opinion import softened
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
@@ -56,8 +57,11 @@ class WorkloadAdmission(ABC, Generic[W]):
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
         verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.by)
+        verdict = with_exceptions(verdict, request, facts, settings)
         # Name other schedulers only for a new workload: the record of a stored one cannot simply change.
-        return verdict if allowed or old is not None else self.compared(verdict, workload, choice, facts, settings)
+        if verdict.allowed or old is not None:
+            return verdict
+        return self.compared(verdict, workload, choice, facts, settings)
 
     def mutate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Record the scheduler at CREATE, and on an update that drops the record. Raises `Malformed`."""

@@ -177,6 +177,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
     declare = rule(
         id,
         subject=Subject.POD,
+        membership=True,
         passes=Example(pod_clique_set(clique("worker"))),
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import typer
 
 from webhook.cli.check_fixes import print_diff, require_fixable, write_fixes
@@ -151,9 +153,10 @@ def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, setting
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     together = one_world(known, documents, settings.kinds)
+    now = datetime.now(UTC)
     for document in documents:
         try:
-            report.add(document, judge(document.manifest, together, settings))
+            report.add(document, judge(document.manifest, together, settings, now))
         except (ReviewError, TooLarge) as error:
             report.unreadable.append(InputError(document.source, str(error), document.line, 1))
     return together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -147,5 +148,5 @@ def schema() -> None:
 
 def _print(settings: Settings) -> None:
     out = console()
-    for line in settings_lines(settings):
+    for line in settings_lines(settings, datetime.now(UTC)):
         out.print(line, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -154,7 +155,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     others: list[Named] = []
     for document in documents:
         try:
-            explained = list(explain_document(document.manifest, known, settings))
+            explained = list(explain_document(document.manifest, known, settings, datetime.now(UTC)))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -205,7 +206,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     expressed is not printed in part.
     """
     # Refused as by the webhook: a gang that may not be stored has no objects.
-    (judgement,) = judge(item.manifest, facts, settings)
+    (judgement,) = judge(item.manifest, facts, settings, datetime.now(UTC))
     verdict = judgement.verdict
     if verdict.denials:
         raise Inexpressible(verdict.denials)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 
 from webhook.cli.rule_actions import OFF, actions_in
 from webhook.config.settings import Profile, Settings
 from webhook.fit.settings import FitSettings
+from webhook.model.exceptions import Exceptions
 from webhook.model.kueue.settings import KueueSettings
 
 
-def settings_lines(settings: Settings) -> Iterator[str]:
-    """Yield the effect of a configuration, with its defaults."""
+def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
+    """Yield the effect of a configuration at `now`, with its defaults."""
     for profile in settings.profiles.values():
         yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
         for key, value in profile.backend.settings.model_dump().items():
@@ -26,6 +28,7 @@ def settings_lines(settings: Settings) -> Iterator[str]:
         scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
         opt_out = {None: "", True: ", optOut true", False: ", optOut false"}[namespace.opt_out]
         yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}{opt_out}"
+    yield from _exception_lines(settings.exceptions, now)
     yield "scheduler"
     yield f"  optOut: {_word(settings.opt_out)}"
     yield "grove"
@@ -44,6 +47,17 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
     yield from _process_lines(settings)
+
+
+def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
+    """Yield each exception with what it covers, and how long it still applies."""
+    for one in exceptions.every:
+        yield f"exception {one.name}: {one.time_left(now)}, at {one.ends}"
+        yield f"  rules: {', '.join(sorted(one.rules))}"
+        yield f"  namespaces: {', '.join(sorted(one.namespaces))}"
+        yield f"  workloads: {one.workloads}"
+        yield f"  grantedBy: {one.granted_by}"
+        yield f"  reason: {one.reason}"
 
 
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -162,7 +163,7 @@ def test(
     seen, code = 0, CLEAN
     for document in documents:
         objects = {at: manifest for manifest, at in objects_in(document.manifest)}
-        for found in judge(document.manifest, known, settings):
+        for found in judge(document.manifest, known, settings, datetime.now(UTC)):
             manifest = objects.get(found.at)
             if manifest is not None and kind_of(manifest)[::2] in tested:
                 seen += 1

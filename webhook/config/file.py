@@ -14,6 +14,7 @@ from typing import Any
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.exceptions_section import exceptions_from
 from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
 from webhook.config.sections import (
@@ -54,6 +55,7 @@ from webhook.model.near_names import meant
 from webhook.model.reading import EMPTY
 from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
 from webhook.model.version import Version
+from webhook.model.workloads.shapes.kinds import WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -104,6 +106,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
     kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
     fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
     kinds = workload_kinds(configuration.workloads, problems, shapes)
+    exceptions = exceptions_from(configuration.exceptions, _every_rule(), _judged_kinds(kinds), problems)
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -122,6 +125,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
         admission_check=CheckMode(kueue.admissionCheck),
         fit=fit_settings(fit),
         kinds=kinds,
+        exceptions=exceptions,
     )
 
 
@@ -162,13 +166,24 @@ def force_scheduler(
     return replace(settings, forced=scheduler, forced_by=option)
 
 
+def _every_rule() -> dict[str, Rule]:
+    """Return the rules of all installed backends, and those for every scheduler, by id."""
+    backends = (rule for backend in installed_backends().values() for rule in backend.rules)
+    return {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES, *backends)}
+
+
+def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
+    """Return the kinds that rules judge, by name."""
+    of_objects = (judged.kind for rule in _every_rule().values() for judged in rule.kinds)
+    return frozenset({"PodCliqueSet", "Pod", *(kind for _, kind in kinds.views), *of_objects})
+
+
 def _profiles(
     configuration: RollcallConfiguration, scheduler: SchedulerSection, problems: list[Problem]
 ) -> dict[str, Profile]:
     backends = installed_backends()
     general_rules = {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
-    every_rule = general_rules | {rule.id: rule for backend in backends.values() for rule in backend.rules}
-    general = _enforcement(configuration.enforcement, "enforcement", every_rule, problems)
+    general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
     found: dict[str, Profile] = {}
     for index, raw in enumerate(scheduler.profiles):
         path = f"scheduler.profiles[{index}]"

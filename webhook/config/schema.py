@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from webhook.backends.registry import installed_backends
 from webhook.config import sections
+from webhook.config.exceptions_section import ExceptionSection
 from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
 from webhook.config.workloads_section import WorkloadsSection
@@ -54,6 +55,8 @@ def published_schema() -> dict[str, Any]:
     profile = found["properties"]["scheduler"]["properties"]["profiles"]["items"]
     for holder in (found, profile):
         holder["properties"]["enforcement"]["properties"]["rules"]["propertyNames"] = ids
+    exceptable = {"enum": sorted({rule.id for rule in every if not rule.never_excepted})}
+    found["properties"]["exceptions"]["items"]["properties"]["rules"]["items"] = exceptable
     return {"$schema": _DRAFT, "title": sections.KIND, **found}
 
 
@@ -69,6 +72,7 @@ def _schema(without: tuple[str, ...]) -> dict[str, Any]:
         "kind": {"const": sections.KIND},
         "scheduler": scheduler,
         "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection, without)},
+        "exceptions": {"type": "array", "items": _of(ExceptionSection, without)},
     }
     properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -191,6 +191,7 @@ class RollcallConfiguration(Section):
     kueue: dict[str, Any] = Field(default_factory=dict)
     fit: dict[str, Any] = Field(default_factory=dict)
     workloads: dict[str, Any] = Field(default_factory=dict)
+    exceptions: list[Any] = Field(default_factory=list)
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -242,6 +243,8 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
             yield Problem(place, found["input"], "must be a mapping")
         elif kind in {"bool_type", "bool_parsing"}:
             yield Problem(place, found["input"], "is not allowed", ("false", "true"))
+        elif kind == "too_short":
+            yield Problem(place, found["input"], "must not be empty")
         elif kind in {"list_type", "tuple_type", "frozen_set_type"}:
             yield Problem(place, found["input"], "must be a list")
         else:

@@ -14,6 +14,7 @@ from typing import Any
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
 from webhook.fit.settings import NOTHING_STATED, FitSettings
+from webhook.model.exceptions import NO_EXCEPTIONS, Exceptions
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action
@@ -283,6 +284,7 @@ class Settings:
     fit: FitSettings = NOTHING_STATED
     # The kinds of opted-in workloads.
     kinds: WorkloadKinds = PYTHON_KINDS
+    exceptions: Exceptions = NO_EXCEPTIONS
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 

@@ -93,6 +93,19 @@ def _running() -> list[Manifest]:
     return [service, slices, budget, lease()]
 
 
+def excepting(until: datetime) -> Snapshot:
+    """A working installation whose configuration has an exception that ends at that time."""
+    exception = {
+        "name": "mnnvl-pool-b",
+        "rules": ["koordinator/mnnvl"],
+        "namespaces": ["team-a"],
+        "reason": "every node of pool B is in one NVLink domain",
+        "grantedBy": "platform@example.com",
+        "until": until.isoformat(),
+    }
+    return installed(settings=configured(exceptions=[exception]))
+
+
 def lease(**spec: Any) -> Manifest:
     """The reconciler's Lease, renewed a second ago; keywords override fields."""
     held = {"holderIdentity": "rollcall-reconciler-1", "leaseDurationSeconds": 15}

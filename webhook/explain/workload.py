@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from webhook.admission import decision
@@ -150,9 +151,11 @@ class Explained:
     explanation: Explanation
 
 
-def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
+def explain_document(
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
+) -> Iterator[Explained]:
     """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
-    for request, at in requests_in(manifest, workload_kinds(settings)):
+    for request, at in requests_in(manifest, workload_kinds(settings), now=now):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             found: Explanation | None = explain(request, facts, settings)
         else:

@@ -138,6 +138,14 @@ class CheckReason(StrEnum):
     MAY_NOT_START = "GangMayNotStart"
 
 
+class ExceptionReason(StrEnum):
+    """What is to be said of an exception of the configuration: the reason of an event."""
+
+    ENDS_SOON = "RollcallExceptionEndsSoon"
+    # It no longer applies, and the configuration still has it.
+    ENDED = "RollcallExceptionEnded"
+
+
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
 

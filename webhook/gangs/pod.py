@@ -93,6 +93,11 @@ class GangPod(NamedTuple):
         return GangKey(self.namespace, self.podgang, self.kind, self.workload)
 
     @property
+    def workload_name(self) -> str:
+        """The name of its workload."""
+        return str(self.labels.get(grove.LABEL_PART_OF) or "") if self.kind == POD_GANG else self.workload
+
+    @property
     def counts(self) -> bool:
         """Whether the pod counts for its gang: a failed or terminating pod will be replaced."""
         return not (self.leaving or self.failed)

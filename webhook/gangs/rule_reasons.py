@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from webhook.admission.decision import admission_of
+from webhook.admission.exceptions import described, excepted
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -21,18 +23,40 @@ from webhook.validators.selection import Choice
 
 
 def rule_reasons(
-    podgang: PodGang, workload: PodCliqueSet | None, profile: Profile, facts: ClusterFacts, settings: Settings
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    profile: Profile,
+    facts: ClusterFacts,
+    settings: Settings,
+    now: datetime,
 ) -> Iterator[HoldReason]:
-    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD."""
+    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD. What an
+    exception covers is no reason.
+    """
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, settings.available)
     try:
         outcome = _judged(podgang, workload, profile, choice, facts, settings)
+        findings = _counted(outcome.findings, podgang, workload, settings, now)
     except Malformed:
         return
-    for finding in outcome.findings:
+    for finding in findings:
+        if finding.excepted is not None:
+            continue
         if finding.action is Action.DENY or finding.absent is not None or finding.left_out:
             why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
             yield HoldReason(_reason_of(finding), why, finding.remedy)
+
+
+def _counted(
+    findings: Sequence[Finding], podgang: PodGang, workload: PodCliqueSet | None, settings: Settings, now: datetime
+) -> Sequence[Finding]:
+    """The findings as the exceptions of the namespace change them."""
+    granted = settings.exceptions.in_force(podgang.namespace, now)
+    if not granted:
+        return findings
+    if isinstance(podgang, OptedInGang):
+        return excepted(findings, granted, described(podgang.workload.resource.api.kind, podgang.workload.raw))
+    return findings if workload is None else excepted(findings, granted, described("PodCliqueSet", workload.raw))
 
 
 def _judged(

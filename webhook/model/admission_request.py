@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from webhook.model.findings import Action, Finding, Unjudged
@@ -24,7 +25,8 @@ class Kind(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Request:
     """One object to be admitted to the cluster. `object` is None on DELETE, `old` is None on CREATE. `user` is empty
-    without a user, as for a manifest in a file.
+    without a user, as for a manifest in a file. `at` is when the request was received, in UTC; without it no exception
+    applies.
     """
 
     uid: str
@@ -36,6 +38,7 @@ class Request:
     old: Manifest | None = None
     subresource: str = ""
     user: str = ""
+    at: datetime | None = None
 
 
 # A JSON Patch operation (RFC 6902).

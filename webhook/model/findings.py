@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from webhook.model.bounds import name_text
+from webhook.model.exceptions import RuleException
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Needed
 from webhook.model.plain_text import plain
@@ -71,6 +72,8 @@ class Finding:
     left_out: bool = False
     # Values that would be valid at that place, best first, if the rule knows any.
     instead: tuple[Any, ...] = ()
+    # The exception that covers it: it does not refuse.
+    excepted: RuleException | None = None
 
     def __post_init__(self) -> None:
         # The value only has to distinguish two faults, so a long annotation value is shortened.
@@ -82,7 +85,8 @@ class Finding:
             object.__setattr__(self, "remedy", _cut(self.remedy, MAX_SAID_CHARACTERS))
 
     def __str__(self) -> str:
-        return f"{self.rule} at {str(self.at) or 'the object'}: {self.explanation}"
+        terms = "" if self.excepted is None else f"{self.excepted.terms}; "
+        return f"{self.rule} at {str(self.at) or 'the object'}: {terms}{self.explanation}"
 
     @property
     def explanation(self) -> str:

@@ -7,12 +7,15 @@ judged with its own operation and old object. A PodGang is judged by whether its
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
 from webhook import admission
 from webhook.admission import decision
+from webhook.admission.exceptions import with_exceptions
 from webhook.admission.names import with_names
 from webhook.admission.review import KIND as REVIEW
 from webhook.admission.review import request_from
@@ -62,22 +65,26 @@ class _Kinds(NamedTuple):
     known: frozenset[tuple[str, str]]
 
 
-def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+def judge(
+    manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
+) -> Iterator[Judgement]:
     """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
-    names in them, if anything is.
+    names in them, if anything is. Without `now` no exception applies.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
-        found = _request(raw, place, kinds.judged)
+        found = _request(raw, place, kinds.judged, now)
         is_review = kind_of(raw).kind == REVIEW
         if found is not None:
             judgement = _judgement(*found, facts, settings)
             # What an API server sends has passed the schema of its kind.
-            yield judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+            named = judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+            yield _with_exceptions(raw, named, facts, settings, now)
         elif not is_review:
-            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+            for named in _only_names(raw, place, Verdict(), kinds, facts, settings):
+                yield _with_exceptions(raw, named, facts, settings, now)
 
 
 def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
@@ -103,13 +110,13 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 
 
 def requests_in(
-    manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT
+    manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT, now: datetime | None = None
 ) -> Iterator[tuple[Request, FieldPath]]:
     """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
-    request. `judged` are the groups and kinds that have rules.
+    request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
     """
     for raw, place in objects_in(manifest, at):
-        if (found := _request(raw, place, judged)) is not None:
+        if (found := _request(raw, place, judged, now)) is not None:
             yield found
 
 
@@ -131,16 +138,18 @@ def objects_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Manif
             yield from objects_in(typed, at / "items" / Item(index))
 
 
-def _request(manifest: Manifest, at: FieldPath, judged: Container[tuple[str, str]]) -> tuple[Request, FieldPath] | None:
+def _request(
+    manifest: Manifest, at: FieldPath, judged: Container[tuple[str, str]], now: datetime | None
+) -> tuple[Request, FieldPath] | None:
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
-        request = request_from(manifest)
+        request = request_from(manifest, now)
         named = request.kind[::2] in judged and request.object is not None
         return (request, at / "request" / "object") if named else None
     if kind[::2] not in judged:
         return None
     name, namespace = _names(manifest)
-    return Request("", "CREATE", kind, namespace, name, manifest), at
+    return Request("", "CREATE", kind, namespace, name, manifest, at=now), at
 
 
 def kind_of(manifest: Manifest) -> Kind:
@@ -219,6 +228,21 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
     return replace(found, verdict=verdict)
+
+
+def _with_exceptions(
+    raw: Manifest, found: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+) -> Judgement:
+    """Return the judgement as the exceptions of its namespace change it. Those of a review were applied with its own
+    request, and an object that cannot be read was refused for that.
+    """
+    kind = kind_of(raw)
+    if kind.kind == REVIEW or not found.verdict.findings:
+        return found
+    request = Request("", "CREATE", kind, found.namespace, found.name, raw, at=now)
+    with suppress(Malformed):
+        return replace(found, verdict=with_exceptions(found.verdict, request, facts, settings))
+    return found
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -234,6 +234,8 @@ class Report:
                     self.notes.append((f"{told}{meant(name, self.rules)}", whole))
 
     def _suppression(self, found: Finding, place: Place, written: Sequence[Directive]) -> Suppression | None:
+        if found.excepted is not None:
+            return Suppression(found.excepted.terms, Origin.EXCEPTION)
         for one in written:
             # A comment above the first line of a document is about the whole document.
             if not one.names(found.rule) or one.line not in {0, place.document.line, place.line}:
@@ -284,6 +286,7 @@ def finding_as_json(found: Finding) -> dict[str, Any]:
         "why": found.why,
         "remedy": found.remedy,
         "message": str(found),
+        "exception": None if found.excepted is None else found.excepted.as_json(),
     }
 
 

@@ -22,10 +22,20 @@ _WRITTEN = re.compile(r"\s*([\w./*-]+(?:\s*,\s*[\w./*-]+)*)\s*(?::\s*(.*?)\s*)?\
 
 
 class Origin(StrEnum):
-    """Where a suppression is written, in the words of SARIF."""
+    """Where a suppression is written: the first two in the words of SARIF."""
 
     IN_SOURCE = "inSource"
     BASELINE = "external"
+    # In the configuration, by which the webhook judges too.
+    EXCEPTION = "exception"
+
+    @property
+    def word(self) -> str:
+        """The word for a suppressed finding in a report."""
+        return _WORDS[self]
+
+
+_WORDS = {Origin.IN_SOURCE: "suppressed", Origin.BASELINE: "baseline", Origin.EXCEPTION: "excepted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,12 @@ class Suppression:
 
     reason: str
     origin: Origin = Origin.IN_SOURCE
+
+    @property
+    def told(self) -> str:
+        """The reason, with the word for what it does."""
+        # The reason of an exception begins with the word.
+        return self.reason if self.origin is Origin.EXCEPTION else f"suppressed: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

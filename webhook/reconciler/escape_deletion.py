@@ -1,13 +1,15 @@
 """Deletes escaped pods if the configuration asks for it: Grove recreates them, and the webhook prepares the new ones.
 
 Pods of opted-in workloads are never deleted: a Job counts a deleted pod as a failure, and a LeaderWorkerSet recreates
-its whole group. Pods that are or were on a node are never deleted either. Deletions in one gang are spaced by growing
-pauses: if the new pods escape too, the API server does not call the webhook, and a deletion does not help.
+its whole group. Pods that are or were on a node are never deleted either, and neither are pods that an exception may
+cover: it is granted for a workload that does not conform. Deletions in one gang are spaced by growing pauses: if the
+new pods escape too, the API server does not call the webhook, and a deletion does not help.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from webhook.cluster.backoff import doubled
@@ -15,6 +17,7 @@ from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.escapes import Escaped
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import POD_GANG, GangKey
+from webhook.gangs.pod import GangPod
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import log, outline
@@ -33,12 +36,19 @@ class _Pause(NamedTuple):
 
 
 class EscapeDeletion:
-    """Deletes pods whose kind of escape is in `deleted`."""
+    """Deletes pods whose kind of escape is in `deleted`, unless they are `excepted`."""
 
-    def __init__(self, deleted: frozenset[str], writer: Writer, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        deleted: frozenset[str],
+        writer: Writer,
+        metrics: Metrics,
+        excepted: Callable[[GangPod], bool] = lambda _: False,
+    ) -> None:
         self._deleted = deleted
         self._writer = writer
         self._metrics = metrics
+        self._excepted = excepted
         # Since when each escaped pod is known, by its uid.
         self._since: dict[str, float] = {}
         self._pauses: dict[GangKey, _Pause] = {}
@@ -51,7 +61,7 @@ class EscapeDeletion:
             for gang, health in gangs.items()
             if gang.kind == POD_GANG
             for one in health.escaped
-            if one.escape.value in self._deleted and one.pod.node is None
+            if one.escape.value in self._deleted and one.pod.node is None and not self._excepted(one.pod)
         }
         self._since = {uid: self._since.get(uid, now) for uid in found}
         due: dict[GangKey, list[Escaped]] = {}

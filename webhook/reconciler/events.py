@@ -1,5 +1,5 @@
 """Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups, Secrets and Workloads of Kueue: what keeps
-them from working.
+them from working. Events on namespaces: which exceptions end.
 
 A problem is reported once, not at every attempt. Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -18,7 +18,14 @@ from webhook.certificates.snapshot import StoredCertificate
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.hold_reasons import (
+    CertificateReason,
+    CheckReason,
+    ExceptionReason,
+    GroupReason,
+    Reason,
+    TopologyReason,
+)
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import WORKLOAD_KIND
 from webhook.model.plain_text import plain
@@ -60,9 +67,16 @@ class CheckedWorkload(NamedTuple):
     uid: str
 
 
+class ExceptedNamespace(NamedTuple):
+    """A namespace for which the configuration has an exception."""
+
+    name: str
+    uid: str | None = None
+
+
 # What an event may be about, and its reason.
-Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload
-Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason
+Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | ExceptedNamespace
+Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
 _About = tuple[str, str, Why]
 
@@ -190,6 +204,9 @@ def _identity(regarded: Regarded) -> _Identity:
         return _Identity(
             f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "AnswerAdmissionCheck"
         )
+    if isinstance(regarded, ExceptedNamespace):
+        # In the namespace itself, where its users look for events.
+        return _Identity("v1", "Namespace", regarded.name, regarded.name, "ApplyException")
     if isinstance(regarded, StoredCertificate):
         return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api

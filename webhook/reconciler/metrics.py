@@ -17,7 +17,14 @@ from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.fit.verdict import Family, Scope
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.hold_reasons import (
+    CertificateReason,
+    CheckReason,
+    ExceptionReason,
+    GroupReason,
+    Reason,
+    TopologyReason,
+)
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
@@ -142,7 +149,7 @@ class Metrics(Exposition):
                 self.never.labels(scheduler, scope.label, family.value)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason)
+        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason, *ExceptionReason)
         for counter, values in (
             (self.deleted, DELETABLE),
             (self.events, reasons),

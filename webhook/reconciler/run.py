@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotLeading
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.key import GangKey
+from webhook.gangs.pod import GangPod
 from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
 from webhook.model.keys import Api, ObjectKey
@@ -35,6 +37,7 @@ from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
+from webhook.reconciler.exception_watch import ExceptionWatch
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
@@ -81,6 +84,7 @@ class Reconciler:
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
+        self._settings = settings
         self.following = ClusterView(
             settings,
             access,
@@ -117,7 +121,7 @@ class Reconciler:
             opens=self._gated,
         )
         deleted = () if give_back else settings.deleted_escapes
-        deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
+        deletion = EscapeDeletion(deleted, writer, self.metrics, self._may_be_excepted) if deleted else None
         self.health = HealthWatch(
             self.following.health,
             self.following.gang,
@@ -127,6 +131,7 @@ class Reconciler:
             deletion=deletion,
             fits=self.following.fits,
         )
+        self.exceptions = ExceptionWatch(settings.exceptions, events, self.leads, self.health.mark_held, only=namespace)
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self.unknown_kinds = UnknownKinds(
             settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace
@@ -217,6 +222,7 @@ class Reconciler:
         following.append(asyncio.create_task(self._resync()))
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         following.append(asyncio.create_task(self.circles.run()))
+        following.append(asyncio.create_task(self.exceptions.run()))
         following.append(asyncio.create_task(self.unknown_kinds.run()))
         following.append(asyncio.create_task(self.metrics.run()))
         if self.certificates is not None:
@@ -292,6 +298,10 @@ class Reconciler:
     def _object_changed(self, api: Api, key: ObjectKey) -> None:
         if self._only is None or key[0] == self._only:
             self.circles.mark(api, key)
+
+    def _may_be_excepted(self, pod: GangPod) -> bool:
+        now = datetime.now(UTC)
+        return self._settings.exceptions.may_except_pods(pod.namespace, pod.workload_name, now)
 
     def _node_labels(self) -> NodeLabels | None:
         nodes = self.following.live.facts.nodes

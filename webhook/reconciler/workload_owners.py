@@ -6,6 +6,7 @@ They are read when a Workload has quota, and only then: nothing is kept of them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from itertools import islice
 
 from webhook.admission.admission_check import Answer, answer, not_judged, workload_of
@@ -74,7 +75,7 @@ class WorkloadOwners:
                 continue
             above = self._above(pod, namespace)
             if above is None:
-                yield answer(POD, pod, namespace, self._facts(), self._settings)
+                yield answer(POD, pod, namespace, self._facts(), self._settings, datetime.now(UTC))
             elif above not in decided:
                 decided.add(above)
                 yield await self._about(namespace, above)
@@ -95,7 +96,8 @@ class WorkloadOwners:
         owner = await self._owner(namespace, reference)
         if owner is None:
             return not_judged(f"its {reference.kind} {reference.name} was not found")
-        return answer((reference.group, reference.kind), owner, namespace, self._facts(), self._settings)
+        kind = reference.group, reference.kind
+        return answer(kind, owner, namespace, self._facts(), self._settings, datetime.now(UTC))
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Manifest | None:
         """The referenced object; None if it does not exist, or another object has its name now."""

@@ -63,7 +63,7 @@ def _finding(entry: ReportedFinding, fail_on: frozenset[FailOn]) -> Case:
     )
     message, outcome = f"{finding.why}; {finding.remedy}", Outcome.PASSED
     if entry.suppression is not None:
-        message, outcome = f"suppressed: {entry.suppression.reason}", Outcome.SKIPPED
+        message, outcome = entry.suppression.told, Outcome.SKIPPED
     elif entry.fails(fail_on):
         outcome = Outcome.FAILED
     return Case(place.file, place.line, _name(place, finding.rule), outcome, finding.rule, message, details)

@@ -14,7 +14,7 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if options.quiet and not entry.fails(options.fail_on):
             continue
-        accepted = "" if entry.suppression is None else f" (suppressed: {entry.suppression.reason})"
+        accepted = "" if entry.suppression is None else f" ({entry.suppression.told})"
         told = f"{entry.finding.rule} {entry.place.object}: {entry.finding.explanation}"
         yield f"{entry.place}: {entry.level}: {told}{accepted}"
     if options.quiet:

@@ -23,7 +23,7 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
         command = "notice" if accepted is not None else _COMMANDS[entry.level]
         told = f"{entry.place.object}: {entry.finding.at}: {entry.finding.explanation}"
         if accepted is not None:
-            told = f"suppressed: {accepted.reason}\n{told}"
+            told = f"{accepted.told}\n{told}"
         yield _command(command, entry.place, entry.finding.rule, told)
     for missing, place in report.unjudged:
         yield _command("notice", place, missing.rule, f"{place.object}: not judged: {missing.lacking}")

@@ -49,7 +49,7 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
 
 def _row(entry: ReportedFinding, options: ReportOptions) -> str:
     finding, accepted = entry.finding, entry.suppression
-    sign = _SIGNS[entry.level] if accepted is None else f"suppressed: {_escaped(accepted.reason)}"
+    sign = _SIGNS[entry.level] if accepted is None else _escaped(accepted.told)
     url = rule_url(finding.rule, options.documentation) if options.documentation else None
     rule = _code(finding.rule) if url is None else f"[{_code(finding.rule)}]({url})"
     why = f"{_code(shown(finding.found))}: {_escaped(finding.why)}"

@@ -15,6 +15,7 @@ from webhook.model.plain_text import plain
 from webhook.offline.baseline import key_of
 from webhook.offline.fix import Fix, TextEdit
 from webhook.offline.report import Level, Place, Report, ReportedFinding
+from webhook.offline.suppression import Origin, Suppression
 from webhook.reports.options import ReportOptions
 from webhook.reports.rule_pages import paragraphs, rule_url, rules_by_id, summary
 
@@ -82,9 +83,14 @@ def _result(entry: ReportedFinding, index: dict[str, int]) -> dict[str, Any]:
         # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
         "suppressions": []
         if accepted is None
-        else [{"kind": str(accepted.origin), "status": "accepted", "justification": plain(accepted.reason)}],
+        else [{"kind": _suppressed_in(accepted), "status": "accepted", "justification": plain(accepted.reason)}],
     }
     return result | ({"fixes": [_fix(entry.fix)]} if entry.fix is not None and entry.fix.edits else {})
+
+
+def _suppressed_in(accepted: Suppression) -> str:
+    """Return where a suppression is written, in the words of SARIF: in the file, or elsewhere."""
+    return str(Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE)
 
 
 def _base(rule: str, index: dict[str, int], told: str, place: Place) -> dict[str, Any]:

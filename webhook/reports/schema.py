@@ -43,6 +43,7 @@ _FIX = {
         object_of(_EDIT), description="The same as replacements in the file; empty if it cannot be written."
     ),
 }
+_WRITTEN = "`external` is the baseline, `exception` an exception of the configuration."
 _FINDING = {
     **_RULE,
     "level": enum_of(Level, "Its weight: an error refuses the object."),
@@ -52,11 +53,20 @@ _FINDING = {
     "why": TEXT,
     "remedy": TEXT,
     "message": TEXT,
+    "exception": {
+        "description": "The exception of the configuration that covers it, so the webhook does not refuse it either.",
+        "oneOf": [{"type": "null"}, object_of(dict.fromkeys(("name", "grantedBy", "until", "reason"), TEXT))],
+    },
     "suppression": {
-        "description": "Why the author accepts it.",
+        "description": "Why it is accepted.",
         "oneOf": [
             {"type": "null"},
-            object_of({"kind": enum_of(Origin, "`external` is the baseline."), "reason": TEXT}),
+            object_of(
+                {
+                    "kind": enum_of(Origin, _WRITTEN),
+                    "reason": TEXT,
+                }
+            ),
         ],
     },
     "fix": {

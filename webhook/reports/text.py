@@ -79,14 +79,13 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
     if accepted is None:
         yield Head(str(place), entry.level, _STYLES[entry.level], f" {finding.rule}")
     else:
-        where = "baseline" if accepted.origin is Origin.BASELINE else "suppressed"
-        yield Head(str(place), where, "dim", f" {finding.rule}")
+        yield Head(str(place), accepted.origin.word, "dim", f" {finding.rule}")
     yield Field("object", place.object)
     yield Field("field", str(finding.at))
     yield Field("found", shown(finding.found))
     yield Field("why", finding.why)
     yield Field("do", finding.remedy)
-    if accepted is not None and accepted.origin is Origin.IN_SOURCE:
+    if accepted is not None and accepted.origin is not Origin.BASELINE:
         yield Field("reason", accepted.reason)
 
 

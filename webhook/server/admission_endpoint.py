@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from http import HTTPStatus
 from time import perf_counter
 
@@ -179,7 +180,8 @@ class AdmissionEndpoint:
         settings, cluster = self._state.settings, self._state.cluster
         if turn is not None:
             settings = replace(settings, proceed=turn.proceed)
-        return Deliberation(self._name, self._decide, settings, facts, None if cluster is None else cluster.doubted())
+        doubted = None if cluster is None else cluster.doubted()
+        return Deliberation(self._name, self._decide, settings, facts, doubted, datetime.now(UTC))
 
     async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
         """Return the facts with the answer to `question`, or the error. The decision says what the error means."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
@@ -83,7 +84,7 @@ class ManifestEndpoint:
             report = Report()
             known = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
             for document in documents:
-                report.add(document, judge(document.manifest, known, settings))
+                report.add(document, judge(document.manifest, known, settings, datetime.now(UTC)))
             if fixes:
                 add_fixes(report, known, settings, MAX_EXPLAINED)
             return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
@@ -206,7 +207,7 @@ def _explained(documents: list[Document], facts: ClusterFacts, settings: Setting
     workloads: list[dict[str, Any]] = []
     facts = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
     for document in documents:
-        for found in explain_document(document.manifest, facts, settings):
+        for found in explain_document(document.manifest, facts, settings, datetime.now(UTC)):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
             line, column = document.position(found.at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
 from webhook.admission.live_reads import in_doubt, required_facts
@@ -40,6 +41,7 @@ class Deliberation:
         "_doubted",
         "_endpoint",
         "_facts",
+        "_now",
         "_settings",
         "_steps",
         "patch",
@@ -55,8 +57,11 @@ class Deliberation:
         settings: Settings,
         facts: Callable[[], ClusterFacts],
         doubted: Container[str] | None,
+        now: datetime | None = None,
     ) -> None:
-        """`doubted` are the parts of the facts that may be out of date; None if nothing can be read live."""
+        """`doubted` are the parts of the facts that may be out of date; None if nothing can be read live. `now` is when
+        the review was received.
+        """
         self.request: Request | None = None
         self.verdict = ALLOWED
         self.patch = self.written = b""
@@ -65,11 +70,12 @@ class Deliberation:
         self._settings = settings
         self._facts = facts
         self._doubted = doubted
+        self._now = now
         self._steps: Generator[Question, ClusterFacts, None] | None = None
 
     def begin(self, body: bytes, decode: Decode) -> Question | None:
         """Read the review and decide. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
-        api_version, self.request = read_review(body, decode)
+        api_version, self.request = read_review(body, decode, self._now)
         if self._doubted is None:
             # Nothing can be read live.
             self._conclude(api_version, self.request, self._decide(self.request, self._facts(), self._settings))

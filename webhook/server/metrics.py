@@ -11,6 +11,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
 from webhook.model.admission_request import DECISIONS, Verdict
+from webhook.model.exceptions import RuleException
 from webhook.model.findings import Action
 from webhook.server.lane_metrics import lane_metrics
 from webhook.server.life_metrics import LifeMetrics
@@ -34,10 +35,14 @@ class Metrics(Exposition):
     """The metrics of one server, in its own registry."""
 
     def __init__(
-        self, rules: Iterable[str], schedulers: Iterable[str] = (), kinds: Iterable[tuple[str, str]] = ()
+        self,
+        rules: Iterable[str],
+        schedulers: Iterable[str] = (),
+        kinds: Iterable[tuple[str, str]] = (),
+        exceptions: Iterable[RuleException] = (),
     ) -> None:
-        """`rules` are the ids that findings may have, `schedulers` the enabled schedulers, and `kinds` the groups and
-        kinds of opted-in workloads.
+        """`rules` are the ids that findings may have, `schedulers` the enabled schedulers, `kinds` the groups and kinds
+        of opted-in workloads, and `exceptions` those of the configuration.
         """
         super().__init__()
         calls = Counter(
@@ -67,6 +72,18 @@ class Metrics(Exposition):
         unjudged = Counter(
             "rollcall_unjudged", "Rules that applied but lacked the facts to judge.", ("rule",), registry=self.registry
         )
+        used = Counter(
+            "rollcall_exceptions_used", "Objects that an exception kept from being refused or warned of, by its name.",
+            ("exception",), registry=self.registry,
+        )  # fmt: skip
+        ends = Gauge(
+            "rollcall_exception_expires_timestamp_seconds",
+            "When an exception of the configuration ends, or has ended, in seconds since 1970.", ("exception",),
+            registry=self.registry,
+        )  # fmt: skip
+        self._exceptions = {one.name: used.labels(one.name) for one in exceptions}
+        for one in exceptions:
+            ends.labels(one.name).set(one.until.timestamp())
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
         self.life = LifeMetrics(self.registry)
         self.connections = ConnectionMetrics(self.registry)
@@ -109,3 +126,5 @@ class Metrics(Exposition):
             self._findings[finding.rule, finding.action].inc()
         for missing in verdict.unjudged:
             self._unjudged[missing.rule].inc()
+        for name in {finding.excepted.name for finding in verdict.findings if finding.excepted is not None}:
+            self._exceptions[name].inc()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ import orjson
 from webhook.admission.review import KIND, request_from
 from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
+from webhook.model.exceptions import RuleException
 from webhook.model.findings import Action, Finding
 from webhook.model.plain_text import cut, plain
 
@@ -27,6 +29,8 @@ MAX_CAUSE_BYTES = 2048
 # kubectl prints all causes, a line or two each. A set may have a thousand cliques with the same fault: so many causes
 # are enough to see it, and the API server must not copy megabytes into events and to clients.
 MAX_CAUSES = 50
+# What is said of exceptions in the audit log.
+MAX_EXCEPTIONS_BYTES = 1024
 # The API server cuts a warning after 256 characters, and drops the rest after 4 KiB in total.
 MAX_WARNING_BYTES = 256
 MAX_WARNINGS = 15
@@ -37,13 +41,13 @@ INVALID, FORBIDDEN = 422, 403
 Decode = Callable[[bytes], object]
 
 
-def read_review(body: bytes, decode: Decode = orjson.loads) -> tuple[str, Request]:
-    """Return the review's apiVersion and its request. Raises `ReviewError`."""
+def read_review(body: bytes, decode: Decode = orjson.loads, now: datetime | None = None) -> tuple[str, Request]:
+    """Return the review's apiVersion and its request, received at `now`. Raises `ReviewError`."""
     try:
         review = decode(body)
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not JSON: {error}") from None
-    return request_version(review), request_from(review)
+    return request_version(review), request_from(review, now)
 
 
 def request_version(review: object) -> str:
@@ -152,8 +156,19 @@ def _audit(verdict: Verdict) -> dict[str, str]:
         annotations["backend"] = cut(verdict.scheduler, MAX_WARNING_BYTES)
     if verdict.findings:
         annotations["rules"] = ",".join(sorted({found.rule for found in verdict.findings if found.action > Action.OFF}))
+    if used := _exceptions_used(verdict):
+        annotations["exceptions"] = cut(plain("; ".join(used)), MAX_EXCEPTIONS_BYTES)
     if verdict.could_run:
         annotations["couldRun"] = ",".join(verdict.could_run)
     if verdict.unjudged:
         annotations["unjudged"] = ",".join(sorted({missing.rule for missing in verdict.unjudged}))
     return annotations
+
+
+def _exceptions_used(verdict: Verdict) -> list[str]:
+    """Return each exception that covers a finding: its name, the rules that it covers, and its terms."""
+    rules: dict[RuleException, set[str]] = {}
+    for finding in verdict.findings:
+        if finding.excepted is not None:
+            rules.setdefault(finding.excepted, set()).add(finding.rule)
+    return [f"{used.name} ({', '.join(sorted(covered))}) {used.terms}" for used, covered in rules.items()]

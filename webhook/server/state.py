@@ -57,7 +57,7 @@ class ServerState:
 
     def __post_init__(self) -> None:
         rules = {rule.id for profile in self.settings.profiles.values() for rule in profile.every_rule}
-        self.metrics = Metrics(rules, self.settings.profiles, self.settings.kinds.views)
+        self.metrics = Metrics(rules, self.settings.profiles, self.settings.kinds.views, self.settings.exceptions.every)
         serving = self.settings.serving
         limit = memory_limit() * serving.body_memory_percent // 100
         share = limit // LANE_SHARE

@@ -37,6 +37,7 @@ def _pod(podclique: str) -> Manifest:
 @rule(
     "grove/pod-outside-gang",
     subject=Subject.POD,
+    membership=True,
     passes=Example(_pod("demo-0-worker"), facts=_KNOWN),
     fails=Example(_pod("demo-0-stranger"), facts=_KNOWN),
 )

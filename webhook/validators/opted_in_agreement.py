@@ -213,6 +213,7 @@ _TAKEN = ClusterFacts(
 @rule(
     "owner/name-taken",
     subject=Subject.OPTED_IN,
+    membership=True,
     passes=Example(job_set(), facts=_TAKEN),
     fails=Example(job(), facts=_TAKEN),
 )

@@ -139,6 +139,7 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
 @rule(
     "owner/claim-unread",
     subject=Subject.OPTED_IN,
+    membership=True,
     passes=Example(job(template=pod_template(labels={_GROUP: "mine"}))),
     fails=Example(job(template=pod_template(annotations=_VOLCANO))),
 )

@@ -29,6 +29,7 @@ def _made_by(uid: str) -> Manifest:
 @rule(
     "owner/foreign-job",
     subject=Subject.PART,
+    membership=True,
     passes=Example(_made_by(_UID), facts=_KNOWN),
     fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
 )

@@ -31,6 +31,7 @@ _POD: Manifest = {
     "grove/foreign-pod",
     subject=Subject.POD_CREATION,
     default=Action.WARN,
+    membership=True,
     passes=Example(_POD, user=service_account("grove-system", "grove-operator")),
     fails=Example(_POD, user="alice"),
 )

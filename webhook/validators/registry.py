@@ -172,7 +172,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`."""
+    """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`.
+    `membership`: it keeps pods and groups out of gangs that are not theirs.
+    """
 
     id: str
     check: Callable[[Any, Context[Any]], Results]
@@ -185,11 +187,23 @@ class Rule:
     kinds: tuple[Judged, ...] = ()
     # The documentation of a rule whose function has none, because it checks for several rules.
     stated: str = ""
+    membership: bool = False
 
     @property
     def judges(self) -> str:
         """The subject of the rule, in words."""
         return ", ".join(judged.kind for judged in self.kinds) or self.subject.value
+
+    @property
+    def never_excepted(self) -> str:
+        """Why no exception may cover the rule; empty if one may."""
+        if self.fails_closed:
+            return "the rule fails closed: what it refuses cannot be translated, so the gang would never start"
+        if self.kinds and not any(judged.namespaced for judged in self.kinds):
+            return "its objects are in no namespace"
+        if self.membership:
+            return "the rule keeps pods out of gangs that are not theirs, so other gangs would pay for the exception"
+        return ""
 
     @property
     def documentation(self) -> str:
@@ -206,6 +220,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     capability: Capability | tuple[Capability, ...] = (),
     default: Action = Action.DENY,
     fails_closed: bool = False,
+    membership: bool = False,
     kinds: tuple[Judged, ...] = (),
     documentation: str = "",
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
@@ -216,7 +231,9 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
-        return Rule(id, check, subject, capabilities, default, fails_closed, passes, fails, kinds, documentation)
+        return Rule(
+            id, check, subject, capabilities, default, fails_closed, passes, fails, kinds, documentation, membership
+        )
 
     return declare
 

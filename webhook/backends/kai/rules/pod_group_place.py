@@ -119,6 +119,7 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
 @pod_group_rule(
     "kai/group-name",
     default=Action.WARN,
+    membership=True,
     passes=Example(
         pod_group(name="demo"),
         facts=ClusterFacts(kai_pod_groups=QueuedGroups({("default", "demo"): QueuedGroup(None)})),

@@ -39,6 +39,7 @@ MOST_MEMBERS = 32
 @rule(
     "koordinator/gang-groups-unread",
     kinds=BOTH,
+    membership=True,
     passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
 )
@@ -66,6 +67,7 @@ def groups_unreadable(found: StoredObject, _: RuleContext) -> Results:
 @rule(
     "koordinator/gang-groups-member",
     kinds=BOTH,
+    membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
     fails=Example(pod_group("leader", settings={"groups": '["default/leader","worker"]'})),
 )
@@ -93,6 +95,7 @@ def _of_no_gang(found: StoredObject) -> Iterator[str]:
 @rule(
     "koordinator/gang-groups-itself",
     kinds=BOTH,
+    membership=True,
     passes=Example(annotated_pod(groups='["default/worker"]'), facts=known()),
     fails=Example(pod_group("leader", "worker"), facts=known(pod_group("worker", "worker"))),
 )
@@ -116,6 +119,7 @@ def groups_itself(found: StoredObject, _: RuleContext) -> Results:
     "koordinator/gang-groups-twice",
     kinds=BOTH,
     default=Action.WARN,
+    membership=True,
     passes=Example(pod_group("leader", "leader")),
     fails=Example(pod_group("leader", "leader", "leader")),
 )
@@ -142,6 +146,7 @@ def groups_twice(found: StoredObject, _: RuleContext) -> Results:
 @rule(
     "koordinator/gang-groups-differ",
     kinds=BOTH,
+    membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker", "leader"))),
     fails=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker"))),
 )
@@ -182,6 +187,7 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
     "koordinator/gang-groups-edited",
     kinds=(POD_GROUPS,),
     default=Action.WARN,
+    membership=True,
     passes=Example(
         pod_group("leader", "leader", minMember=3), old=pod_group("leader", "leader"), facts=known(pod_group("leader"))
     ),
@@ -211,6 +217,7 @@ def groups_edited(found: StoredObject, _: RuleContext) -> Results:
     "koordinator/gang-member-missing",
     kinds=(POD_GROUPS,),
     default=Action.WARN,
+    membership=True,
     passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
     fails=Example(pod_group("leader", "leader", "worker"), facts=known()),
 )

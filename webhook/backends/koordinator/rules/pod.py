@@ -31,6 +31,7 @@ _LABELLED = {LABEL_POD_GROUP: "worker"}
 @rule(
     "koordinator/gang-names-disagree",
     kinds=(PODS,),
+    membership=True,
     passes=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))),
     fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))),
 )
@@ -59,6 +60,7 @@ def names_disagree(found: StoredObject, _: RuleContext) -> Results:
 @rule(
     "koordinator/gang-min-available",
     kinds=(PODS,),
+    membership=True,
     passes=Example(annotated_pod(), facts=known()),
     fails=Example(pod(annotations={ANNOTATION_NAME: "worker"}), facts=known()),
 )
@@ -93,6 +95,7 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
     "koordinator/pod-group-missing",
     kinds=(PODS,),
     default=Action.WARN,
+    membership=True,
     passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
     fails=Example(pod(labels=_LABELLED), facts=known()),
 )

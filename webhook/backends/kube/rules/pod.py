@@ -50,6 +50,7 @@ def _named(found: StoredObject) -> tuple[str, str, Needed] | None:
     "kube/pod-group-missing",
     kinds=(PODS,),
     default=Action.WARN,
+    membership=True,
     passes=Example(member(), config=ON, facts=_KNOWN),
     fails=Example(member("wroker"), config=ON, facts=_KNOWN),
 )
@@ -87,6 +88,7 @@ def _is_composite(needed: Needed, context: RuleContext) -> bool:
 @rule(
     "kube/pod-composite",
     kinds=(PODS,),
+    membership=True,
     passes=Example(member(), config=ON, facts=_KNOWN),
     fails=Example(member("root"), config=ON, facts=known(composite_pod_groups={"root": root()})),
 )
@@ -118,6 +120,7 @@ _CYCLE = known(
 @rule(
     "kube/pod-cycle",
     kinds=(PODS,),
+    membership=True,
     passes=Example(member(), config=ON, facts=_KNOWN),
     fails=Example(member(), config=ON, facts=_CYCLE),
 )
@@ -145,6 +148,7 @@ def pod_cycle(found: StoredObject, context: RuleContext) -> Results:
 @rule(
     "kube/pod-entry",
     kinds=(PODS,),
+    membership=True,
     passes=Example(pod(workloadRef={"name": "demo", "podGroup": "worker"}), config=ON, facts=_KNOWN),
     fails=Example(pod(workloadRef={"name": "demo", "podGroup": "wroker"}), config=ON, facts=_KNOWN),
 )
@@ -204,6 +208,7 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
 @rule(
     "kube/pod-scheduler",
     kinds=(PODS,),
+    membership=True,
     passes=Example(member(schedulerName=DEFAULT_SCHEDULER), config=ON, facts=_KNOWN),
     fails=Example(member(schedulerName="volcano"), config=ON, facts=_KNOWN),
 )
@@ -232,6 +237,7 @@ def _reads_no_group(scheduler: str, context: RuleContext) -> bool:
 @rule(
     "kube/pod-schedulers",
     kinds=(PODS,),
+    membership=True,
     passes=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting(DEFAULT_SCHEDULER)})),
     fails=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting("batch-scheduler")})),
 )

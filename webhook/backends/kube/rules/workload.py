@@ -262,6 +262,7 @@ multi_node_nvlink = families.multi_node_nvlink(
 @rule(
     "kube/preset-membership",
     subject=Subject.POD,
+    membership=True,
     passes=Example(
         pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})), config=ON, facts=TREES
     ),
