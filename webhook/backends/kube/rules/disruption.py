@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.backends.kube.generation import GROUP, Generation, generation
+from webhook.backends.kube.generation import GROUP, PREEMPTION_GATE, Generation, generation
 from webhook.backends.kube.rules.examples import FLAT, ON, TREES
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import CHOICES, DISRUPTION_LABEL, Disruption
@@ -23,8 +23,6 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 _ALL, _UNKNOWN = {DISRUPTION_LABEL: "all"}, {DISRUPTION_LABEL: "gang"}
 _OF_1_35 = ClusterFacts(apis=frozenset({Api(GROUP, "v1alpha1", "Workload")}))
 _AT = LABELS / DISRUPTION_LABEL
-# Of 1.36. In 1.37 GenericWorkload includes it.
-_GATE = "WorkloadAwarePreemption"
 
 
 @rule(
@@ -104,8 +102,12 @@ def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
         why, remedy = "gangScheduling is off, so there is no gang", "set the profile's gangScheduling to true"
     elif spoken is Generation.V1ALPHA1:
         why, remedy = "Kubernetes 1.35 has no disruption mode", "use Kubernetes 1.36 or newer"
-    elif spoken is Generation.V1ALPHA2 and settings.schedulerGates is not None and _GATE not in settings.schedulerGates:
-        why = f"schedulerGates lacks {_GATE}, so the scheduler ignores the mode"
+    elif (
+        spoken is Generation.V1ALPHA2
+        and settings.schedulerGates is not None
+        and PREEMPTION_GATE not in settings.schedulerGates
+    ):
+        why = f"schedulerGates lacks {PREEMPTION_GATE}, so the scheduler ignores the mode"
         remedy = "enable the gate and add it to schedulerGates"
     else:
         return
