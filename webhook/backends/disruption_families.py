@@ -64,7 +64,7 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
     if isinstance(workload, PodCliqueSet):
         return any(map(has_spare_pods, workload.cliques))
     whole = with_pods(workload, context.facts)
-    return whole is not None and any(0 < part.needed < part.pods for part in whole.parts)
+    return whole is not None and any(0 < part.needed < part.pods or part.elastic for part in whole.parts)
 
 
 def _asked(workload: Workload, why: str, remedy: str) -> Results:
