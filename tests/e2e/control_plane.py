@@ -27,7 +27,7 @@ Manifest = dict[str, Any]
 # What each version needs to serve its generation of the Workload API; all of it is off by default.
 _GATES = {
     "1.35": "GenericWorkload=true,GangScheduling=true",
-    "1.36": "GenericWorkload=true,GangScheduling=true",
+    "1.36": "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true",
     "1.37": "GenericWorkload=true,CompositePodGroup=true,TopologyAwareWorkloadScheduling=true",
 }
 _RUNTIME_CONFIG = {

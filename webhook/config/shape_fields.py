@@ -117,10 +117,13 @@ Counted = Annotated[CountSection, BeforeValidator(_counted)]
 
 
 class MinimumSection(Section):
-    """A least number of pods, which holds `when` its conditions do."""
+    """A least number of pods, which holds `when` its conditions do. `elastic`: more pods than the workload asks for now
+    may join them later.
+    """
 
     count: Counted
     when: Conditions = Field(default_factory=list)
+    elastic: bool = False
 
 
 def count_problems(count: CountSection, path: str, *, has_entry: bool, depth: int = 0) -> Iterator[Problem]:

@@ -407,7 +407,7 @@ def _part(section: PartSection) -> PartShape:
 
 
 def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
-    return tuple(Minimum(count_of(one.count), conditions_of(one.when)) for one in sections)
+    return tuple(Minimum(count_of(one.count), conditions_of(one.when), one.elastic) for one in sections)
 
 
 def _statement(section: StatementSection) -> Statement:

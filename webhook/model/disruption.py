@@ -60,7 +60,11 @@ def spare_cliques(workload: PodCliqueSet) -> tuple[str, ...]:
 
 def needs_every_pod(podgang: PodGang, record: Record) -> bool:
     """Whether the minimum of a gang is its size. `record` is the record of its workload."""
-    if is_cut(record.spare) or any(member.pods > member.min_replicas > 0 for member in podgang.members):
+    if (
+        podgang.elastic
+        or is_cut(record.spare)
+        or any(member.pods > member.min_replicas > 0 for member in podgang.members)
+    ):
         return False
     workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
     patterns = [_podclique(workload, end) for end in record.spare]

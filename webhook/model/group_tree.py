@@ -19,6 +19,8 @@ from webhook.model.projections import Resource
 # The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).
 MAX_DEPTH = 4
+# The most claims of one group that the API server accepts (k8s.io/api scheduling/v1beta1: maxItems).
+MAX_CLAIMS = 4
 
 
 class Trees(NamedTuple):
@@ -28,10 +30,21 @@ class Trees(NamedTuple):
     parent: str
 
 
+class SharedClaim(NamedTuple):
+    """A ResourceClaim that all pods of a group share: an entry of its `resourceClaims`, or of a pod's. Both must be
+    equal.
+    """
+
+    name: str
+    claim: str | None = None
+    template: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A PodGroup or a CompositePodGroup, or a template of one. `minimum` is the number of pods, or child groups, that
     it starts with; None for a group that is not a gang. `workload` and `template` name what it was made from.
+    `preemption` is its preemption policy, and `claims` has the first of its claims, up to a limit.
     """
 
     composite: bool
@@ -43,6 +56,8 @@ class Group:
     topology: str | None = None
     priority_class: str | None = None
     priority: int | None = None
+    preemption: str | None = None
+    claims: tuple[SharedClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ SUBJECTS = {
     "tree",
     "agreement",
     "disruption",
+    "preemption",
+    "claims",
     "queue_object",
     "opted_in",
     "opted_in_topology",

@@ -242,6 +242,9 @@ def test_no_rule_refuses_the_objects_that_are_written(mode: str) -> None:
         assert [rule for rule in found if rule.startswith("kube/disruption")] == []
 
 
+OF_1_36 = {"apiGeneration": "v1alpha2"}
+
+
 @pytest.mark.parametrize(
     ("labels", "config", "expected"),
     [
@@ -251,11 +254,20 @@ def test_no_rule_refuses_the_objects_that_are_written(mode: str) -> None:
         ({"rollcall.dev/disruption-mode": ""}, {}, ["kube/disruption-mode"]),
         ({"rollcall.dev/disruption-mode": "all"}, {"gangScheduling": False}, ["kube/disruption-ignored"]),
         ({"rollcall.dev/disruption-mode": "single"}, {"gangScheduling": False}, []),
-        ({"rollcall.dev/disruption-mode": "all"}, {"schedulerGates": ["GenericWorkload"]}, ["kube/disruption-ignored"]),
-        ({"rollcall.dev/disruption-mode": "all"}, {"schedulerGates": ["WorkloadAwarePreemption"]}, []),
+        (
+            {"rollcall.dev/disruption-mode": "all"},
+            {**OF_1_36, "schedulerGates": ["GenericWorkload"]},
+            ["kube/disruption-ignored"],
+        ),
+        ({"rollcall.dev/disruption-mode": "all"}, {}, []),
+        (
+            {"rollcall.dev/disruption-mode": "all"},
+            {**OF_1_36, "schedulerGates": ["WorkloadAwarePreemption"]},
+            ["kube/disruption-ignored"],
+        ),
     ],
 )
 def test_the_label_of_a_set_is_judged(labels: Manifest, config: dict[str, Any], expected: list[str]) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True, **config})
-    verdict = validate(pod_clique_set(labels=labels), settings=settings, facts=ClusterFacts(apis=V1ALPHA2))
+    verdict = validate(pod_clique_set(labels=labels), settings=settings, facts=ClusterFacts(apis=V1ALPHA2 | V1BETA1))
     assert [rule for rule in rules(verdict) if rule.startswith("kube/disruption")] == expected

@@ -13,6 +13,7 @@ from tests.unit.backends.kube_gangs import (
     V1ALPHA1,
     V1ALPHA2,
     V1BETA1,
+    backend,
     bare,
     constraint,
     made,
@@ -24,6 +25,7 @@ from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
 
@@ -275,10 +277,38 @@ def test_an_object_of_one_member_names_it_and_the_others_list_all_members() -> N
     ]
 
 
-def test_the_priority_class_is_on_every_level_from_1_37_on() -> None:
+def classes(objects: list[Manifest]) -> list[Any]:
+    """The class of the first template of the Workload, and of each other object."""
+    (head, *groups) = (found["spec"] for found in objects)
+    (templates,) = head.values()
+    return [spec.get("priorityClassName") for spec in (templates[0], *groups)]
+
+
+def test_the_priority_class_is_on_every_level_from_1_36_on() -> None:
     record = Record("default-scheduler", priority_class="high")
-    assert {found["spec"].get("priorityClassName") for found in made(podgang(*TWO), TREE, record)[1:]} == {"high"}
-    assert "priorityClassName" not in str(made(podgang(*TWO), V1ALPHA2, record))
+    assert set(classes(made(podgang(*TWO), TREE, record))) == {"high"}
+    assert classes(made(podgang(*TWO), V1ALPHA2, record)) == ["high", "high"]
+    assert "priorityClassName" not in str(made(podgang(*TWO), V1ALPHA1, record))
+
+
+def test_in_1_36_a_group_has_no_class_that_only_its_gate_would_allow() -> None:
+    """With the gate off the API server drops the class. With the gate on it refuses these."""
+    record, used = Record("default-scheduler", priority_class="system-node-critical"), backend()
+    known = {"system-node-critical": PriorityClass(2_000_001_000, is_default=False)}
+    facts = ClusterFacts(apis=V1ALPHA2, priority_classes=known)
+    assert classes(used.gang_objects(podgang(*TWO), record, facts)) == [None, None]
+    assert classes(made(podgang(*TWO), V1ALPHA2, record, schedulerGates=["GangScheduling"])) == [None, None]
+
+
+def test_in_1_36_a_living_gang_stays_without_a_class() -> None:
+    """An older release wrote none, or the API server dropped it. The field is immutable."""
+    used = backend()
+    desired = made(podgang(*TWO), V1ALPHA2, Record("default-scheduler", priority_class="high"))
+    live = made(podgang(*TWO), V1ALPHA2)
+    wanted = [used.adopt(one, other) for one, other in zip(desired, live, strict=True)]
+    assert wanted == live
+    assert used.frozen(wanted, live) is None
+    assert [used.adopt(one, one) for one in desired] == desired
 
 
 def test_without_gang_scheduling_nothing_is_written() -> None:

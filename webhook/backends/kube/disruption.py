@@ -50,6 +50,13 @@ def read(spec: Mapping[str, Any]) -> Disruption | None:
     return Disruption.ALL if together else Disruption.SINGLE
 
 
+def is_written_for(value: Any, *, of_1_37: bool) -> bool:
+    """Whether an API server of that version accepts a value of the field."""
+    if not of_1_37:
+        return value in _OF_1_36.values()
+    return value in [{mode.value: {}} for mode in Disruption]
+
+
 def kept(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
     """`spec` with the mode of the existing object or template `live`, even if that has none. Raises `Malformed`."""
     found = {key: value for key, value in spec.items() if key != FIELD}

@@ -7,6 +7,7 @@ field has two meanings. Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.backends.kube import disruption
@@ -16,7 +17,7 @@ from webhook.model.bounds import name_text
 from webhook.model.disruption import Disruption
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
-from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Trees, Workload
+from webhook.model.group_tree import MAX_CLAIMS, MAX_DEPTH, Group, Groups, SharedClaim, Trees, Workload
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
@@ -77,7 +78,16 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
         topology=topology_in(spec),
         priority_class=text(spec.get("priorityClassName")),
         priority=integer(spec.get("priority")),
+        preemption=name_text(spec.get("preemptionPolicy")),
+        claims=tuple(islice(claims_in(spec), MAX_CLAIMS)),
     )
+
+
+def claims_in(spec: Mapping[str, Any]) -> Iterator[SharedClaim]:
+    """The `resourceClaims` of a group, a template or a pod. Raises `Malformed`."""
+    for entry in map(mapping, sequence(spec.get("resourceClaims"))):
+        claim, template = entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
+        yield SharedClaim(name_text(entry.get("name")) or "", name_text(claim), name_text(template))
 
 
 def minimum_in(spec: Mapping[str, Any], *, composite: bool) -> int | None:
@@ -176,8 +186,10 @@ _OF_GROUPS = tuple(
         "parentCompositePodGroupName",
         "podGroupTemplateRef",
         "policy",
+        "preemptionPolicy",
         "priority",
         "priorityClassName",
+        "resourceClaims",
         "schedulingConstraints",
         "schedulingPolicy",
         "workloadRef",
@@ -232,6 +244,8 @@ _GROUP: dict[str, Any] = {
     disruption.FIELD: (str, dict),
     "priorityClassName": str,
     "priority": int,
+    "preemptionPolicy": str,
+    "resourceClaims": [{"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}],
 }
 
 

@@ -6,7 +6,7 @@ them, and kube-scheduler reads the objects. Source: KEP-4671, KEP-6012, Grove's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
@@ -20,6 +20,7 @@ from webhook.backends.kube.generation import (
     Served,
     class_problem,
     known,
+    may_carry_class,
     missing,
     served,
     unread,
@@ -58,7 +59,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     _refuse_preferred(podgang)
     _refuse_class(record, spoken, facts)
     if spoken is Generation.TREE:
-        return _tree(podgang, _shared(podgang, record, settings, spoken), found)
+        return _tree(podgang, _shared(podgang, record, settings, spoken, facts), found)
     if settings.hierarchical == "required":
         raise inexpressible(
             "kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required, but the cluster does not serve it"
@@ -73,42 +74,51 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
     else:
         _limit(podgang.members, SPEC / "podgroups")
-    return _flat(podgang, _shared(podgang, record, settings, spoken), found, merged=merged)
+    return _flat(podgang, _shared(podgang, record, settings, spoken, facts), found, merged=merged)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimums from before Grove released its members to 0, at least one pod, and with the
-    disruption mode of `live`.
+    """`desired` with the minimums from before Grove released its members to 0, at least one pod, with the disruption
+    mode of `live`, and in 1.36 without a priority class if `live` has none.
     """
     api_version, kind = str(desired["apiVersion"]), desired["kind"]
     recorded = mapping(mapping(live).get("spec"))
     spec = dict(desired["spec"])
     if kind != "Workload" and live is not None:
-        spec = disruption.kept(spec, recorded)
+        spec = _classless(disruption.kept(spec, recorded), recorded, api_version)
     if kind == "CompositePodGroup":
         return {**desired, "spec": spec}
     if kind == "PodGroup":
         spec["schedulingPolicy"] = _kept(spec["schedulingPolicy"], recorded.get("schedulingPolicy"))
     elif api_version.endswith("/v1alpha1"):
-        spec["podGroups"] = _kept_in(spec["podGroups"], recorded.get("podGroups"), "policy")
+        spec["podGroups"] = _kept_in(spec["podGroups"], recorded.get("podGroups"), "policy", api_version)
     else:
         for field in disruption.TEMPLATES:
             if field in spec:
-                spec[field] = _kept_in(spec[field], recorded.get(field), "schedulingPolicy")
+                spec[field] = _kept_in(spec[field], recorded.get(field), "schedulingPolicy", api_version)
     return {**desired, "spec": spec}
 
 
-def _kept_in(templates: list[Any], live: Any, policy: str) -> list[Any]:
+def _classless(spec: Manifest, live: Mapping[str, Any], api_version: str) -> Manifest:
+    """`spec` of a group or template; in 1.36 without a class that `live` lacks. The field is immutable, an older
+    release did not write it, and the API server drops it while its gate is off.
+    """
+    if not api_version.endswith(f"/{Generation.V1ALPHA2}") or live.get("priorityClassName"):
+        return spec
+    return {key: value for key, value in spec.items() if key != "priorityClassName"}
+
+
+def _kept_in(templates: list[Any], live: Any, policy: str, api_version: str) -> list[Any]:
     before = {text(mapping(found).get("name")): mapping(found) for found in sequence(live)}
     kept = []
     for template in templates:
         known = before.get(template["name"], {})
         found = {**template, policy: _kept(template[policy], known.get(policy))}
         if template["name"] in before:
-            found = disruption.kept(found, known)
+            found = _classless(disruption.kept(found, known), known, api_version)
         for field in disruption.TEMPLATES:
             if field in found:
-                found[field] = _kept_in(found[field], known.get(field), policy)
+                found[field] = _kept_in(found[field], known.get(field), policy, api_version)
         kept.append(found)
     if before.keys() == {template["name"] for template in templates}:
         # Up to 1.36 the order is frozen as well (seen), but has no meaning.
@@ -175,11 +185,15 @@ def _gang(minimum: int) -> Manifest:
     return {"gang": {"minCount": minimum}}
 
 
-def _shared(podgang: PodGang, record: Record, settings: KubeSettings, spoken: Generation) -> Manifest:
+def _shared(
+    podgang: PodGang, record: Record, settings: KubeSettings, spoken: Generation, facts: ClusterFacts
+) -> Manifest:
     """What all groups and templates of a gang have."""
-    # The class is part of PodGroup from 1.37 on. In 1.36 it is behind a separate gate, and the pods' priority counts.
-    named = spoken in CARRIES_CLASS and record.priority_class is not None
-    priority = {"priorityClassName": record.priority_class} if named else {}
+    name, classes = record.priority_class, facts.priority_classes
+    # In 1.36 a gang whose class the API server would refuse starts while the gate is off, so it is left out there.
+    named = name is not None and may_carry_class(spoken, settings)
+    named = named and (classes is None or class_problem(classes.get(name or "")) is None)
+    priority = {"priorityClassName": name} if named else {}
     return {**priority, **disruption.written(disruption.mode_of(podgang, record, settings), spoken)}
 
 

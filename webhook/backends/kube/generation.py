@@ -78,8 +78,11 @@ COMPOSITE_VERSIONS = (
 COMPOSITE = Api(GROUP, COMPOSITE_VERSIONS[0].name, "CompositePodGroup")
 
 # From 1.37 on the priority class of a gang is in the group's own objects. When they are created, the API server's
-# Priority plugin turns it into a number, as for pods. Up to 1.36 it is behind a gate, and the pods' priority counts.
+# Priority plugin turns it into a number, as for pods.
 CARRIES_CLASS = frozenset({Generation.V1BETA1, Generation.TREE})
+# Of 1.36, and part of GenericWorkload from 1.37 on. While it is on, groups have a mode and a priority; while it is off,
+# the API server drops both fields, and the pods' priority counts.
+PREEMPTION_GATE = "WorkloadAwarePreemption"
 # HighestUserDefinablePriority. With one of the system's own classes pods may exceed it, but groups may not (seen).
 HIGHEST = 1_000_000_000
 
@@ -175,6 +178,13 @@ def missing(settings: KubeSettings) -> str:
     version = "v1beta1" if settings.apiGeneration == "auto" else settings.apiGeneration
     pod_group = "" if version == "v1alpha1" else " and PodGroup"
     return f"{GROUP}/{version} Workload{pod_group}"
+
+
+def may_carry_class(spoken: Generation, settings: KubeSettings) -> bool:
+    """Whether groups get their priority class: in 1.36 unless the scheduler is known to ignore it."""
+    gates = settings.schedulerGates
+    ignored = gates is not None and PREEMPTION_GATE not in gates
+    return spoken in CARRIES_CLASS or (spoken is Generation.V1ALPHA2 and not ignored)
 
 
 def class_problem(found: PriorityClass | None) -> str | None:

@@ -20,6 +20,8 @@ from webhook.model.stored_object import StoredObject
 MOST_BELOW = 32
 
 PARENT = SPEC / TREES.parent
+# The policy of pods and groups without a PriorityClass that says otherwise.
+PREEMPTS = "PreemptLowerPriority"
 REFERENCE = SPEC / "workloadRef"
 
 
@@ -124,6 +126,23 @@ def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int
         return None if found is None else found.value
     # If there are several, the API server uses the lowest.
     return min((found.value for found in classes.values() if found.is_default), default=0)
+
+
+def policy_of(group: Group, facts: ClusterFacts) -> str | None:
+    """The preemption policy of a group: its own, else that of its class; None if it is unknown."""
+    return group.preemption or policy_named(group.priority_class, facts)
+
+
+def policy_named(name: str | None, facts: ClusterFacts) -> str | None:
+    """The preemption policy that the API server takes from this class; without a name, from the default class."""
+    classes = facts.priority_classes
+    if classes is None:
+        return None
+    if name is not None:
+        found = classes.get(name)
+        return None if found is None else found.preemption_policy
+    default = min((found for found in classes.values() if found.is_default), key=lambda one: one.value, default=None)
+    return PREEMPTS if default is None else default.preemption_policy
 
 
 def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bool:

@@ -61,6 +61,7 @@ class OptedInGang(PodGang):
         self.grouped_as: GroupKind = workload.resource.api.group_kind
         # The record of the workload that made `workload` for one of its roles.
         self.above: Record | None = None
+        self.elastic = any(part.elastic for found in parts.values() for part in found)
         self.members = [
             Member(SPEC, member, minimums.get(member, pods), pods, _UNCONSTRAINED) for member, pods in members
         ]

@@ -91,6 +91,7 @@ class PodGang:
         "annotations",
         "constraint",
         "divided",
+        "elastic",
         "gang",
         "labels",
         "members",
@@ -132,6 +133,8 @@ class PodGang:
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
         self.gang, self.settled = gang or self.name, settled
         self.divided, self.present = divided, present
+        # Whether pods may join it that its workload does not ask for yet. Of a PodGang the record says that.
+        self.elastic = False
         self.owns = owns and self.gang == self.name
         self.uid = text(metadata.get("uid"))
         self.labels = mapping(metadata.get("labels"))

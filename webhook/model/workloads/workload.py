@@ -43,7 +43,7 @@ class TemplatePlace(NamedTuple):
 class Part(NamedTuple):
     """The pods that a workload makes from one template: how many exist at a time, and how many each Job or group has.
     `path` is the path of the part, `place` that of its pod template. `after` are the parts that it waits for. The gang
-    needs `minimum` of the pods, all of them without a number.
+    needs `minimum` of the pods, all of them without a number. If it is `elastic`, its controller may add pods to them.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Part(NamedTuple):
     each: int
     after: tuple[str, ...] = ()
     minimum: int | None = None
+    elastic: bool = False
 
     @property
     def needed(self) -> int:

@@ -2,6 +2,7 @@
 
 from webhook.backends.kai.rules import (
     declared,
+    disruption,
     kueue,
     opted_in,
     opted_in_topology,
@@ -17,6 +18,7 @@ from webhook.validators.registry import collect
 
 RULES = collect(
     workload,
+    disruption,
     queue,
     topology,
     pod_group,

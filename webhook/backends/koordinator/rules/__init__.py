@@ -2,6 +2,7 @@
 
 from webhook.backends.koordinator.rules import (
     change,
+    disruption,
     gang_group,
     opted_in,
     opted_in_topology,
@@ -16,5 +17,16 @@ from webhook.backends.koordinator.rules import (
 from webhook.validators.registry import collect
 
 RULES = collect(
-    workload, change, topology, qos, quota, gang_group, pod_group, pod_group_topology, pod, opted_in, opted_in_topology
+    workload,
+    disruption,
+    change,
+    topology,
+    qos,
+    quota,
+    gang_group,
+    pod_group,
+    pod_group_topology,
+    pod,
+    opted_in,
+    opted_in_topology,
 )

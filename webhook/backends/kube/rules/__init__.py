@@ -8,10 +8,13 @@ from webhook.backends.kube.rules import (
     opted_in_topology,
     pod,
     pod_group,
+    preemption,
     stages,
     tree,
     workload,
 )
 from webhook.validators.registry import collect
 
-RULES = collect(workload, disruption, change, pod_group, tree, agreement, pod, opted_in, opted_in_topology, stages)
+RULES = collect(
+    workload, disruption, change, pod_group, tree, agreement, preemption, pod, opted_in, opted_in_topology, stages
+)

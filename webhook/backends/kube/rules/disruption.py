@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.backends.kube.generation import GROUP, Generation, generation
-from webhook.backends.kube.rules.examples import FLAT, ON, TREES
+from webhook.backends.kube.generation import GROUP, PREEMPTION_GATE, Generation, generation
+from webhook.backends.kube.rules.examples import ON, TREES
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import CHOICES, DISRUPTION_LABEL, Disruption
 from webhook.model.facts import ClusterFacts
@@ -23,8 +23,6 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 _ALL, _UNKNOWN = {DISRUPTION_LABEL: "all"}, {DISRUPTION_LABEL: "gang"}
 _OF_1_35 = ClusterFacts(apis=frozenset({Api(GROUP, "v1alpha1", "Workload")}))
 _AT = LABELS / DISRUPTION_LABEL
-# Of 1.36. In 1.37 GenericWorkload includes it.
-_GATE = "WorkloadAwarePreemption"
 
 
 @rule(
@@ -57,13 +55,15 @@ def owner_disruption_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
 @rule(
     "kube/disruption-ignored",
     default=Action.WARN,
-    passes=Example(pod_clique_set(labels=_ALL), config=ON, facts=FLAT),
+    passes=Example(pod_clique_set(labels=_ALL), config=ON, facts=TREES),
     fails=Example(pod_clique_set(labels=_ALL), config=ON, facts=_OF_1_35),
 )
 def disruption_ignored(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Without gangs, in Kubernetes 1.35, and in 1.36 without its feature gate, preemption takes single pods of a gang.
+    With the gate, 1.36 respects the mode when a gang preempts, but not when a pod does that is in no gang.
 
-    Source: k8s.io/api scheduling/v1alpha1 has no disruptionMode; kubernetes/enhancements, KEP-5710; seen with v1.36.3.
+    Source: k8s.io/api scheduling/v1alpha1 has no disruptionMode; kubernetes/enhancements, KEP-5710; kubernetes v1.36.3,
+    pkg/scheduler/framework/plugins/defaultpreemption (`SelectVictimsOnNode`); seen with v1.36.3.
     """
     yield from _ignored(workload.labels, context)
 
@@ -72,11 +72,12 @@ def disruption_ignored(workload: PodCliqueSet, context: RuleContext) -> Results:
     "kube/owner-disruption-ignored",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(job(scheduler=DEFAULT_SCHEDULER, labels=_ALL), config=ON, facts=FLAT),
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER, labels=_ALL), config=ON, facts=TREES),
     fails=Example(job(scheduler=DEFAULT_SCHEDULER, labels=_ALL), config=ON, facts=_OF_1_35),
 )
 def owner_disruption_ignored(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Without gangs, in Kubernetes 1.35, and in 1.36 without its feature gate, preemption takes single pods of a gang.
+    With the gate, 1.36 respects the mode when a gang preempts, but not when a pod does that is in no gang.
 
     Source: as for kube/disruption-ignored.
     """
@@ -104,9 +105,16 @@ def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
         why, remedy = "gangScheduling is off, so there is no gang", "set the profile's gangScheduling to true"
     elif spoken is Generation.V1ALPHA1:
         why, remedy = "Kubernetes 1.35 has no disruption mode", "use Kubernetes 1.36 or newer"
-    elif spoken is Generation.V1ALPHA2 and settings.schedulerGates is not None and _GATE not in settings.schedulerGates:
-        why = f"schedulerGates lacks {_GATE}, so the scheduler ignores the mode"
+    elif (
+        spoken is Generation.V1ALPHA2
+        and settings.schedulerGates is not None
+        and PREEMPTION_GATE not in settings.schedulerGates
+    ):
+        why = f"schedulerGates lacks {PREEMPTION_GATE}, so the scheduler ignores the mode"
         remedy = "enable the gate and add it to schedulerGates"
+    elif spoken is Generation.V1ALPHA2:
+        why = "in Kubernetes 1.36 a pod of higher priority that is in no gang ignores the mode"
+        remedy = "use Kubernetes 1.37, or give a higher priority only to gangs"
     else:
         return
     yield Finding(

@@ -89,8 +89,8 @@ def waiting(scheduler: str, group: str = "worker") -> GroupPod:
 
 
 def known(**parts: Any) -> ClusterFacts:
-    """A cluster of 1.37 with these Workloads, groups and waiting pods by name, and no others; it has priority classes
-    and a topology.
+    """A cluster of 1.37 with these Workloads, groups and waiting pods by name, and no others; it has a topology, and
+    priority classes unless others are given.
     """
     by_key = {
         part: {(NAMESPACE, name): found for name, found in parts.get(part, {}).items()}
@@ -102,11 +102,12 @@ def known(**parts: Any) -> ClusterFacts:
         pod_groups=Groups(by_key["pod_groups"]),
         composite_pod_groups=Groups(by_key["composite_pod_groups"]),
         group_pods=GroupPods(by_key["group_pods"]),
-        priority_classes={"high": PriorityClass(1000, is_default=False), "low": PriorityClass(10, is_default=False)},
+        priority_classes=parts.get("priority_classes", _CLASSES),
         topology_bindings={"dc": TopologyBinding({"zone": ZONE, "rack": RACK})},
     )
 
 
+_CLASSES = {"high": PriorityClass(1000, is_default=False), "low": PriorityClass(10, is_default=False)}
 ZONE, RACK = "topology.kubernetes.io/zone", "example.com/rack"
 _SERVED = frozenset(
     {

@@ -62,10 +62,11 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """A least number of pods, which holds under conditions."""
+    """A least number of pods, which holds under conditions. `elastic`: more pods may join them later."""
 
     count: Count
     when: tuple[Condition, ...] = ()
+    elastic: bool = False
 
     def holds(self, scope: Scope) -> bool:
         """Whether it is the minimum of this workload. Raises `Malformed`."""

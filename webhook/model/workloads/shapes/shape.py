@@ -120,11 +120,18 @@ class PartShape:
 
     def minimum(self, scope: Scope) -> Count | None:
         """How many of its pods the gang needs; None if it needs all. Raises `Malformed`."""
-        return _first(self.minimums, scope)
+        found = _first(self.minimums, scope)
+        return None if found is None else found.count
+
+    def is_elastic(self, scope: Scope) -> bool:
+        """Whether more pods than it has now may join the gang later. Raises `Malformed`."""
+        found = _first(self.minimums, scope)
+        return found is not None and found.elastic
 
     def lower_bound(self, scope: Scope) -> Count | None:
         """How few of its pods the workload may run with; None if that is not declared. Raises `Malformed`."""
-        return _first(self.lowest, scope)
+        found = _first(self.lowest, scope)
+        return None if found is None else found.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +265,9 @@ class WorkloadShape:
             yield from (one.path for one in said.when)
 
 
-def _first(counts: tuple[Minimum, ...], scope: Scope) -> Count | None:
-    """The count of the first that holds. Raises `Malformed`."""
-    return next((one.count for one in counts if one.holds(scope)), None)
+def _first(counts: tuple[Minimum, ...], scope: Scope) -> Minimum | None:
+    """The first that holds. Raises `Malformed`."""
+    return next((one for one in counts if one.holds(scope)), None)
 
 
 def form_of(forms: Sequence[WorkloadShape], raw: Manifest) -> WorkloadShape:

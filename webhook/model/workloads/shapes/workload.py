@@ -165,7 +165,8 @@ class ShapedWorkload(OptedInWorkload):
         at, raw = _template_of(part, scope)
         template = _template(part, at, raw, scope)
         pods = part.pods.value(scope)
-        return Part(part.name.of(scope), path, at, template, pods, pods, part.after, _needed(part, scope, pods))
+        needed, elastic = _needed(part, scope, pods), part.is_elastic(scope)
+        return Part(part.name.of(scope), path, at, template, pods, pods, part.after, needed, elastic)
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:
