@@ -1,7 +1,7 @@
 """Why a pod of a gang was lost, as far as the pod itself shows (no I/O).
 
-A controller that takes a pod off its node writes the pod's condition DisruptionTarget before it deletes the pod. Source:
-Kubernetes 1.37, pkg/scheduler/framework/preemption/executor.go, pkg/controller/{podgc,tainteviction,
+A controller that takes a pod off its node writes the pod's condition DisruptionTarget before it deletes the pod.
+Source: Kubernetes 1.37, pkg/scheduler/framework/preemption/executor.go, pkg/controller/{podgc,tainteviction,
 devicetainteviction}, pkg/registry/core/pod/storage/eviction.go, pkg/kubelet/{eviction,preemption,nodeshutdown}.
 koord-scheduler 1.8 (coscheduling/core/preemption.go), Volcano (pkg/scheduler/cache/cache.go) and KAI (pkg/scheduler/
 cache/evictor) write the reason of kube-scheduler, also if they reclaim a queue's share.

@@ -71,7 +71,7 @@ class Loss(NamedTuple):
 
 
 class LostMembers(NamedTuple):
-    """The record of a gang, and the pods that are left to it now: how many are on nodes, and the GPUs that they hold."""
+    """The record of a gang, and what is left to it: how many pods are on nodes now, and the GPUs that they hold."""
 
     loss: Loss
     bound: int

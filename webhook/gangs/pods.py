@@ -29,7 +29,7 @@ class GangPods:
     gets each pod on a node that does not count any more, before `changed` gets its gang.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it watches, and whom it tells
         self,
         client: Client,
         changed: Callable[[GangKey], None],
@@ -37,6 +37,7 @@ class GangPods:
         read: Callable[[Manifest], tuple[ObjectKey, GangPod]] = read_gang_pod,
         kinds: PodControllers = OF_GROVE,
         filled: Callable[[], None] = lambda: None,
+        *,
         ended: Callable[[PodEnd], None] | None = None,
     ) -> None:
         self._changed = changed

@@ -48,8 +48,8 @@ class OptedInGangs:
     """The gangs of opted-in workloads.
 
     `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
-    `filled` is called each time all objects of a kind were read once, `ended` as for `GangPods`. Nothing is followed if Rollcall makes no gangs
-    for the enabled schedulers.
+    `filled` is called each time all objects of a kind were read once, `ended` as for `GangPods`. Nothing is followed if
+    Rollcall makes no gangs for the enabled schedulers.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class OptedInGangs:
             partial(read_opted_in_pod, kinds=settings.kinds),
             settings.kinds.pod_controllers,
             filled,
-            ended,
+            ended=ended,
         )
         self._workloads: Mapping[str, StoredWorkloads] = {
             kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED, filled)
