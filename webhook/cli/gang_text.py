@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from webhook.cli.explain_text import say
+from webhook.cli.loss_lines import print_lost_pods
 from webhook.model.plain_text import printable
 from webhook.model.workloads.place import label_value
 
@@ -70,7 +71,7 @@ def _row(one: GangHealth) -> tuple[str, ...]:
         printable(one.scheduler or "-"),
         f"{one.bound}/{one.minimum}",
         str(one.present),
-        _age(one.created),
+        age(one.created),
         one.word,
         one.disruption_mode or "-",
         one.writer.value,
@@ -78,7 +79,8 @@ def _row(one: GangHealth) -> tuple[str, ...]:
     )
 
 
-def _age(created: str) -> str:
+def age(created: str) -> str:
+    """The time since a moment of Kubernetes, as kubectl shows it."""
     try:
         seconds = int((datetime.now(UTC) - datetime.fromisoformat(created)).total_seconds())
     except (ValueError, TypeError):
@@ -116,6 +118,8 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
     for pod in strangers:
         say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
+    if one.lost is not None:
+        print_lost_pods(one.lost, out)
     for obstacle in one.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))

@@ -9,6 +9,7 @@ import typer
 
 from webhook.cli.connection import connected, known_settings_there, settings_there
 from webhook.cli.gang_text import GangTable
+from webhook.cli.loss_text import print_losses
 from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console, namespace_name
 from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 
@@ -43,6 +44,10 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     namespace: Namespace = None,
     everywhere: EveryNamespace = False,
     held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
+    lost: Annotated[
+        bool,
+        typer.Option("--lost", help="Only gangs that had started and lost pods: since when, why, and what is idle."),
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Then print each gang that changes.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
@@ -53,33 +58,39 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     `--watch` each line is one gang. Without `--config` it uses the configuration that is installed in
     `rollcall-system`.
 
-    Exit code 3 if the cluster cannot be read.
+    `--lost` shows what the reconciler has recorded in `rollcall-system`, and counts what is idle from the pods.
+
+    Exit code 3 if the cluster, or with `--lost` these records, cannot be read.
 
     **Examples**
 
     - `rollcall gangs`
     - `rollcall gangs -n team-a --held --watch`
+    - `rollcall gangs -A --lost`
     - `rollcall gangs -A --config rollcall.yaml -o json`
     """
     if command.invoked_subcommand is not None:
         return
     if everywhere and namespace is not None:
         raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
+    if lost and (held or watch):
+        raise typer.BadParameter("--lost goes with neither --held nor --watch")
     access = connected(kubeconfig, context)
     settings = settings_there(config, access)
     if namespace is None and not everywhere and access.namespace is not None:
         namespace = access.namespace
         tell(f"namespace {namespace}, from the context; -A shows all")
     try:
-        asyncio.run(_show(settings, access, namespace, output, held=held, watch=watch))
+        asyncio.run(_show(settings, access, namespace, output, held=held, lost=lost, watch=watch))
     except KeyboardInterrupt:
         # The usual way to end a watch.
         return
 
 
 async def _show(
-    settings: Settings, access: Access, namespace: str | None, output: Format, *, held: bool, watch: bool
+    settings: Settings, access: Access, namespace: str | None, output: Format, *, held: bool, lost: bool, watch: bool
 ) -> None:
+    from webhook.errors import FactsUnavailable
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure
 
@@ -88,9 +99,17 @@ async def _show(
         every = look.gangs(namespace)
         if await look.read_room():
             every = look.gangs(namespace)
-        found = [one for one in every if one.obstacles or not held]
+        if look.losses_unknown:
+            said = f"it is not known which gangs lost pods: {look.losses_unknown}"
+            if lost:
+                raise FactsUnavailable(said)
+            tell(said)
+        found = [one for one in every if (one.obstacles or not held) and (one.lost is not None or not lost)]
         if output is Format.JSON and not watch:
             typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
+            return
+        if lost:
+            print_losses(found, console(), "" if namespace is None else f" in {namespace}")
             return
         table = GangTable(found, console())
         if output is Format.TEXT:

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from webhook.cluster import requests
 from webhook.cluster.backoff import doubled, spread
@@ -52,6 +52,13 @@ def rest_after(seconds: float) -> float:
     return 0.0 if seconds < LONG_EVENT_SECONDS else seconds * (1 / EVENTS_SHARE - 1)
 
 
+class Replaced(Protocol):
+    """Gets what was known of an object that changes or goes, before the index says so."""
+
+    def __call__(self, before: Any, after: Any | None, *, watched: bool) -> None:
+        """`after` is None if the object is gone. `watched`: an event said so; else only a later list did."""
+
+
 class Index:
     """The projections of one kind's objects. Decisions read `entries`, which is updated object by object."""
 
@@ -60,11 +67,13 @@ class Index:
         projection: Projection,
         changed: Callable[[Any], None] | None = None,
         entries: dict[Any, Any] | None = None,
+        replaced: Replaced | None = None,
     ) -> None:
         """`changed` is called with the key of each entry that is added, removed or changed. `entries` are those of a
-        part that other kinds fill too.
+        part that other kinds fill too. `replaced` is called first.
         """
         self.projection = projection
+        self._replaced = replaced
         self._changed = changed
         self.entries: dict[Any, Any] = projection.entries() if entries is None else entries
         # Every known object, with its key and value.
@@ -101,6 +110,8 @@ class Index:
         self.left_out.discard(source)
         if before is not None and before[0] != read[0]:
             self._forget(source)
+        if before is not None and self._replaced is not None:
+            self._replaced(before[1], read[1], watched=True)
         key, value = self._objects[source] = read
         self.entries[key] = value
         if key != source and self.projection.resource.namespaced:
@@ -112,12 +123,18 @@ class Index:
 
     def drop(self, raw: Manifest) -> None:
         """Remove an object."""
-        self._forget(key_of(raw))
+        self._gone(key_of(raw), watched=True)
 
     def keep_only(self, sources: set[ObjectKey]) -> None:
         """Remove every object except `sources`."""
         for source in (self._objects.keys() | self.left_out) - sources:
-            self._forget(source)
+            self._gone(source, watched=False)
+
+    def _gone(self, source: ObjectKey, *, watched: bool) -> None:
+        before = self._objects.get(source)
+        if before is not None and self._replaced is not None:
+            self._replaced(before[1], None, watched=watched)
+        self._forget(source)
 
     def _forget(self, source: ObjectKey) -> None:
         self.left_out.discard(source)
@@ -162,14 +179,15 @@ class Watch:
         namespace: str | None = None,
         *,
         entries: dict[Any, Any] | None = None,
+        replaced: Replaced | None = None,
     ) -> None:
         """`filled` is called once, after the first complete list; `changed` with the key of each entry that changes.
-        `selector` (labelSelector, fieldSelector) and `namespace` limit which objects are watched. `entries` as for
-        `Index`.
+        `selector` (labelSelector, fieldSelector) and `namespace` limit which objects are watched. `entries` and
+        `replaced` as for `Index`.
         """
         self._selector = selector
         self._namespace = namespace
-        self.index = Index(projection, changed, entries)
+        self.index = Index(projection, changed, entries, replaced)
         self.filled = False
         self._say_filled = filled
         # The last failure, until the next success.

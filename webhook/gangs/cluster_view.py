@@ -6,7 +6,7 @@ It reports which gangs an event affects. It never writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
+from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
@@ -65,7 +66,8 @@ class ClusterView:
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
     pods changed. It calls `object_changed` with each gang object, also those of other owners, and `fact_changed` with
     each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release
-    gangs, and `all_changed` when everything must be checked. It calls `read` when something is known that was not.
+    gangs, and `all_changed` when everything must be checked. It calls `read` when something is known that was not, and
+    `pod_ended` with each pod on a node that does not count for its gang any more.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -80,6 +82,7 @@ class ClusterView:
         fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
         read: Callable[[], None] = lambda: None,
+        pod_ended: Callable[[PodEnd], None] | None = None,
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -104,10 +107,10 @@ class ClusterView:
         )
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods_changed = pods_changed
-        self._pods = GangPods(self.client, pods_changed, filled=read)
+        self._pods = GangPods(self.client, pods_changed, filled=read, ended=pod_ended)
         self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read)
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
-        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read)
+        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read, pod_ended)
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods)
@@ -190,6 +193,10 @@ class ClusterView:
 
     def _has_pod(self, gang: OptedInGang, pod: ObjectKey) -> bool:
         return any(found.key == pod for found in self.opted_in.pods_of(gang))
+
+    def on_nodes(self, names: Container[str]) -> set[str]:
+        """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
+        return self._pods.on_nodes(names) | self.opted_in.pods.on_nodes(names)
 
     def has_gate(self, key: GangKey) -> bool:
         """Whether any pod that names a gang has Rollcall's gate."""

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 
 import httpx
 
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
-from webhook.errors import FactsUnavailable
+from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.gangs.anchored_health import AnchoredHealth
+from webhook.gangs.anchors import Anchors
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
+from webhook.gangs.losses import Loss, LostMembers
+from webhook.gangs.lost_members import members_left
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
+from webhook.gangs.stored_losses import stored_losses, unreadable
+from webhook.installation.names import NAMESPACE
 from webhook.model.reading import Malformed
 
 # A working API server answers long before this. Waiting longer does not help if it is down or refuses.
 PATIENCE_SECONDS = 20.0
 # Interval at which changes are shown.
 LOOK_SECONDS = 1.0
+# Interval at which the records of lost pods are read again.
+LOSSES_SECONDS = 5.0
 # A command may judge as many shapes of gangs as a reconciler in so many seconds.
 LOOKS_OF_A_COMMAND = 25
 
@@ -41,7 +50,22 @@ class GangView:
             facts_changed=lambda: self._changed.update(self._held),
             transport=transport,
         )
-        self._judging = AnchoredHealth(self.following.health)
+        self._judging = AnchoredHealth(self._with_loss)
+        # The stored records of gangs that lost pods; `losses_unknown` says why they could not be read.
+        self._losses: dict[GangKey, Loss] = {}
+        self._losses_read = 0.0
+        self.losses_unknown = ""
+
+    async def read_losses(self) -> None:
+        """Read which gangs lost pods."""
+        before, self._losses_read = self._losses, time.monotonic()
+        try:
+            self._losses, self.losses_unknown = await stored_losses(self.following.client, NAMESPACE), ""
+        except RequestFailed as error:
+            self.losses_unknown = unreadable(error)
+        except Malformed as error:
+            self.losses_unknown = str(error)
+        self._changed.update(key for key in before | self._losses if before.get(key) != self._losses.get(key))
 
     def gangs(self, namespace: str | None = None) -> list[GangHealth]:
         """The health of all gangs, of one namespace or all; gangs that cannot be read are left out."""
@@ -76,6 +100,8 @@ class GangView:
         """Yield each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            if time.monotonic() - self._losses_read >= LOSSES_SECONDS:
+                await self.read_losses()
             if self.following.fits.look():
                 self._changed.update(self._held)
             changed = sorted(self._judging.with_waiting(self._changed))
@@ -83,6 +109,19 @@ class GangView:
             for key in changed:
                 if (namespace is None or key[0] == namespace) and (found := self._health(key)) is not None:
                     yield found
+
+    def _with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
+        """The health of a gang with what is stored of it. Raises as `ClusterView.health` does."""
+        found = self.following.health(key, anchors)
+        loss = None if found is None else self._losses.get(key)
+        podgang = None if loss is None else self.following.gang(key)
+        if found is None or loss is None or podgang is None or loss.uid != (podgang.uid or ""):
+            return found
+        left = members_left(self.following, podgang)
+        # A record outlives its gang's recovery by some seconds.
+        return (
+            found if left is None or left.is_whole else found.with_loss(LostMembers.of(loss, left, datetime.now(UTC)))
+        )
 
     def _health(self, key: GangKey) -> GangHealth | None:
         self._held.discard(key)
@@ -115,6 +154,7 @@ async def looking(
             raise FactsUnavailable("\n".join(missing))
         if not look.following.serves_gangs:
             raise FactsUnavailable("the cluster does not serve PodGangs; is Grove installed?")
+        await look.read_losses()
         yield look
     finally:
         running.cancel()

@@ -8,7 +8,7 @@ pods' gates, the rules that would refuse its workload today, and last from the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from webhook.gangs.escapes import Escaped, escaped, not_its_own
 from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, room_reasons, waiting_gang
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
+from webhook.gangs.losses import LostMembers
 from webhook.gangs.object_reasons import object_reasons
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_groves, recorded
@@ -98,6 +99,15 @@ class GangHealth:
     deadline: str = ""
     # The proof that it can never start.
     never: Witness | None = None
+    # The pods that it lost since it had started.
+    lost: LostMembers | None = None
+
+    def with_loss(self, lost: LostMembers) -> GangHealth:
+        """The health of a gang that had started and lost pods. If none of its pods is on a node, it holds nothing, and
+        other reasons are more urgent.
+        """
+        reasons = (lost.reason, *self.obstacles) if lost.bound else (*self.obstacles, lost.reason)
+        return replace(self, lost=lost, obstacles=reasons)
 
     @property
     def word(self) -> str:
@@ -149,6 +159,7 @@ class GangHealth:
             **({"kueue": self.queued.as_json()} if self.queued is not None else {}),
             **({"deadline": self.deadline} if self.deadline else {}),
             **({} if self.never is None else {"neverFits": _proof(self.never)}),
+            **({} if self.lost is None else {"lost": self.lost.as_json()}),
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
                 {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped

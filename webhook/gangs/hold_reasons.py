@@ -11,6 +11,8 @@ from typing import NamedTuple
 class Reason(StrEnum):
     """Why a gang does not start: the reason of an event, and a metric's label. The most urgent reason is first."""
 
+    # It had started, and lost pods. If none is left on a node, this reason is last: the gang waits as a new one does.
+    LOST_MEMBERS = "GangLostMembers"
     # Fewer of its pods are on nodes than it needs: the scheduler started it in part, or a node was lost.
     IN_PART = "GangInPart"
     # Grove gives the PodGangs of its set other names, and does nothing else for the set until that is done.
@@ -47,6 +49,8 @@ class Reason(StrEnum):
     UNNAMED = "GangPodsUnnamed"
     GATED = "GangGated"
     SCHEDULER_ERROR = "GangSchedulerError"
+    # Its scheduler says that a pod is not ready to be scheduled, and has not tried it (KEP-5501).
+    NOT_READY = "GangNotReady"
     NO_ROOM = "GangNoRoom"
     # No problem is visible, but its scheduler does not report anything about it.
     SILENT = "GangSchedulerSilent"

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from webhook.gangs.key import POD_GANG, GangKey
-from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of
+from webhook.gangs.loss_causes import Cause, cause_in
+from webhook.gangs.pod_gpus import gpus_of
+from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of, shared_text
 from webhook.gangs.pod_spec import spec_text
 from webhook.model import grove
 from webhook.model.bounds import name_text
@@ -37,6 +39,8 @@ _GATES = 8
 # A scheduler's message groups nodes by reason.
 _MESSAGE_CHARACTERS = 1024
 _INT32_DIGITS = 10
+# `2026-09-01T12:00:00Z`.
+_TIME_CHARACTERS = 20
 
 
 class Unscheduled(NamedTuple):
@@ -56,6 +60,9 @@ class GangPod(NamedTuple):
     Rollcall's gate among all of them. `controller` is the controller that the pod names. `labels`, `annotations` and
     `spec` are what preparation may have written, as `pod_parts` keeps them. `cut` lists those of the three that were
     shortened. `needs` is what decides which nodes have room for it, as `pod_spec` keeps it; None for a pod on a node.
+
+    `taken_by` is why it is being taken off its node. `placed` is when it was bound to the node, as the API server wrote
+    it, and `gpus` how many whole GPUs it holds there.
     """
 
     namespace: str
@@ -81,6 +88,9 @@ class GangPod(NamedTuple):
     group: str = ""
     size: int | None = None
     needs: str | None = None
+    taken_by: Cause | None = None
+    placed: str = ""
+    gpus: int = 0
 
     @property
     def key(self) -> ObjectKey:
@@ -127,6 +137,9 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         kept_controller(metadata),
         *parts,
         needs=spec_text(spec) if node is None else None,
+        taken_by=cause_in(status),
+        placed="" if node is None else _placed(status),
+        gpus=0 if node is None else gpus_of(spec),
     )
 
 
@@ -171,6 +184,15 @@ def _size(said: str | None) -> int | None:
     Any user can write the annotation. `int` raises an error for a few thousand digits, which would end the watch.
     """
     return int(said) if said is not None and said.isdecimal() and len(said) <= _INT32_DIGITS else None
+
+
+def _placed(status: Mapping[str, Any]) -> str:
+    """When the pod was bound to its node; empty if that is not known."""
+    for raw in sequence(status.get("conditions")):
+        condition = mapping(raw)
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return shared_text((text(condition.get("lastTransitionTime")) or "")[:_TIME_CHARACTERS])
+    return ""
 
 
 def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:

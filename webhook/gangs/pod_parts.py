@@ -117,10 +117,11 @@ def parts_of(raw: Manifest) -> PodParts:
 
 def _shared(found: Mapping[str, Any]) -> dict[str, Any]:
     """The same entries, with one object for equal texts: the pods of a gang differ in few of their texts."""
-    return {_one(key): _one(value) if type(value) is str else value for key, value in found.items()}
+    return {shared_text(key): shared_text(value) if type(value) is str else value for key, value in found.items()}
 
 
-def _one(text: str) -> str:
+def shared_text(text: str) -> str:
+    """The same text, one object for equal ones."""
     return text if len(text) > NAME_LIMIT else _latest(text)
 
 

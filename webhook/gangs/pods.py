@@ -10,6 +10,7 @@ from webhook.gangs.controllers import Controlled, ControllerKey, Controllers, co
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey
 from webhook.gangs.pod import OF_GANGS, POD_BYTES, GangPod, read_gang_pod
+from webhook.gangs.pod_changes import PodEnd, cause_of_end
 from webhook.gangs.roster import Roster, roster
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
@@ -24,10 +25,11 @@ class GangPods:
 
     `changed` gets the gang of each pod whose projection is created, changed or deleted, and of each pod whose
     controllers change. `selector` selects the pods, `read` makes the projection, and `kinds` are the kinds of
-    controllers between pods and workloads. `filled` is called each time all objects of a kind were read once.
+    controllers between pods and workloads. `filled` is called each time all objects of a kind were read once. `ended`
+    gets each pod on a node that does not count any more, before `changed` gets its gang.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it watches, and whom it tells
         self,
         client: Client,
         changed: Callable[[GangKey], None],
@@ -35,14 +37,22 @@ class GangPods:
         read: Callable[[Manifest], tuple[ObjectKey, GangPod]] = read_gang_pod,
         kinds: PodControllers = OF_GROVE,
         filled: Callable[[], None] = lambda: None,
+        *,
+        ended: Callable[[PodEnd], None] | None = None,
     ) -> None:
         self._changed = changed
+        self._ended = ended
         self._say_filled = filled
         self._of: Grouping[ObjectKey, GangKey] = Grouping()
         self._gated: Grouping[ObjectKey, GangKey] = Grouping()
         self._below: Grouping[ObjectKey, ControllerKey] = Grouping()
         self._watch = Watch(
-            client, Projection("", PODS, read, most=POD_BYTES), self._pods_read, self._noticed, selector
+            client,
+            Projection("", PODS, read, most=POD_BYTES),
+            self._pods_read,
+            self._noticed,
+            selector,
+            replaced=None if ended is None else self._replaced,
         )
         self._controllers = Controllers(client, kinds, self._controller_noticed, self._kind_read, self._controlled)
 
@@ -58,6 +68,17 @@ class GangPods:
     def gang_of(self, pod: ObjectKey) -> GangKey | None:
         """The gang that a pod names, or None if the pod does not exist or names none."""
         return self._of.group(pod)
+
+    def on_nodes(self, names: Container[str]) -> set[str]:
+        """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
+        found, gangs = set[str](), set[GangKey]()
+        for pod in self._watch.index.entries.values():
+            if pod.node in names and pod.kind:
+                found.add(pod.node)
+                gangs.add(pod.gang)
+        for gang in gangs:
+            self._changed(gang)
+        return found
 
     def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
         """Split `pods`, which name a gang, into members and others."""
@@ -101,6 +122,11 @@ class GangPods:
     def _controlled(self, key: ObjectKey) -> Controlled | None:
         found: GangPod | None = self._watch.index.entries.get(key)
         return None if found is None else Controlled(found.uid, found.controller)
+
+    def _replaced(self, before: GangPod, after: GangPod | None, *, watched: bool) -> None:
+        cause = cause_of_end(before, after, watched=watched)
+        if cause is not None and before.kind and self._ended is not None:
+            self._ended(PodEnd(before, self._above(before), cause))
 
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)

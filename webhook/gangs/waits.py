@@ -24,6 +24,9 @@ _NAMED = 3
 _OF_NODES = "nodes are available"
 # Part of scheduler-plugins' message for a pod that gave up its node because another pod of the gang found none.
 _OF_ANOTHER = "rejection in "
+# The reason of a pod that a plugin of the scheduler keeps from being tried (KEP-5501, beta announced for 1.35). The
+# scheduler removes it when the plugin lets the pod pass.
+_NOT_READY = "NotReadyForScheduling"
 # A scheduler's message may list every node.
 _LONGEST_MESSAGE = 400
 
@@ -152,6 +155,8 @@ def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterat
     """The scheduler's message about the pods it has not placed, if there is no other reason."""
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
     told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
+    # The others wait for the pods that are not tried.
+    told = [one for one in told if one[1].reason == _NOT_READY] or told
     if not told:
         why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
         yield HoldReason(Reason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
@@ -160,6 +165,8 @@ def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterat
     says = f"{scheduler} reports for pod {name}: {_cut(said.message)}"
     if said.reason == "SchedulerError":
         yield HoldReason(Reason.SCHEDULER_ERROR, says, "read its log")
+    elif said.reason == _NOT_READY:
+        yield HoldReason(Reason.NOT_READY, says, "remove what the message names; until then the pod is not tried")
     else:
         yield HoldReason(Reason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
 

@@ -20,6 +20,7 @@ from webhook.errors import FactsUnavailable
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey, key_of_gang
 from webhook.gangs.pod import GangPod, read_opted_in_pod
+from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.pods import GangPods
 from webhook.gangs.role_sets import gangs_of_sets
 from webhook.gangs.stored_workloads import StoredWorkloads
@@ -47,8 +48,8 @@ class OptedInGangs:
     """The gangs of opted-in workloads.
 
     `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
-    `filled` is called each time all objects of a kind were read once. Nothing is followed if Rollcall makes no gangs
-    for the enabled schedulers.
+    `filled` is called each time all objects of a kind were read once, `ended` as for `GangPods`. Nothing is followed if
+    Rollcall makes no gangs for the enabled schedulers.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class OptedInGangs:
         gang_changed: Callable[[GangKey], None],
         pods_changed: Callable[[GangKey], None],
         filled: Callable[[], None] = lambda: None,
+        ended: Callable[[PodEnd], None] | None = None,
     ) -> None:
         self._wanted = settings.gang_workloads
         self._gang_changed = gang_changed
@@ -70,6 +72,7 @@ class OptedInGangs:
             partial(read_opted_in_pod, kinds=settings.kinds),
             settings.kinds.pod_controllers,
             filled,
+            ended=ended,
         )
         self._workloads: Mapping[str, StoredWorkloads] = {
             kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED, filled)

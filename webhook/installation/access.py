@@ -13,6 +13,7 @@ from webhook.installation.names import (
     CA_SECRET,
     LABELS,
     LEASE_NAME,
+    LOSS_RECORDS,
     MUTATING,
     RECONCILER_ROLE,
     SERVER,
@@ -42,7 +43,9 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 
 def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) -> list[Manifest]:
-    """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to service accounts."""
+    """The ClusterRole of the reconciler, the Role for its Lease and its records of losses, and their bindings to
+    service accounts.
+    """
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
         if (trees := profile.backend.trees) is not None:
@@ -86,10 +89,19 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
             "verbs": ["get", "update"],
         },
     ]
+    records = [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": list(LOSS_RECORDS),
+            "verbs": ["get", "patch", "delete"],
+        },
+    ]
     cluster, own = _keeping_certificates(namespace) if settings.certificates.self_managed else ([], [])
     return [
         *_bound("ClusterRole", RECONCILER_ROLE, [*rules, events, *cluster], namespace, *accounts),
-        *_bound("Role", RECONCILER_ROLE, [*leases, *own], namespace, *accounts),
+        *_bound("Role", RECONCILER_ROLE, [*leases, *records, *own], namespace, *accounts),
     ]
 
 

@@ -19,6 +19,9 @@ SERVER_ROLE = "rollcall-serve"
 RECONCILER_ROLE = "rollcall-reconcile"
 # The Lease for the leader election of the reconciler's replicas.
 LEASE_NAME = "rollcall-reconciler"
+# The ConfigMaps with the records of gangs that lost pods: a few with fixed names, so that a Role can name them.
+# Together they hold some ten thousand gangs.
+LOSS_RECORDS = tuple(f"rollcall-losses-{number}" for number in range(4))
 
 # The serving certificate, as kubernetes.io/tls: the only Secret that the server gets.
 TLS_SECRET = "rollcall-tls"  # noqa: S105 - the name of one

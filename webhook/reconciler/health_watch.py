@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -46,6 +46,21 @@ class Looking(Protocol):
         """Whether a gang was not judged since the last call, because this look had judged enough."""
 
 
+class Losses(Protocol):
+    """Knows which gangs lost pods since they had started."""
+
+    async def look(self) -> Iterable[GangKey]:
+        """Begin a look. Return the gangs that must be judged again."""
+
+    def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
+        """The health of a gang with what it lost; None for a gang that does not exist. Raises `Malformed`,
+        `FactsUnavailable`.
+        """
+
+    async def keep(self) -> None:
+        """End a look: count and store what was lost."""
+
+
 @dataclass(slots=True)
 class _Known:
     """The last judgement of a gang. `since` is when its reason last changed, `told` when it was reported. `held` is
@@ -73,8 +88,11 @@ class HealthWatch:
         *,
         deletion: EscapeDeletion | None = None,
         fits: Looking | None = None,
+        losses: Losses | None = None,
     ) -> None:
-        """`fits` judges whether gangs have room, as far as `health` asks it."""
+        """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
+        it lost.
+        """
         self._judging = AnchoredHealth(health)
         self._podgang = podgang
         self._events = events
@@ -82,6 +100,7 @@ class HealthWatch:
         self._leads = leads
         self._deletion = deletion
         self._fits = fits
+        self._losses = losses
         # Gangs with escaped pods.
         self._astray: set[GangKey] = set()
         self._marked: set[GangKey] = set()
@@ -113,26 +132,33 @@ class HealthWatch:
         """Judge the marked gangs, and report what is due."""
         if self._fits is not None and self._fits.look():
             self._marked.update(key for key, known in self._known.items() if known.health.word in _FOR_ROOM)
+        if self._losses is not None:
+            self._marked.update(await self._losses.look())
         marked, self._marked = self._judging.with_waiting(self._marked), set()
         for count, key in enumerate(marked, 1):
             self._judge(key)
             if count % GANGS_A_TURN == 0:
                 # Reconciling gangs has priority.
                 await asyncio.sleep(0)
+        if self._losses is not None:
+            await self._losses.keep()
         if self._leads():
             await self._tell()
             if self._deletion is not None:
                 await self._deletion.see({key: self._known[key].health for key in sorted(self._astray)})
 
-    def _judge(self, key: GangKey) -> None:
+    def _health(self, key: GangKey) -> GangHealth | None:
         try:
             health = self._judging.health(key)
+            return health if self._losses is None else self._losses.judged(key, health)
         except (Malformed, FactsUnavailable) as error:
             log.info("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error))
-            health = None
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no gang from its objects
             log.exception("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name)
-            health = None
+        return None
+
+    def _judge(self, key: GangKey) -> None:
+        health = self._health(key)
         if self._fits is not None and self._fits.take_behind():
             self._marked.add(key)
         before = self._known.get(key)
@@ -206,6 +232,9 @@ def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth
 
 def _note(health: GangHealth) -> str:
     first, *others = health.obstacles
+    if first.reason is Reason.LOST_MEMBERS:
+        more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
+        return f"The gang has lost members: {first.why}; {first.remedy}{more}"
     # Pods of other owners are listed by name, because no other output shows them.
     words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""

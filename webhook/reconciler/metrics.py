@@ -25,8 +25,10 @@ from webhook.gangs.hold_reasons import (
     Reason,
     TopologyReason,
 )
+from webhook.gangs.loss_causes import Cause
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
+from webhook.model.kubernetes_kinds import CONFIG_MAPS
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.reconciler.check_metrics import CheckMetrics
 from webhook.telemetry.metrics import Exposition
@@ -108,6 +110,26 @@ class Metrics(Exposition):
             ["scheduler", "scope", "family"],
             registry=self.registry,
         )
+        self.lost = Gauge(
+            "rollcall_gangs_lost_members",
+            "Gangs that had started and have too few pods on nodes since they lost some, by scheduler and by why pods "
+            "were lost; a gang counts once for each cause. 0 unless this process leads.",
+            ["scheduler", "cause"],
+            registry=self.registry,
+        )
+        self.idle_gpus = Gauge(
+            "rollcall_idle_gpus",
+            "Whole GPUs that pods of such gangs hold on nodes, by scheduler. 0 unless this process leads.",
+            ["scheduler"],
+            registry=self.registry,
+        )
+        self.idle_gpu_hours = Gauge(
+            "rollcall_idle_gpu_hours",
+            "Hours since the loss, times these GPUs, added up over the gangs that are such now. 0 unless this process "
+            "leads.",
+            ["scheduler"],
+            registry=self.registry,
+        )
         self.escaped = Gauge(
             "rollcall_escaped_pods",
             "Pods of gangs that were not prepared correctly, pods that only claim to belong to a gang, and pods of "
@@ -147,6 +169,10 @@ class Metrics(Exposition):
                 self.gangs.labels(scheduler, health.value)
             for scope, family in product(Scope, Family):
                 self.never.labels(scheduler, scope.label, family.value)
+            for cause in Cause:
+                self.lost.labels(scheduler, cause.value)
+            self.idle_gpus.labels(scheduler)
+            self.idle_gpu_hours.labels(scheduler)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
         reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason, *ExceptionReason)
@@ -185,7 +211,7 @@ class Metrics(Exposition):
 
 def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     """Pairs of action and kind that may be written: gang and topology objects, pods (gates and escapes), certificates,
-    answers to Kueue.
+    records of losses, answers to Kueue.
     """
     for profile in profiles:
         topology = profile.backend.topology_kind if profile.backend.topology_written else None
@@ -194,6 +220,8 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
             yield api.kind, "delete"
     yield WORKLOAD_KIND.api.kind, "answer"
     yield ADMISSION_CHECK_KIND.api.kind, "activate"
+    yield CONFIG_MAPS.api.kind, "apply"
+    yield CONFIG_MAPS.api.kind, "delete"
     yield "Pod", "delete"
     yield "Pod", "ungate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

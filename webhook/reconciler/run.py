@@ -41,6 +41,8 @@ from webhook.reconciler.exception_watch import ExceptionWatch
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
+from webhook.reconciler.loss_store import LossStore
+from webhook.reconciler.losses import GangLosses
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.topologies import Topologies
@@ -85,6 +87,9 @@ class Reconciler:
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
         self._settings = settings
+        self.lease: Lease | None = None
+        losses = GangLosses(self.metrics, self.leads, only=namespace)
+        self._losses = losses
         self.following = ClusterView(
             settings,
             access,
@@ -95,18 +100,20 @@ class Reconciler:
             fact_changed=self._fact_changed,
             all_changed=self._all_changed,
             read=self.queue.retry_failed,
+            pod_ended=losses.pod_ended,
             give_back=give_back,
             transport=transport,
         )
         client = self.following.client
         # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
         identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
-        self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
                 client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
+        is_kept = lease_namespace is not None and not dry_run
+        losses.follow(self.following, LossStore(client, writer, lease_namespace or "") if is_kept else None)
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
         self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(
@@ -130,6 +137,7 @@ class Reconciler:
             self.leads,
             deletion=deletion,
             fits=self.following.fits,
+            losses=losses,
         )
         self.exceptions = ExceptionWatch(settings.exceptions, events, self.leads, self.health.mark_held, only=namespace)
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
@@ -311,6 +319,7 @@ class Reconciler:
         if projection is NODES:
             node = (self.following.live.facts.nodes or {}).get(key)
             self._topologies.node_changed(key, None if node is None else node.labels)
+            self._losses.node_changed(key, exists=node is not None)
         if self.admission_checks is not None:
             self.admission_checks.changed(projection, key)
 

@@ -1,0 +1,122 @@
+"""The records of gangs that lost pods, as they are stored: ConfigMaps in Rollcall's own namespace
+(no I/O).
+
+Tenants can write PodGangs, workloads and ConfigMaps of their namespaces, and Grove's operator removes annotations that
+it did not make. So the records are where only Rollcall and administrators write. Their number and size is bounded: in a
+cluster where thousands of gangs lost pods at once, the gangs of the namespaces with most of them lose the names of pods
+first, and then are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from webhook.gangs.key import GangKey
+from webhook.gangs.loss_causes import Cause
+from webhook.gangs.losses import MOST_PODS, Loss, LostPod, hours_since
+from webhook.installation.names import LOSS_RECORDS
+from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
+
+DATA = "losses"
+# The API server refuses a ConfigMap of more than 1 MiB.
+MOST_BYTES = 900 * 1024
+# No name of a namespace, gang, workload or node is longer.
+_MOST_CHARACTERS = 253
+
+# Any moment: only whether a time can be read matters.
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+Losses = Mapping[GangKey, Loss]
+
+
+def shards(losses: Losses) -> dict[str, str]:
+    """The text of each ConfigMap by its name; empty for one that is not needed."""
+    found: dict[str, dict[GangKey, str]] = {name: {} for name in LOSS_RECORDS}
+    for key in sorted(losses):
+        found[_name(key)][key] = _line(key, losses[key])
+    return {name: "\n".join(_fitting(lines, losses)) for name, lines in found.items()}
+
+
+def shard(name: str, namespace: str, content: str) -> Manifest:
+    """One ConfigMap."""
+    metadata = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "rollcall"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {DATA: content}}
+
+
+def content_of(raw: Manifest) -> str:
+    """The text in one of the ConfigMaps. Raises `Malformed`."""
+    return text(mapping(raw.get("data")).get(DATA)) or ""
+
+
+def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
+    """The records in such a text. A line that cannot be read is left out: the gang is then looked at as a new one."""
+    for line in content[:MOST_BYTES].splitlines():
+        try:
+            yield _read(json.loads(line))
+        except (ValueError, Malformed, RecursionError):
+            continue
+
+
+def _name(key: GangKey) -> str:
+    digest = sha256("/".join(key).encode(errors="surrogatepass")).digest()
+    return LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)]
+
+
+def _fitting(lines: dict[GangKey, str], losses: Losses) -> Iterable[str]:
+    """The lines that fit into one ConfigMap."""
+    size = sum(len(line) + 1 for line in lines.values())
+    if size <= MOST_BYTES:
+        return lines.values()
+    of_namespace = Counter(key.namespace for key in lines)
+    crowd = sorted(lines, key=lambda key: (-of_namespace[key.namespace], key))
+    for key in crowd:
+        size -= len(lines[key])
+        loss = losses[key]
+        lines[key] = _line(key, loss._replace(pods=(), more=loss.more + len(loss.pods)))
+        size += len(lines[key])
+        if size <= MOST_BYTES:
+            return lines.values()
+    for key in crowd:
+        size -= len(lines.pop(key)) + 1
+        if size <= MOST_BYTES:
+            break
+    return lines.values()
+
+
+def _line(key: GangKey, loss: Loss) -> str:
+    pods = [[pod.name, pod.cause.value, pod.at, pod.node] for pod in loss.pods]
+    # ASCII only, so that a character is a byte.
+    return json.dumps([list(key), loss.uid, loss.since, pods, loss.more], separators=(",", ":"))
+
+
+def _read(found: Any) -> tuple[GangKey, Loss]:
+    """One record. Raises `ValueError`, `Malformed`."""
+    key, uid, since, pods, more = sequence(found)
+    namespace, name, kind, workload = map(_name_in, sequence(key))
+    read = tuple(_pod(sequence(one)) for one in sequence(pods)[:MOST_PODS])
+    return GangKey(namespace, name, kind, workload), Loss(
+        _name_in(uid), _time_in(since), read, max(integer(more) or 0, 0)
+    )
+
+
+def _pod(found: Any) -> LostPod:
+    name, cause, at, node = found
+    return LostPod(_name_in(name), Cause(text(cause) or ""), _time_in(at), _name_in(node))
+
+
+def _name_in(value: object) -> str:
+    found = text(value) or ""
+    if len(found) > _MOST_CHARACTERS:
+        raise Malformed(value, "a name")
+    return found
+
+
+def _time_in(value: object) -> str:
+    found = text(value) or ""
+    hours_since(found, _NEVER)
+    return found

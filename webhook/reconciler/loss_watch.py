@@ -1,0 +1,230 @@
+"""Notices when a gang that had started loses pods, and keeps its record until the gang is whole or gone.
+
+Only the leader stores records. Every replica notices losses, so that a new leader knows them before it has read what is
+stored; a record that is stored wins. Between two writes pass some seconds, so a storm costs a few writes, however many
+pods are lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Protocol
+
+from webhook.gangs.bound_members import BoundMembers, latest
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.key import GangKey
+from webhook.gangs.loss_causes import Cause
+from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod, stamp
+from webhook.gangs.pod import GangPod
+from webhook.gangs.pod_changes import PodEnd
+from webhook.gangs.roster import is_controlled
+from webhook.model.workloads.gang import OptedInGang
+from webhook.model.workloads.place import label_value
+from webhook.model.workloads.podgang import PodGang
+
+# A record is written once it has lasted so long: a pod that is replaced at once costs no write.
+SETTLE_SECONDS = 3.0
+# Ends of pods that belong to no gang, as of one that only names a gang, are dropped after this time.
+FORGET_SECONDS = 60.0
+# How many ends of pods wait to be looked at. Those above are lost pods that Rollcall did not see.
+MOST_ENDS = 50_000
+# When a stored record was opened: before anything in this process.
+_EARLIER = float("-inf")
+# The causes of pods that do not say why they were deleted.
+_NOT_SAID = frozenset({Cause.DELETION, Cause.UNKNOWN})
+# The states in which a gang needs its pods on nodes.
+_NEEDS_PODS = frozenset({State.STARTED, State.IN_PART, State.HELD})
+
+
+class View(Protocol):
+    """What is asked of the cluster."""
+
+    def left(self, podgang: PodGang) -> BoundMembers | None:
+        """The pods of a gang that are on existing nodes; None if the pods are not read yet."""
+
+    def node_exists(self, name: str) -> bool:
+        """Whether there is a node of that name, as far as known."""
+
+    def on_nodes(self, names: Container[str]) -> set[str]:
+        """Have the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
+
+
+class _End:
+    """The end of a pod, and when it was noticed."""
+
+    __slots__ = ("at", "end", "noticed")
+
+    def __init__(self, end: PodEnd) -> None:
+        self.end = end
+        self.at = stamp(datetime.now(UTC))
+        self.noticed = time.monotonic()
+
+
+class _Kept:
+    """The record of a gang, and when it was opened."""
+
+    __slots__ = ("loss", "lost", "opened")
+
+    def __init__(self, loss: Loss, lost: LostMembers | None, opened: float) -> None:
+        self.loss = loss
+        self.lost = lost
+        self.opened = opened
+
+
+class LossWatch:
+    """The records of all gangs that lost pods."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._ends: dict[GangKey, dict[str, _End]] = {}
+        self._waiting = 0
+        # Gangs that were seen whole, and gangs that may never have been.
+        self._whole: set[GangKey] = set()
+        self._starting: set[GangKey] = set()
+        self._kept: dict[GangKey, _Kept] = {}
+        # Nodes that came or went, and nodes that are gone and have pods.
+        self._changed_nodes: set[str] = set()
+        self._gone_nodes: set[str] = set()
+
+    # What happens in the cluster.
+
+    def pod_ended(self, end: PodEnd) -> None:
+        """A pod on a node does not count for its gang any more."""
+        if self._waiting < MOST_ENDS:
+            self._ends.setdefault(end.pod.gang, {})[end.pod.uid] = _End(end)
+            self._waiting += 1
+
+    def node_changed(self, name: str, *, exists: bool) -> None:
+        """A node came, changed or went."""
+        if not exists or name in self._gone_nodes:
+            self._changed_nodes.add(name)
+
+    def look(self) -> None:
+        """Have the gangs judged again that a node that came or went has pods of."""
+        if self._changed_nodes:
+            changed, self._changed_nodes = self._changed_nodes, set()
+            self._gone_nodes = (self._gone_nodes - changed) | self._view.on_nodes(changed)
+        if self._ends:
+            before = time.monotonic() - FORGET_SECONDS
+            for key, ends in list(self._ends.items()):
+                self._keep_ends(key, {uid: one for uid, one in ends.items() if one.noticed > before})
+
+    # Gang by gang.
+
+    def judged(self, key: GangKey, podgang: PodGang, health: GangHealth) -> GangHealth:
+        """The health of a gang with what it lost. Raises `Malformed`."""
+        ends = self._taken(key, podgang)
+        if health.state not in _NEEDS_PODS:
+            self.forget(key)
+            return health
+        kept = self._kept.get(key)
+        if kept is not None and kept.loss.uid != (podgang.uid or ""):
+            # Another gang of the same name.
+            self.forget(key)
+            kept = None
+        if health.state is State.STARTED and key in self._whole and not (kept or ends or self._gone_nodes):
+            return health
+        left = self._view.left(podgang)
+        if left is None:
+            return health
+        if left.is_whole:
+            self.forget(key)
+            self._whole.add(key)
+            return health
+        self._note(key, podgang, left, ends)
+        if (kept := self._kept.get(key)) is None:
+            return health
+        kept.lost = LostMembers.of(kept.loss, left, datetime.now(UTC))
+        return health.with_loss(kept.lost)
+
+    def forget(self, key: GangKey) -> None:
+        """A gang is gone, or needs no pods now."""
+        self._kept.pop(key, None)
+        self._whole.discard(key)
+        self._starting.discard(key)
+
+    def _note(self, key: GangKey, podgang: PodGang, left: BoundMembers, ends: Iterable[_End]) -> None:
+        """Add to the record of a gang what it lost."""
+        kept, now = self._kept.get(key), stamp(datetime.now(UTC))
+        pods = [self._lost(one) for one in ends]
+        pods += [LostPod(pod.name, Cause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
+        if kept is not None:
+            kept.loss = kept.loss.with_pods(pods)
+            return
+        more = 0
+        if key not in self._whole:
+            # It lost pods before this process judged it, or it has not started yet.
+            if key in self._starting or not left.had_started:
+                self._starting.add(key)
+                return
+            pods += [_ended(pod, now) for pod in latest(left.ended, left.lacking - len(pods))]
+            pods += [LostPod(name, Cause.UNKNOWN, now) for name in left.missing[: max(left.lacking - len(pods), 0)]]
+            more = max(left.lacking - len(pods), 0)
+        elif not pods:
+            # It needs more pods than before.
+            return
+        since = min((pod.at for pod in pods), default=now)
+        loss = Loss(podgang.uid or "", since, tuple(pods[:MOST_PODS]), more + max(len(pods) - MOST_PODS, 0))
+        self._kept[key] = _Kept(loss, None, time.monotonic())
+
+    def _lost(self, one: _End) -> LostPod:
+        pod, cause, node = one.end.pod, one.end.cause, one.end.pod.node or ""
+        if cause in _NOT_SAID and node and not self._view.node_exists(node):
+            cause = Cause.NODE_LOSS
+        return LostPod(pod.name, cause, one.at, node)
+
+    def _taken(self, key: GangKey, podgang: PodGang) -> list[_End]:
+        """Take the ends of a gang's own pods."""
+        found: list[_End] = []
+        if not self._ends:
+            return found
+        members = {label_value(member.name) for member in podgang.members}
+        for where in _named(key, podgang):
+            ends = self._ends.get(where, {})
+            own = {uid: one for uid, one in ends.items() if one.end.pod.podclique in members}
+            self._keep_ends(where, {uid: one for uid, one in ends.items() if uid not in own})
+            found += [one for one in own.values() if is_controlled(podgang, one.end.above)]
+        return sorted(found, key=lambda one: (one.at, one.end.pod.name))
+
+    def _keep_ends(self, key: GangKey, ends: dict[str, _End]) -> None:
+        self._waiting -= len(self._ends.pop(key, {})) - len(ends)
+        if ends:
+            self._ends[key] = ends
+
+    # All gangs.
+
+    def settled(self) -> dict[GangKey, Loss]:
+        """The records that are to be stored."""
+        before = time.monotonic() - SETTLE_SECONDS
+        return {key: kept.loss for key, kept in self._kept.items() if kept.opened <= before}
+
+    def stored(self, losses: Mapping[GangKey, Loss]) -> Iterator[GangKey]:
+        """Take over the stored records, and yield their gangs, which must be judged again."""
+        for key, loss in losses.items():
+            before = self._kept.get(key)
+            if before is not None and before.loss.uid == loss.uid:
+                # What this process did not see is known.
+                seen = [pod for pod in before.loss.pods if pod.cause is not Cause.UNKNOWN]
+                loss = loss.with_pods(seen)  # noqa: PLW2901 - one record made of two
+            self._kept[key] = _Kept(loss, None, _EARLIER)
+            yield key
+
+    def lost(self) -> Iterator[tuple[GangKey, LostMembers]]:
+        """The gangs that lost pods, as last judged."""
+        for key, kept in self._kept.items():
+            if kept.lost is not None:
+                yield key, kept.lost._replace(now=datetime.now(UTC))
+
+
+def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
+    """The keys that pods of a gang may name: a pod alone does not show whether its JobSet starts its parts in order."""
+    whole = key._replace(name=label_value(key.workload))
+    return (key,) if not isinstance(podgang, OptedInGang) or whole == key else (key, whole)
+
+
+def _ended(pod: GangPod, now: str) -> LostPod:
+    """A pod that ended before this process watched it."""
+    cause = pod.taken_by or (Cause.DELETION if pod.leaving else Cause.FAILURE)
+    return LostPod(pod.name, cause, now, pod.node or "")

@@ -1,0 +1,109 @@
+"""Gangs that lost pods, in the reconciler: the watch of losses with the cluster, the store and the metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
+
+from webhook.gangs.bound_members import BoundMembers
+from webhook.gangs.cluster_view import ClusterView
+from webhook.gangs.health import GangHealth
+from webhook.gangs.key import GangKey
+from webhook.gangs.loss_causes import Cause
+from webhook.gangs.lost_members import members_left, node_exists
+from webhook.gangs.pod_changes import PodEnd
+from webhook.model.workloads.podgang import PodGang
+from webhook.reconciler.loss_store import LossStore
+from webhook.reconciler.loss_watch import LossWatch
+from webhook.reconciler.metrics import Metrics
+
+
+class GangLosses:
+    """What gangs lost, noticed in a `ClusterView`. Without a `store` nothing outlives this process."""
+
+    def __init__(self, metrics: Metrics, leads: Callable[[], bool], *, only: str | None = None) -> None:
+        """`only` is the only namespace whose gangs are judged; None for all."""
+        self._metrics = metrics
+        self._leads = leads
+        self._only = only
+        self._view: ClusterView | None = None
+        self._store: LossStore | None = None
+        self._watch = LossWatch(self)
+        self._schedulers: dict[GangKey, str] = {}
+
+    def follow(self, view: ClusterView, store: LossStore | None) -> None:
+        """Judge by this view, and store there."""
+        self._view, self._store = view, store
+
+    # What happens in the cluster.
+
+    def pod_ended(self, end: PodEnd) -> None:
+        """A pod on a node does not count for its gang any more."""
+        if self._only is None or end.pod.namespace == self._only:
+            self._watch.pod_ended(end)
+
+    def node_changed(self, name: str, *, exists: bool) -> None:
+        """A node came, changed or went."""
+        self._watch.node_changed(name, exists=exists)
+
+    # What the watch of losses asks.
+
+    def left(self, podgang: PodGang) -> BoundMembers | None:
+        """The pods of a gang that are on existing nodes; None if the pods are not read yet."""
+        return None if self._view is None else members_left(self._view, podgang)
+
+    def node_exists(self, name: str) -> bool:
+        """Whether there is a node of that name, as far as known."""
+        return self._view is None or node_exists(self._view.live, name)
+
+    def on_nodes(self, names: Container[str]) -> set[str]:
+        """Have the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
+        return set() if self._view is None else self._view.on_nodes(names)
+
+    # What the watch of health asks.
+
+    async def look(self) -> Iterable[GangKey]:
+        """Begin a look. Return the gangs that must be judged again."""
+        self._watch.look()
+        if self._store is None or self._store.is_read or not self._leads():
+            return ()
+        return list(self._watch.stored(await self._store.read()))
+
+    def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
+        """The health of a gang with what it lost. Raises `Malformed`, `FactsUnavailable`."""
+        podgang = None if health is None or self._view is None else self._view.gang(key)
+        if health is None or podgang is None:
+            self._watch.forget(key)
+            return health
+        found = self._watch.judged(key, podgang, health)
+        if found.lost is not None:
+            self._schedulers[key] = self._metrics.scheduler(health.scheduler)
+        return found
+
+    async def keep(self) -> None:
+        """End a look: count and store what was lost."""
+        self._count()
+        if self._store is None:
+            return
+        if not self._leads():
+            self._store.forget()
+        elif self._store.is_read:
+            await self._store.write(self._watch.settled())
+
+    def _count(self) -> None:
+        gangs: Counter[tuple[str, Cause]] = Counter()
+        gpus: Counter[str] = Counter()
+        hours: dict[str, float] = {}
+        schedulers: dict[GangKey, str] = {}
+        for key, lost in self._watch.lost():
+            scheduler = schedulers[key] = self._schedulers.get(key, "")
+            gangs.update((scheduler, cause) for cause in lost.loss.causes)
+            gpus[scheduler] += lost.gpus
+            hours[scheduler] = hours.get(scheduler, 0.0) + lost.gpu_hours
+        self._schedulers = schedulers
+        leads = self._leads()
+        for scheduler in self._metrics.schedulers:
+            for cause in Cause:
+                self._metrics.lost.labels(scheduler, cause.value).set(gangs[scheduler, cause] if leads else 0)
+            self._metrics.idle_gpus.labels(scheduler).set(gpus[scheduler] if leads else 0)
+            self._metrics.idle_gpu_hours.labels(scheduler).set(hours.get(scheduler, 0.0) if leads else 0)
