@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -70,8 +69,7 @@ class Audit:
 class Auditor:
     """Judges what is stored. With a second judge in `known`, both are compared.
 
-    `progress` is called after each page, with what is listed and the objects read of it. `share` is the largest share
-    of the time in which it computes: with less than 1 it pauses after each page.
+    `progress` is called after each page, with what is listed and the objects read of it.
     """
 
     client: Client
@@ -79,13 +77,14 @@ class Auditor:
     selection: Selection = EVERY_RULE
     namespace: str | None = None
     page: int = PAGE
-    share: float = 1.0
     progress: Callable[[str, int], None] = lambda _, __: None
+    # Makes a tally, with its limits.
+    empty: Callable[[], Tally] = Tally
 
     async def audit(self) -> Audit:
         """Return the results for all kinds. A kind that cannot be listed is named in them."""
         compared = len(self.known.judges) > 1
-        found = Audit(Tally(), Tally() if compared else None, Tally() if compared else None)
+        found = Audit(self.empty(), self.empty() if compared else None, self.empty() if compared else None)
         found.unread.update(self.known.unread)
         # Pods are recreated by their workloads, so what a switch means for them shows there.
         judges, served = self.known.judges, self.known.served
@@ -103,13 +102,11 @@ class Auditor:
         try:
             async with aclosing(pages):
                 async for page in pages:
-                    begun = time.thread_time()
                     self._judge(page.items, resource.api, found)
                     found.read[resource.qualified] += len(page.items)
                     # Free the parsed page before the next one arrives.
                     del page
                     self.progress(resource.qualified, found.read[resource.qualified])
-                    await asyncio.sleep((time.thread_time() - begun) * (1 / self.share - 1))
         except NotFound:
             # The kind is gone since the served kinds were read.
             return

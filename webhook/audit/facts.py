@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from webhook.audit.stored import Judge
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
+from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
-from webhook.sources.cluster_objects import projections_of, read_objects
+from webhook.sources.cluster_objects import read_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ async def read_facts(client: Client, *settings: Settings) -> Known:
         await discovery.ask()
     except RequestFailed as error:
         raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
-    projections = dict.fromkeys(one for each in settings for one in projections_of(each))
-    # The core group is in no list of groups.
+    # What admission knows, so that both judge alike.
+    projections = dict.fromkeys(one for each in settings for one in followed_projections(each, objects=True))
     found = await read_objects(client, projections, pods=False)
     # The API server has pruned the fields that it does not know.
     judges = [Judge(replace(found.facts(each.kinds), field_names=None), each) for each in settings]
