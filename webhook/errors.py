@@ -146,7 +146,15 @@ class NotFound(RequestFailed):
 
 
 class Gone(RequestFailed):
-    """The API server no longer has the version to watch from (HTTP 410)."""
+    """The API server no longer has the version to watch or list from (HTTP 410). `token` continues a list from its next
+    object, as the cluster is now.
+    """
+
+    def __init__(
+        self, why: str, code: int = 0, wait: float | None = None, fields: str = "", token: str | None = None
+    ) -> None:
+        self.token = token
+        super().__init__(why, code, wait, fields)
 
 
 class AnswerTooLarge(RequestFailed):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from webhook import __version__
+from webhook.cli.audit import audit
 from webhook.cli.certs import certs_app
 from webhook.cli.check import check
 from webhook.cli.command_classes import HELP, Group, with_our_classes
@@ -42,7 +43,7 @@ RUN = "Run: the processes of Rollcall"
 INSTALL = "Install: configuration and manifests"
 for panel, commands in (
     (AUTHOR, (check, explain, fit, render, rules, facts)),
-    (OPERATE, (doctor, upgrade_plan)),
+    (OPERATE, (doctor, audit, upgrade_plan)),
     (RUN, (serve, reconcile, metrics)),
 ):
     for command in commands:

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from webhook.cli.options import configured
 from webhook.cli.output import tell
 from webhook.errors import FactsUnavailable
@@ -25,6 +27,18 @@ def connected(kubeconfig: Path | None, context: str | None) -> Access:
     access = find(kubeconfig, context)
     asyncio.run(reach(access))
     return access
+
+
+def namespace_there(given: str | None, access: Access, *, everywhere: bool) -> str | None:
+    """Return the namespace that a command reads, None for all: that of its options, else of the kubeconfig's context.
+    Standard error says where it comes from.
+    """
+    if everywhere and given is not None:
+        raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
+    if given is not None or everywhere or access.namespace is None:
+        return given
+    tell(f"namespace {access.namespace}, from the context; -A shows all")
+    return access.namespace
 
 
 def settings_there(config: Path | None, access: Access) -> Settings:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.connection import connected, known_settings_there, settings_there
+from webhook.cli.connection import connected, known_settings_there, namespace_there, settings_there
 from webhook.cli.gang_text import GangTable
 from webhook.cli.loss_text import print_losses
 from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console, namespace_name
@@ -71,17 +71,13 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     """
     if command.invoked_subcommand is not None:
         return
-    if everywhere and namespace is not None:
-        raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
     if lost and (held or watch):
         raise typer.BadParameter("--lost goes with neither --held nor --watch")
     access = connected(kubeconfig, context)
     settings = settings_there(config, access)
-    if namespace is None and not everywhere and access.namespace is not None:
-        namespace = access.namespace
-        tell(f"namespace {namespace}, from the context; -A shows all")
+    space = namespace_there(namespace, access, everywhere=everywhere)
     try:
-        asyncio.run(_show(settings, access, namespace, output, held=held, lost=lost, watch=watch))
+        asyncio.run(_show(settings, access, space, output, held=held, lost=lost, watch=watch))
     except KeyboardInterrupt:
         # The usual way to end a watch.
         return

@@ -46,6 +46,9 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
     yield f"  net: {registration.net}"
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
+    yield "audit"
+    yield f"  openReports: {_word(settings.auditing.open_reports)}"
+    yield f"  everyMinutes: {settings.auditing.every.total_seconds() / 60:g}"
     yield from _process_lines(settings)
 
 

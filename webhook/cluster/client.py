@@ -121,9 +121,13 @@ class Client:
         selector: Mapping[str, str] | None = None,
         limit: int = PAGE,
         accept: str = JSON,
+        again: Callable[[RequestFailed], Awaitable[bool]] | None = None,
     ) -> AsyncGenerator[Page, None]:
         """Yield the objects of a kind, page by page. A caller that keeps no page has one in memory at a time: at most
         `MAX_PAGE_BYTES`, or a single object. Raises `RequestFailed`.
+
+        `again` is asked whether a page that failed is requested once more. If the version of the list has expired
+        meanwhile (410), the rest is then read as it is now, by the token that comes with that answer.
         """
         token: str | None = None
         count = limit
@@ -136,6 +140,12 @@ class Client:
                 if count == 1:
                     raise
                 count = max(1, count // _FEWER)
+                continue
+            except RequestFailed as error:
+                if again is None or not await again(error):
+                    raise
+                if isinstance(error, Gone):
+                    token = error.token
                 continue
             if answer.size < MAX_PAGE_BYTES // 4:
                 count = min(limit, count * 2)
@@ -365,7 +375,7 @@ def _check(code: int, content: bytes | bytearray, retry_after: str | None = None
     if code == HTTPStatus.NOT_FOUND:
         raise NotFound(why, code, fields=fields)
     if code == HTTPStatus.GONE:
-        raise Gone(why, code, fields=fields)
+        raise Gone(why, code, fields=fields, token=_token(status))
     wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and retry_after.isdigit() else None
     raise RequestFailed(why, code, wait, fields)
 
@@ -379,6 +389,16 @@ def _fields(status: Any) -> str:
     except Malformed:
         return ""
     return " ".join(dict.fromkeys(word for word in told if isinstance(word, str) and word))
+
+
+def _token(status: Any) -> str | None:
+    """Return the token with which a list whose version has expired goes on (API concepts, "Retrieving large results
+    sets in chunks").
+    """
+    try:
+        return text(mapping(mapping(status).get("metadata")).get("continue")) or None
+    except Malformed:
+        return None
 
 
 def _told(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.audit_section import AuditSection, audit_settings
 from webhook.config.exceptions_section import exceptions_from
 from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
@@ -98,6 +99,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
         namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
     registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
+    audit = read_section(AuditSection, configuration.audit, "audit", problems) or AuditSection()
     serving = read_section(ServingSection, configuration.serving, "serving", problems) or ServingSection()
     certificates = _certificates(configuration.certificates, problems)
     tracing = read_section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
@@ -123,6 +125,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
         opt_out=scheduler.optOut,
         kueue=kueue_settings(kueue),
         admission_check=CheckMode(kueue.admissionCheck),
+        auditing=audit_settings(audit),
         fit=fit_settings(fit),
         kinds=kinds,
         exceptions=exceptions,

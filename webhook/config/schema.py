@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from webhook.backends.registry import installed_backends
 from webhook.config import sections
+from webhook.config.audit_section import AuditSection
 from webhook.config.exceptions_section import ExceptionSection
 from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
@@ -22,6 +23,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "enforcement": sections.EnforcementSection,
     "registration": sections.RegistrationSection,
     "escapes": sections.EscapesSection,
+    "audit": AuditSection,
     "serving": sections.ServingSection,
     "certificates": sections.CertificatesSection,
     "tracing": sections.TracingSection,

@@ -183,6 +183,7 @@ class RollcallConfiguration(Section):
     namespaces: dict[str, Any] = Field(default_factory=dict)
     registration: dict[str, Any] = Field(default_factory=dict)
     escapes: dict[str, Any] = Field(default_factory=dict)
+    audit: dict[str, Any] = Field(default_factory=dict)
     serving: dict[str, Any] = Field(default_factory=dict)
     certificates: dict[str, Any] = Field(default_factory=dict)
     tracing: dict[str, Any] = Field(default_factory=dict)

@@ -248,6 +248,14 @@ class Tracing:
 
 
 @dataclass(frozen=True, slots=True)
+class Auditing:
+    """Whether the reconciler audits what is stored and writes Reports of openreports.io, and how often."""
+
+    open_reports: bool = False
+    every: timedelta = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
     scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were
@@ -280,6 +288,7 @@ class Settings:
     kueue: KueueSettings = INSTALLED
     # Whether the reconciler answers Kueue's AdmissionChecks.
     admission_check: CheckMode = CheckMode.OFF
+    auditing: Auditing = Auditing()
     # What is stated of the cluster for whether gangs fit.
     fit: FitSettings = NOTHING_STATED
     # The kinds of opted-in workloads.

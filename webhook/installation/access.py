@@ -24,6 +24,7 @@ from webhook.installation.names import (
 from webhook.model import grove
 from webhook.model.kueue.admission_check import OWNERS_BESIDES, CheckMode
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
+from webhook.model.open_reports import REPORTS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.workloads.pod_controllers import OF_GROVE
@@ -67,6 +68,8 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     rules += _writing_topologies(settings)
     if settings.admission_check is not CheckMode.OFF:
         rules += _answering_checks(settings)
+    if settings.auditing.open_reports:
+        rules += _auditing(settings)
     # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
     workloads = settings.gang_workloads.values()
@@ -166,6 +169,19 @@ def _answering_checks(settings: Settings) -> list[Manifest]:
     return [
         *({"apiGroups": [one.api.group], "resources": [one.plural], "verbs": ["get"]} for one in read),
         *({"apiGroups": [one.api.group], "resources": [f"{one.plural}/status"], "verbs": ["patch"]} for one in written),
+    ]
+
+
+def _auditing(settings: Settings) -> list[Manifest]:
+    """The rules to list everything that is audited, with the facts that admission has, and to write reports."""
+    resources = [one for kind in settings.kinds.views for one in settings.kinds.written(kind)]
+    kinds = {(one.api.group, one.plural) for one in resources}
+    kinds |= {(judged.group, judged.plural) for profile in settings.profiles.values() for judged in profile.judged}
+    writing = ["list", "create", "patch", "delete"]
+    return [
+        *_reading(settings, "list", objects=True),
+        *({"apiGroups": [group], "resources": [plural], "verbs": ["list"]} for group, plural in sorted(kinds)),
+        {"apiGroups": [REPORTS.api.group], "resources": [REPORTS.plural], "verbs": writing},
     ]
 
 

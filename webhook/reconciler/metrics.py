@@ -30,6 +30,8 @@ from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
+from webhook.model.open_reports import REPORTS
+from webhook.reconciler.audit_metrics import AuditMetrics
 from webhook.reconciler.check_metrics import CheckMetrics
 from webhook.telemetry.metrics import Exposition
 
@@ -154,6 +156,7 @@ class Metrics(Exposition):
             registry=self.registry,
         )
         self.checks = CheckMetrics(self.registry)
+        self.audits = AuditMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
         self._begin(profiles)
 
@@ -222,6 +225,8 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     yield ADMISSION_CHECK_KIND.api.kind, "activate"
     yield CONFIG_MAPS.api.kind, "apply"
     yield CONFIG_MAPS.api.kind, "delete"
+    yield REPORTS.api.kind, "apply"
+    yield REPORTS.api.kind, "delete"
     yield "Pod", "delete"
     yield "Pod", "ungate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

@@ -33,6 +33,7 @@ from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Projection
 from webhook.model.topology_tree import NodeLabels
 from webhook.reconciler.admission_checks import WORKERS as CHECK_WORKERS
 from webhook.reconciler.admission_checks import AdmissionChecks
+from webhook.reconciler.audit_reports import AuditReports
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.escape_deletion import EscapeDeletion
@@ -144,6 +145,19 @@ class Reconciler:
         self.unknown_kinds = UnknownKinds(
             settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace
         )
+        self.audits: AuditReports | None = None
+        if settings.auditing.open_reports:
+            self.audits = AuditReports(
+                settings,
+                access,
+                client,
+                writer,
+                self.metrics.audits,
+                self.leads,
+                served=lambda: self.following.live.facts.apis,
+                only=namespace,
+                transport=transport,
+            )
         self._topologies = Topologies(
             settings,
             client,
@@ -233,6 +247,8 @@ class Reconciler:
         following.append(asyncio.create_task(self.exceptions.run()))
         following.append(asyncio.create_task(self.unknown_kinds.run()))
         following.append(asyncio.create_task(self.metrics.run()))
+        if self.audits is not None:
+            following.append(asyncio.create_task(self.audits.run()))
         if self.certificates is not None:
             following.append(asyncio.create_task(self.certificates.run()))
         workers = [asyncio.create_task(self._workers.run()) for _ in range(WORKERS)]
@@ -252,8 +268,8 @@ class Reconciler:
 
     async def once(self) -> None:
         """Write until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
-        # Kueue asks at any time, so there is no end to wait for.
-        self.admission_checks = None
+        # Kueue asks at any time, so there is no end to wait for. Gangs do not depend on audits.
+        self.admission_checks = self.audits = None
         running, begun = asyncio.create_task(self.run()), time.monotonic()
         try:
             while not running.done():

@@ -93,9 +93,16 @@ async def read_cluster(
     """Return what the cluster has. Raises `FactsUnavailable` if it cannot be reached, or does not accept the caller."""
     client = Client(access, transport)
     try:
-        return await _Reader(client, tuple(projections)).read()
+        return await read_objects(client, projections)
     finally:
         await client.close()
+
+
+async def read_objects(client: Client, projections: Iterable[Projection], *, pods: bool = True) -> ClusterObjects:
+    """Return what the cluster has; without `pods`, nothing that only pods show, which judges no new object. Raises as
+    `read_cluster`.
+    """
+    return await _Reader(client, tuple(projections), pods=pods).read()
 
 
 class Occupied(NamedTuple):
@@ -132,9 +139,10 @@ def _entry(projection: Projection, raw: Manifest) -> tuple[Any, Any] | None:
 
 
 class _Reader:
-    def __init__(self, client: Client, projections: Sequence[Projection]) -> None:
+    def __init__(self, client: Client, projections: Sequence[Projection], *, pods: bool) -> None:
         self._client = client
-        self._projections = projections
+        self._projections = projections if pods else [one for one in projections if one.resource != PODS]
+        self._reads_pods = pods
         self._found = ClusterObjects()
 
     async def read(self) -> ClusterObjects:
@@ -146,9 +154,10 @@ class _Reader:
         served = discovery.resources
         wanted = self._wanted(served)
         pods = [one for one in wanted if one.resource == PODS]
-        await asyncio.gather(
-            self._pods(pods), self._schemas(served), *(self._objects(one) for one in wanted if one.resource != PODS)
-        )
+        others = [self._objects(one) for one in wanted if one.resource != PODS]
+        if self._reads_pods:
+            others.append(self._pods(pods))
+        await asyncio.gather(self._schemas(served), *others)
         groups = {one.resource.api.group for one in self._projections}
         known = (resource for resource in served.values() if resource.api.group in groups)
         self._found.kinds.append(Kind("apigroups", served_kinds.document_of(known)))

@@ -1,0 +1,197 @@
+"""Read the audited kinds page by page and judge each object. One page is in memory at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from webhook.audit.facts import Known
+from webhook.audit.kinds import Listing, listings
+from webhook.audit.stored import Judge, StoredKey, key_of
+from webhook.audit.tally import EVERY_RULE, Tally, results_in
+from webhook.cluster.backoff import doubled
+from webhook.cluster.client import Client
+from webhook.errors import Gone, NotFound, RequestFailed
+from webhook.model.admission_request import ALLOWED, Verdict
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.keys import Api
+from webhook.model.reading import Manifest
+from webhook.model.record import OPTED_OUT
+from webhook.offline.report import Selection
+from webhook.telemetry.logs import log
+
+# Objects in one page. The client asks for fewer if their page is too large.
+PAGE = 500
+# The first and the longest pause before a list goes on after a failure, and how often it does so.
+RETRY_SECONDS = (0.5, 8.0)
+TRIES = 6
+_TOO_MANY, _SERVER_ERROR = 429, 500
+# So many objects that could not be judged are named.
+FAULTS_NAMED = 20
+
+
+@dataclass(slots=True)
+class Audit:
+    """The results of one audit. `new` and `gone` are only there if two judgements were compared: what the second one
+    finds in addition, and what it no longer finds.
+    """
+
+    today: Tally
+    new: Tally | None = None
+    gone: Tally | None = None
+    # Objects that only the second judgement refuses, and that only the first one refuses.
+    newly_refused: int = 0
+    newly_allowed: int = 0
+    read: Counter[str] = field(default_factory=Counter)
+    # The kinds that could not be listed, or not to the end, with the reason.
+    unlisted: dict[str, str] = field(default_factory=dict)
+    # The kinds of facts that could not be read: rules that need them are not judged.
+    unread: dict[str, str] = field(default_factory=dict)
+    # Objects whose judgement failed by a fault of Rollcall.
+    faults: int = 0
+    faulty: list[StoredKey] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every object was judged."""
+        return not (self.unlisted or self.faults)
+
+    @property
+    def decisive(self) -> Tally:
+        """The findings that an exit code is about: those that are new, else all."""
+        return self.today if self.new is None else self.new
+
+
+@dataclass(slots=True)
+class Auditor:
+    """Judges what is stored. With a second judge in `known`, both are compared.
+
+    `progress` is called after each page, with what is listed and the objects read of it.
+    """
+
+    client: Client
+    known: Known
+    selection: Selection = EVERY_RULE
+    namespace: str | None = None
+    page: int = PAGE
+    progress: Callable[[str, int], None] = lambda _, __: None
+    # Makes a tally, with its limits.
+    empty: Callable[[], Tally] = Tally
+
+    async def audit(self) -> Audit:
+        """Return the results for all kinds. A kind that cannot be listed is named in them."""
+        compared = len(self.known.judges) > 1
+        found = Audit(self.empty(), self.empty() if compared else None, self.empty() if compared else None)
+        found.unread.update(self.known.unread)
+        # Pods are recreated by their workloads, so what a switch means for them shows there.
+        judges, served = self.known.judges, self.known.served
+        wanted = dict.fromkeys(one for judge in judges for one in listings(judge.settings, served, pods=not compared))
+        for listing in wanted:
+            if self.namespace is None or listing.resource.namespaced:
+                await self._list(listing, found)
+        return found
+
+    async def _list(self, listing: Listing, found: Audit) -> None:
+        retries, resource = _Retries(), listing.resource
+        pages = self.client.pages(
+            resource, namespace=self.namespace, selector=listing.selector, limit=self.page, again=retries.again
+        )
+        try:
+            async with aclosing(pages):
+                async for page in pages:
+                    self._judge(page.items, resource.api, found)
+                    found.read[resource.qualified] += len(page.items)
+                    # Free the parsed page before the next one arrives.
+                    del page
+                    self.progress(resource.qualified, found.read[resource.qualified])
+        except NotFound:
+            # The kind is gone since the served kinds were read.
+            return
+        except RequestFailed as error:
+            found.unlisted[resource.qualified] = str(error)
+
+    def _judge(self, items: Iterable[Manifest], api: Api, found: Audit) -> None:
+        for raw in items:
+            key = key_of(raw, api)
+            try:
+                self._judge_one(raw, api, key, found)
+            except Exception:  # noqa: BLE001 - one object must not keep all others from being judged
+                found.faults += 1
+                if len(found.faulty) < FAULTS_NAMED:
+                    found.faulty.append(key)
+                if found.faults.bit_count() == 1:
+                    # At 1, 2, 4, 8 and so on.
+                    log.exception("stored object not judged", kind=key.kind, name=f"{key.namespace}/{key.name}")
+
+    def _judge_one(self, raw: Manifest, api: Api, key: StoredKey, found: Audit) -> None:
+        first, *others = self.known.judges
+        before = first.verdict(raw, api)
+        if not others:
+            if before is not None:
+                found.today.add(key, before, results_in(before, self.selection))
+            return
+        after = _second(others[0], before, raw, api)
+        if before is None and after is None:
+            return
+        self._compare(key, before or ALLOWED, after or ALLOWED, found)
+
+    def _compare(self, key: StoredKey, before: Verdict, after: Verdict, found: Audit) -> None:
+        if found.new is None or found.gone is None:
+            return
+        old, new = list(results_in(before, self.selection)), list(results_in(after, self.selection))
+        found.today.add(key, before, old)
+        found.new.add(key, after, _without(new, old))
+        found.gone.add(key, before, _without(old, new))
+        found.newly_refused += before.allowed and not after.allowed
+        found.newly_allowed += after.allowed and not before.allowed
+
+
+def _second(judge: Judge, before: Verdict | None, raw: Manifest, api: Api) -> Verdict | None:
+    """Return the verdict of the second judge. If it judges everything for one scheduler, objects that are no gang today
+    stay none.
+    """
+    if judge.settings.forced is not None and (before is None or before.scheduler in {None, OPTED_OUT}):
+        return before
+    return judge.verdict(raw, api)
+
+
+def _without(some: Iterable[Finding | Unjudged], others: Iterable[Finding | Unjudged]) -> list[Finding | Unjudged]:
+    """Return those of `some` that are not in `others`, each as often as it is not there."""
+    left = Counter(map(_identity, others))
+    found = []
+    for one in some:
+        identity = _identity(one)
+        if left[identity]:
+            left[identity] -= 1
+        else:
+            found.append(one)
+    return found
+
+
+def _identity(found: Finding | Unjudged) -> tuple[str, ...]:
+    if isinstance(found, Unjudged):
+        return ("", found.rule, found.at.anchor)
+    return (str(found.action), *found.identity)
+
+
+class _Retries:
+    """Whether a list goes on after a failed page: a bounded number of times."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    async def again(self, error: RequestFailed) -> bool:
+        """Wait and return True if the page may be requested once more."""
+        if isinstance(error, Gone):
+            # The list took longer than the API server keeps its version (about five minutes).
+            return error.token is not None
+        if error.code and error.code != _TOO_MANY and error.code < _SERVER_ERROR:
+            return False
+        self._failures += 1
+        if self._failures > TRIES:
+            return False
+        await asyncio.sleep(max(doubled(RETRY_SECONDS, self._failures), error.wait or 0.0))
+        return True

@@ -1,0 +1,72 @@
+"""How an audit runs beside other work: on an event loop in a thread of its own, with pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar
+
+from webhook.cluster.client import Client, Page
+
+# The largest share of the time in which an audit computes beside other work.
+SHARE = 0.25
+
+T = TypeVar("T")
+
+
+class PacedClient(Client):
+    """A client that pauses after each page, so that its thread computes for at most `share` of the time."""
+
+    share: float = SHARE
+
+    async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
+        """Yield pages as `Client.pages` does."""
+        begun = time.thread_time()
+        async with aclosing(super().pages(*arguments, **options)) as pages:
+            async for page in pages:
+                yield page
+                del page
+                # Also what the caller did with the page.
+                await asyncio.sleep((time.thread_time() - begun) * (1 / self.share - 1))
+                begun = time.thread_time()
+
+
+async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of `work()`, which runs on an event loop in a thread of its own: nothing that it computes holds
+    up the caller's loop for longer than Python switches threads. If the caller is cancelled, so is the work.
+    """
+    found: Future[T] = Future()
+    loop, tasks = asyncio.new_event_loop(), list[asyncio.Task[T]]()
+
+    async def noted() -> T:
+        task = asyncio.current_task()
+        if task is not None:
+            tasks.append(task)
+        if found.cancelled():
+            raise asyncio.CancelledError
+        return await work()
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                result = runner.run(noted())
+        except BaseException as error:  # noqa: BLE001 - the caller gets it, whatever it is
+            if found.set_running_or_notify_cancel():
+                found.set_exception(error)
+        else:
+            if found.set_running_or_notify_cancel():
+                found.set_result(result)
+
+    threading.Thread(target=run, name="audit", daemon=True).start()
+    try:
+        return await asyncio.wrap_future(found)
+    except asyncio.CancelledError:
+        for task in tasks:
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+        raise

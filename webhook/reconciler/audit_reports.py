@@ -1,0 +1,196 @@
+"""Audits what is stored, from time to time, and keeps a Report of openreports.io in each namespace with findings.
+
+The leader does it, in a task of its own. It reads and judges in a thread with pauses, so gangs do not wait for it. Only
+the differences are written: a report that has changed, and the deletion of one whose namespace has no finding any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import httpx
+
+from webhook.audit.auditor import Audit, Auditor
+from webhook.audit.facts import read_facts
+from webhook.audit.open_reports import report_of, reports, tally_for_reports
+from webhook.audit.pace import PacedClient, apart
+from webhook.audit.tally import Tally
+from webhook.cluster.access import Access
+from webhook.cluster.backoff import doubled
+from webhook.cluster.client import Client
+from webhook.config.settings import Settings
+from webhook.errors import FactsUnavailable, NotFound, NotLeading, RequestFailed
+from webhook.gangs.differences import holds, to_apply
+from webhook.model.keys import Api
+from webhook.model.open_reports import REPORT_NAME, REPORTS, is_own_report
+from webhook.model.projections import key_of
+from webhook.model.reading import Manifest
+from webhook.reconciler.audit_metrics import ACTIONS, AuditMetrics
+from webhook.reconciler.writer import Writer
+from webhook.telemetry.logs import log, outline
+
+# How soon a change of the leader is noticed.
+LOOK_SECONDS = 1.0
+# The first and the longest pause after an audit that failed: doubled each time.
+RETRY_SECONDS = (30.0, 1800.0)
+# The longest time for one audit with its reports.
+MOST_SECONDS = 3600.0
+# So many namespaces whose report is another program's are named.
+NAMED = 10
+
+
+class AuditReports:
+    """The audits of one process."""
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        settings: Settings,
+        access: Access,
+        client: Client,
+        writer: Writer,
+        metrics: AuditMetrics,
+        leads: Callable[[], bool],
+        *,
+        served: Callable[[], frozenset[Api] | None],
+        only: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`served` are the kinds that the cluster serves, None before they are known. `only` is the one namespace that
+        is audited, None for all.
+        """
+        self._settings = settings
+        self._access = access
+        self._client = client
+        self._writer = writer
+        self._metrics = metrics
+        self._leads = leads
+        self._served = served
+        self._only = only
+        self._transport = transport
+        self._due = 0.0
+        self._failures = 0
+        self._said_unserved = False
+
+    async def run(self) -> None:
+        """Audit from time to time while this process leads, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._leads():
+                self._due, self._failures = 0.0, 0
+                self._metrics.clear()
+            elif time.monotonic() >= self._due and self._is_served():
+                await self.audit()
+
+    def _is_served(self) -> bool:
+        served = self._served()
+        found = served is not None and REPORTS.api in served
+        if served is not None and not found and not self._said_unserved:
+            log.warning("no audit", why=f"the cluster does not serve {REPORTS.qualified}", remedy="install its CRD")
+        self._said_unserved = served is not None and not found
+        return found
+
+    async def audit(self) -> None:
+        """Audit once and write the reports. If anything fails, it is tried again later."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                found = await apart(self._audited)
+                if found.unlisted:
+                    # Without some kinds, reports would lose results.
+                    self._fail("; ".join(f"{kind}: {why}" for kind, why in sorted(found.unlisted.items())))
+                    return
+                await self._write(found.today)
+        except NotLeading:
+            return
+        except TimeoutError:
+            self._fail(f"not finished within {MOST_SECONDS:g} s")
+        except (RequestFailed, FactsUnavailable) as error:
+            self._fail(outline(error), getattr(error, "wait", None) or 0.0)
+        except Exception:  # noqa: BLE001 - a fault of ours in an audit must keep no gang from its objects
+            log.exception("audit failed")
+            self._fail("an internal error")
+        else:
+            self._show(found.today, time.monotonic() - begun)
+
+    async def _audited(self) -> Audit:
+        client = PacedClient(self._access, self._transport)
+        try:
+            auditor = Auditor(
+                client,
+                await read_facts(client, self._settings),
+                namespace=self._only,
+                progress=self._require_lead,
+                empty=tally_for_reports,
+            )
+            return await auditor.audit()
+        finally:
+            await client.close()
+
+    def _require_lead(self, _: str, __: int) -> None:
+        if not self._leads():
+            raise NotLeading
+
+    async def _write(self, found: Tally) -> None:
+        """Make the stored reports what the audit says. Raises `RequestFailed` if some could not be written."""
+        stored, foreign = await self._stored()
+        wanted = dict(reports(found))
+        failed: list[RequestFailed] = []
+        for namespace in sorted({*wanted, *stored} - foreign):
+            # Let other tasks run.
+            await asyncio.sleep(0)
+            live = stored.get(namespace)
+            try:
+                if namespace not in wanted:
+                    await self._writer.delete(REPORTS, stored[namespace])
+                    continue
+                report = to_apply(report_of(namespace, wanted[namespace], found, live, datetime.now(UTC)))
+                if live is None or not holds(report, live):
+                    await self._writer.apply(REPORTS, report)
+            except NotFound:
+                # The namespace is gone meanwhile.
+                continue
+            except RequestFailed as error:
+                failed.append(error)
+        if foreign:
+            names = ", ".join(sorted(foreign)[:NAMED])
+            log.warning("reports left alone", why="another program wrote them", name=REPORT_NAME, namespaces=names)
+        if failed:
+            raise failed[0]
+
+    async def _stored(self) -> tuple[dict[str, Manifest], frozenset[str]]:
+        """Return Rollcall's reports by namespace, and the namespaces where its name is taken."""
+        found: dict[str, Manifest] = {}
+        foreign = set()
+        named = {"fieldSelector": f"metadata.name={REPORT_NAME}"}
+        pages = self._client.pages(REPORTS, namespace=self._only, selector=named)
+        async with aclosing(pages):
+            async for page in pages:
+                for raw in page.items:
+                    namespace, _ = key_of(raw)
+                    if is_own_report(raw):
+                        found[namespace] = raw
+                    else:
+                        foreign.add(namespace)
+        return found, frozenset(foreign)
+
+    def _show(self, found: Tally, seconds: float) -> None:
+        self._failures, self._due = 0, time.monotonic() + self._settings.auditing.every.total_seconds()
+        self._metrics.failing.set(0)
+        self._metrics.seconds.set(seconds)
+        self._metrics.finished.set(time.time())
+        counts = {action: found.total(action) for action in ACTIONS}
+        for action, count in counts.items():
+            self._metrics.findings.labels(action).set(count)
+        log.info("audited", objects=found.judged.total(), refused=found.refused, **counts, seconds=round(seconds, 1))
+
+    def _fail(self, why: str, wait: float = 0.0) -> None:
+        self._failures += 1
+        self._due = time.monotonic() + max(doubled(RETRY_SECONDS, self._failures), wait)
+        self._metrics.failing.set(1)
+        if self._failures.bit_count() == 1:
+            # At 1, 2, 4, 8 and so on.
+            log.warning("audit did not finish", why=why, failures=self._failures)
