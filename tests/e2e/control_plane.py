@@ -51,13 +51,15 @@ _TOKENS = f"""\
 {RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
 {READER},{READER},6
 """
-# Only the reconciler's requests are audited: an account with exactly the needed rights must never be refused.
+# The reconciler's requests are audited, because an account with exactly the needed rights must never be refused; so are
+# creations of PodCliqueSets, for the annotations of the webhook.
 _AUDIT = f"""\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {{level: Metadata, users: ["system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"]}}
+- {{level: Metadata, verbs: [create], resources: [{{group: grove.io, resources: [podcliquesets]}}]}}
 - {{level: None}}
 """
 # No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted.
@@ -279,10 +281,22 @@ class ControlPlane:
 
     def asked(self, since: int = 0) -> list[Asked]:
         """The requests of the reconciler after the first so many."""
+        account = f"system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"
+        own = [event for event in self._audited() if event["user"]["username"] == account]
+        return [Asked.of(event) for event in own[since:]]
+
+    def annotations_of(self, namespace: str, name: str) -> dict[str, str]:
+        """What webhooks wrote into the audit log about the creation of a PodCliqueSet, without their names."""
+        for event in self._audited():
+            what = event.get("objectRef", {})
+            if (what.get("resource"), what.get("namespace"), what.get("name")) == ("podcliquesets", namespace, name):
+                return {key.rpartition("/")[2]: value for key, value in event.get("annotations", {}).items()}
+        return {}
+
+    def _audited(self) -> list[Manifest]:
         if not self.audit.exists():
             return []
-        lines = self.audit.read_text(encoding="utf-8").splitlines()[since:]
-        return [Asked.of(json.loads(line)) for line in lines]
+        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
 
     def write_kubeconfig(self, token: str) -> Path:
         """A kubeconfig for the owner of `token`."""

@@ -7,7 +7,7 @@ and the rules of a backend are evaluated together, so the table cannot promise w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -215,6 +215,13 @@ def opinion_on(profile: Profile, uses: Uses, outcome: Outcome, table: Capability
     others = tuple(found for found, subjects in found_about if not subjects and found.action is not Action.OFF)
     answer = _answer(honours, findings, outcome.unjudged)
     return Opinion(profile.name, answer, honours, findings, tuple(outcome.unjudged), others)
+
+
+def changed(opinion: Opinion, change: Callable[[Iterable[Finding]], Sequence[Finding]]) -> Opinion:
+    """Return the opinion after `change` of the actions of its findings."""
+    findings = tuple(change(opinion.findings))
+    answer = _answer(opinion.honours, findings, opinion.unjudged)
+    return replace(opinion, answer=answer, findings=findings, others=tuple(change(opinion.others)))
 
 
 def _every_rule(profile: Profile, enforced: Sequence[BoundRule]) -> list[BoundRule]:

@@ -89,6 +89,9 @@ def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
         say(out, 2, f"not known to act on {', '.join(unstated)}")
     for other in opinion.others:
         _finding(other, out, 2)
+    covered = (f"{found.rule}: {found.excepted.terms}" for found in opinion.findings if found.excepted is not None)
+    for line in dict.fromkeys(covered):
+        say(out, 2, line)
     told = {missing for honour in opinion.honours for missing in honour.unjudged}
     for missing in opinion.unjudged:
         if missing not in told:

@@ -5,6 +5,8 @@ listed, with the possible values of its labels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -14,6 +16,7 @@ from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
 from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
+from webhook.model.exceptions import Exceptions, RuleException
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.network.client_tls import trusting_system
 from webhook.reconciler.run import Reconciler
@@ -30,7 +33,11 @@ enabled. [Observability](../how-to/observability.md) says which metrics matter, 
 """
 
 # Labels with more values than fit in a table, or that another page lists.
-_ELSEWHERE = {"rule": "the ids of the [rules](rules/index.md)", "version": "the version"}
+_ELSEWHERE = {
+    "rule": "the ids of the [rules](rules/index.md)",
+    "version": "the version",
+    "exception": "the names of the [exceptions](configuration.md#exceptions)",
+}
 SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
 # The label of a bucket, which every histogram has.
 _BUCKET = "le"
@@ -48,10 +55,15 @@ class Family(NamedTuple):
 
 
 def reference_settings() -> Settings:
-    """Return the settings with which every scheduler has all its metrics: its topology objects are written, too."""
+    """Return settings with which all metrics have values: topology objects are written, and there is an exception."""
     fed = {"topologyBinding": "name", "topologyObjects": "write"}
     backends = installed_backends().items()
-    return choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
+    settings = choosing_settings(
+        {name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)}
+    )
+    nothing: frozenset[str] = frozenset()
+    exception = RuleException("name", nothing, nothing, "", "", datetime.max.replace(tzinfo=UTC))
+    return replace(settings, exceptions=Exceptions([exception]))
 
 
 def metrics_of(settings: Settings) -> dict[str, list[Family]]:

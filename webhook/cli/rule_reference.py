@@ -19,7 +19,8 @@ _HEAD = """\
 Made by {maker}. Each rule finds one thing in a workload that a scheduler cannot honour.
 *deny* refuses the object, *warn* warns its author;
 [configuration](../configuration.md#enforcement) says how to change that. A rule that *fails closed* cannot be weakened:
-what it refuses cannot be translated for the scheduler. A *workload of another kind* is a
+what it refuses cannot be translated for the scheduler. No [exception](../../how-to/exceptions.md) covers it, and none
+covers a rule that is *never excepted*. A *workload of another kind* is a
 [TrainJob, JobSet, LeaderWorkerSet or Job](../../how-to/other-workloads.md).
 """
 _COLUMNS = ("| rule | default | judges |", "|---|---|---|")
@@ -92,7 +93,7 @@ def _row(rule: Rule, page: str = "") -> str:
 
 
 def _section(rule: Rule) -> Iterator[str]:
-    softened = " Fails closed." if rule.fails_closed else ""
+    softened = " Fails closed." if rule.fails_closed else " Never excepted." if rule.never_excepted else ""
     used = " or ".join(f"*{capability}*" for capability in sorted(rule.capabilities))
     capability = f" Runs for workloads that use {used}." if used else ""
     yield f"## {rule.id}"

@@ -122,7 +122,8 @@ def _judges(declared: Rule) -> str:
 
 def _show(declared: Rule, actions: Actions | None) -> None:
     out = console()
-    out.print(f"[bold]{declared.id}[/] ({declared.default}{', cannot be softened' if declared.fails_closed else ''})")
+    limits = ", cannot be softened" if declared.fails_closed else ", never excepted" if declared.never_excepted else ""
+    out.print(f"[bold]{declared.id}[/] ({declared.default}{limits})")
     if actions is not None:
         out.print(f"in the configuration: {_in_words(declared, actions)}")
     for paragraph in paragraphs(declared):
@@ -155,6 +156,7 @@ def _as_json(declared: Rule, actions: Actions | None) -> dict[str, Any]:
         "judges": declared.judges,
         **({} if actions is None else {"actions": dict(actions.get(declared.id, {}))}),
         "failsClosed": declared.fails_closed,
+        "neverExcepted": bool(declared.never_excepted),
         "capabilities": sorted(declared.capabilities),
         "documentation": "\n\n".join(paragraphs(declared)),
         "passes": declared.passes.object,

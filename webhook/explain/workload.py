@@ -12,12 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from webhook.admission import decision
+from webhook.admission.exceptions import described, excepted
 from webhook.admission.fit import has_run
 from webhook.admission.opinion import (
     Answer,
     Honour,
     Honoured,
     Opinion,
+    changed,
     chosen_by_label,
     opinion_of,
     opinion_on,
@@ -163,8 +165,20 @@ def explain_document(
         if found is not None:
             notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
             names = names_of(request, found.choice.scheduler, facts, settings)
-            views = tuple(_supplied(view, facts) for view in found.views)
+            views = tuple(_supplied(view, facts) for view in _with_exceptions(found.views, request, settings))
             yield Explained(at, replace(found, names=names, notes=notes, views=views))
+
+
+def _with_exceptions(views: Sequence[View], request: Request, settings: Settings) -> Iterator[View]:
+    """Yield the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
+    granted = settings.exceptions.in_force(request.namespace, request.at)
+    if not granted or not views:
+        yield from views
+        return
+    found = described(request.kind.kind, request.object or {})
+    for view in views:
+        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, found))
+        yield replace(view, opinion=opinion, edit=view.edit if opinion.answer is Answer.REFUSED else None)
 
 
 def _supplied(view: View, facts: ClusterFacts) -> View:

@@ -115,10 +115,10 @@ class Exceptions:
 
     def may_except_pods(self, namespace: str, workload: str, now: datetime) -> bool:
         """Return whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
-        workload decides: its labels are not known, and another workload may have made it.
+        workload decides: its labels are not known, and another workload may have made it. An empty name is unknown.
         """
         granted = self.in_force(namespace, now)
-        return any(not one.workloads.names or workload in one.workloads.names for one in granted)
+        return any(not (workload and one.workloads.names) or workload in one.workloads.names for one in granted)
 
 
 NO_EXCEPTIONS = Exceptions()

@@ -137,6 +137,7 @@ def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family])
         "rollcall_certificate_repairs_total",
         "rollcall_draining",
         "rollcall_escaped_pods_deleted_total",
+        "rollcall_exceptions_used_total",
         "rollcall_leaf_expiry_timestamp_seconds",
         "rollcall_lease_lost_total",
         "rollcall_left_alone_total",
