@@ -26,8 +26,8 @@ from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import ran
 from tests.e2e.workloads import nvlink, two_cliques
 from webhook.audit.auditor import Audit, Auditor
+from webhook.audit.clients import PatientClient
 from webhook.audit.facts import read_facts
-from webhook.cluster.client import Client
 from webhook.config.file import settings_from
 from webhook.reconciler import audit_reports
 from webhook.reconciler.run import Reconciler
@@ -127,7 +127,7 @@ class Expiring(httpx.AsyncBaseTransport):
 
 def audited(plane: ControlPlane, namespace: str, page: int, network: Expiring | None = None) -> Audit:
     async def work() -> Audit:
-        client = Client(Network(plane).access, network)
+        client = PatientClient(Network(plane).access, network)
         try:
             known = await read_facts(client, settings_from(KOORD, "test"))
             return await Auditor(client, known, namespace=namespace, page=page).audit()

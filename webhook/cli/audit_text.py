@@ -33,9 +33,9 @@ class Progress:
         self._what = ""
         self._shown = 0.0
 
-    def show(self, what: str, count: int) -> None:
+    def show(self, what: str, count: int | None = None) -> None:
         """Show that so many objects of a kind were read."""
-        said = f"rollcall: {printable(what)}: {count} read"
+        said = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
         if not self._terminal:
             if what != self._what:
                 print(said, file=sys.stderr)
