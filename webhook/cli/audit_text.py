@@ -98,7 +98,8 @@ def last_line(audit: Audit) -> str:
     first = next((one for one in found.kept if one.group.action == "deny"), None)
     if first is None:
         return said
-    return f"{said}; rollcall explain {first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    named = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    return f"{said}; rollcall explain {printable(named)}"
 
 
 def compared_line(audit: Audit, compared_with: str) -> str:
