@@ -72,6 +72,9 @@ CONFIGURATIONS: dict[str, Manifest] = {
         VOLCANO, GANGS, KAI, {"name": "lpx-scheduler"}, KOORDINATOR, {"name": "scheduler-plugins-scheduler"}
     ),
     "escapes": with_profiles(KAI, escapes={"delete": ["stale"]}),
+    "audit": with_profiles(VOLCANO, KOORDINATOR, audit={"openReports": True}),
+    "audit of gangs of kube-scheduler": with_profiles(GANGS, audit={"openReports": True}),
+    "audit turned off": with_profiles(KAI, audit={"openReports": False}),
     "admission check": with_profiles(KAI, kueue={"admissionCheck": "on"}),
     "admission check as YAML 1.1 writes it": with_profiles(GANGS, kueue={"admissionCheck": True}),
     "registration": with_profiles(

@@ -4,6 +4,7 @@
 * `stored`: one stored object: whether it is audited, its request, its verdict.
 * `tally`: the findings, counted by rule and namespace, of which a bounded number is kept.
 * `facts`: what is known of the cluster, read once.
-* `auditor`: reads the kinds page by page and judges each object; the only part with I/O, beside `facts`.
+* `auditor`: reads the kinds page by page and judges each object; `clients` goes on after failures.
+* `apart`: runs an audit beside other work.
 * `json_form`, `sarif_form`, `open_reports`: the results in other formats.
 """

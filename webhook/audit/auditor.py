@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -12,9 +11,8 @@ from webhook.audit.facts import Known
 from webhook.audit.kinds import Listing, listings
 from webhook.audit.stored import Judge, StoredKey, key_of
 from webhook.audit.tally import EVERY_RULE, Tally, results_in
-from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
-from webhook.errors import Gone, NotFound, RequestFailed
+from webhook.errors import NotFound, RequestFailed
 from webhook.model.admission_request import ALLOWED, Verdict
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Api
@@ -25,10 +23,6 @@ from webhook.telemetry.logs import log
 
 # Objects in one page. The client asks for fewer if their page is too large.
 PAGE = 500
-# The first and the longest pause before a list goes on after a failure, and how often it does so.
-RETRY_SECONDS = (0.5, 8.0)
-TRIES = 6
-_TOO_MANY, _SERVER_ERROR = 429, 500
 # So many objects that could not be judged are named.
 FAULTS_NAMED = 20
 
@@ -95,10 +89,8 @@ class Auditor:
         return found
 
     async def _list(self, listing: Listing, found: Audit) -> None:
-        retries, resource = _Retries(), listing.resource
-        pages = self.client.pages(
-            resource, namespace=self.namespace, selector=listing.selector, limit=self.page, again=retries.again
-        )
+        resource = listing.resource
+        pages = self.client.pages(resource, namespace=self.namespace, selector=listing.selector, limit=self.page)
         try:
             async with aclosing(pages):
                 async for page in pages:
@@ -175,23 +167,3 @@ def _identity(found: Finding | Unjudged) -> tuple[str, ...]:
     if isinstance(found, Unjudged):
         return ("", found.rule, found.at.anchor)
     return (str(found.action), *found.identity)
-
-
-class _Retries:
-    """Whether a list goes on after a failed page: a bounded number of times."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-
-    async def again(self, error: RequestFailed) -> bool:
-        """Wait and return True if the page may be requested once more."""
-        if isinstance(error, Gone):
-            # The list took longer than the API server keeps its version (about five minutes).
-            return error.token is not None
-        if error.code and error.code != _TOO_MANY and error.code < _SERVER_ERROR:
-            return False
-        self._failures += 1
-        if self._failures > TRIES:
-            return False
-        await asyncio.sleep(max(doubled(RETRY_SECONDS, self._failures), error.wait or 0.0))
-        return True

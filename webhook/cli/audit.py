@@ -134,16 +134,16 @@ async def _audited(
     access: Access, settings: list[Settings], namespace: str | None, selection: Selection, *, shows: bool
 ) -> Audit:
     from webhook.audit.auditor import Auditor
+    from webhook.audit.clients import PatientClient
     from webhook.audit.facts import read_facts
     from webhook.cli.audit_text import Progress
-    from webhook.cluster.client import Client
     from webhook.telemetry.logs import configure
 
     configure()
-    client, progress = Client(access), Progress()
+    client, progress = PatientClient(access), Progress()
     try:
         if shows:
-            progress.show("the facts of the cluster", 0)
+            progress.show("the facts of the cluster")
         auditor = Auditor(client, await read_facts(client, *settings), selection, namespace)
         if shows:
             auditor.progress = progress.show

@@ -33,9 +33,9 @@ class Progress:
         self._what = ""
         self._shown = 0.0
 
-    def show(self, what: str, count: int) -> None:
+    def show(self, what: str, count: int | None = None) -> None:
         """Show that so many objects of a kind were read."""
-        said = f"rollcall: {printable(what)}: {count} read"
+        said = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
         if not self._terminal:
             if what != self._what:
                 print(said, file=sys.stderr)
@@ -98,7 +98,8 @@ def last_line(audit: Audit) -> str:
     first = next((one for one in found.kept if one.group.action == "deny"), None)
     if first is None:
         return said
-    return f"{said}; rollcall explain {first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    named = f"{first.object.kind}/{first.object.name} -n {first.object.namespace}"
+    return f"{said}; rollcall explain {printable(named)}"
 
 
 def compared_line(audit: Audit, compared_with: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from webhook.doctor import (
     accounts,
     admission_check,
+    audit_reports,
     certificates,
     clocks,
     controllers,
@@ -43,6 +44,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     serving,
     reconciling,
     admission_check,
+    audit_reports,
     accounts,
     rights,
     clocks,

@@ -17,6 +17,7 @@ from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, CLUSTER_QUEUE_
 from webhook.model.node_growth import CLUSTER_AUTOSCALER
 from webhook.model.node_growth import NODE_POOLS as NODE_POOLS_READ
 from webhook.model.nodes import NODES as NODES_READ
+from webhook.model.open_reports import REPORT_SELECTOR, REPORTS
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
 from webhook.model.projections import POD_GANGS as GANGS_READ
@@ -108,6 +109,7 @@ GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
 OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
 CLUSTER_QUEUES = Part(CLUSTER_QUEUE_KIND)
 ADMISSION_CHECKS = Part(ADMISSION_CHECK_KIND)
+OWN_REPORTS = Part(REPORTS, labels=(REPORT_SELECTOR,))
 COLOCATION_PROFILES = Part(
     Resource(
         Api("config.koordinator.sh", "v1alpha1", "ClusterColocationProfile"),
@@ -161,13 +163,14 @@ PARTS = (
     COLOCATION_PROFILES,
     CLUSTER_QUEUES,
     ADMISSION_CHECKS,
+    OWN_REPORTS,
     AUTOSCALER_STATUS,
     NODE_POOLS,
 )
 
 
 # Of nodes, PodGangs and the built-in backends' gang objects the checks use nothing else.
-_ONLY_METADATA = frozenset({"PodGang", "CompositePodGroup", "Workload", "Node"})
+_ONLY_METADATA = frozenset({"PodGang", "CompositePodGroup", "Workload", "Node", REPORTS.api.kind})
 # What is kept of the spec of these: the minimum of a PodGroup that another program wrote.
 _KEPT = {"Pod": frozenset({"schedulerName", "schedulingGates", "nodeName"}), GROUP_KIND: MINIMUM_FIELDS}
 _BY_ROLLCALL = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
@@ -215,8 +218,8 @@ def trimmed(raw: Manifest) -> Manifest:
     if raw.get("kind") == "Node":
         found = {**raw, "metadata": {"name": metadata.get("name"), "labels": metadata.get("labels")}}
     if raw.get("kind") in _ONLY_METADATA:
-        found.pop("spec", None)
-        found.pop("status", None)
+        for content in ("spec", "status", "results"):
+            found.pop(content, None)
     if raw.get("kind") == "Secret":
         found["data"] = {key: value for key, value in mapping(raw.get("data")).items() if key.endswith(".crt")}
     return found

@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 
 import httpx
 
+from webhook.audit.apart import apart
 from webhook.audit.auditor import Audit, Auditor
+from webhook.audit.clients import PacedClient, Retries
 from webhook.audit.facts import read_facts
 from webhook.audit.open_reports import report_of, reports, tally_for_reports
-from webhook.audit.pace import PacedClient, apart
 from webhook.audit.tally import Tally
 from webhook.cluster.access import Access
 from webhook.cluster.backoff import doubled
@@ -166,7 +167,7 @@ class AuditReports:
         found: dict[str, Manifest] = {}
         foreign = set()
         named = {"fieldSelector": f"metadata.name={REPORT_NAME}"}
-        pages = self._client.pages(REPORTS, namespace=self._only, selector=named)
+        pages = self._client.pages(REPORTS, namespace=self._only, selector=named, again=Retries().again)
         async with aclosing(pages):
             async for page in pages:
                 for raw in page.items:

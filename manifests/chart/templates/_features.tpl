@@ -1,8 +1,8 @@
 {{- /*
 A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
-with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), "gate", "escapes",
-"admissionCheck" and "selfManaged". Each configuration has the feature "always". The files of the folder `files` list
-what each feature adds.
+with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), each of these with the
+audit ("audit volcano"), "gate", "escapes", "admissionCheck" and "selfManaged". Each configuration has the feature
+"always". The files of the folder `files` list what each feature adds.
 */}}
 
 {{- /* The profiles of the configuration, as JSON. default-scheduler is always one of them. */}}
@@ -57,6 +57,11 @@ StatefulSets, whatever the configuration says.
 {{- $features = append $features $feature }}
 {{- if ternary $profile.gate $backend.gate (kindIs "bool" $profile.gate) }}
 {{- $features = append $features "gate" }}
+{{- end }}
+{{- end }}
+{{- if dig "audit" "openReports" false .Values.configuration }}
+{{- range $feature := $features }}
+{{- $features = append $features (printf "audit %s" $feature) }}
 {{- end }}
 {{- end }}
 {{- if dig "escapes" "delete" list .Values.configuration }}

@@ -12,7 +12,7 @@ from webhook.errors import ConfigurationError
 from webhook.installation.network import port_of
 
 KEYS = (
-    "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, serving, certificates, tracing, "
+    "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, audit, serving, certificates, tracing, "
     "tenancy, grove, kueue, fit, workloads, exceptions"
 )
 
@@ -151,6 +151,13 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         ],
     ),
     "a kind of escape that there is not": (
+        {**HEAD, "audit": {"openReports": "yes", "everyMinutes": 1}},
+        [
+            'audit.openReports: "yes": is not allowed (allowed: false, true)',
+            "audit.everyMinutes: 1: input should be greater than or equal to 5",
+        ],
+    ),
+    (
         {**HEAD, "escapes": {"delete": ["lost"], "after": 1}},
         [
             'escapes.delete[0]: "lost": is not allowed (allowed: unmutated, stale, foreign)',

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from tests.unit.installation.registrations import GANGS, HEAD
+from webhook.audit.kinds import listings
 from webhook.config.file import default_settings, settings_from
+from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.model.findings import Action
+from webhook.model.keys import Api
+from webhook.model.projections import POD_CLIQUE_SETS, Resource
 from webhook.validators import GENERAL_RULES
 from webhook.validators.registry import BoundRule
 
@@ -381,3 +385,31 @@ def test_of_config_maps_only_the_status_of_the_cluster_autoscaler_is_read() -> N
     roles = (access_rules(settings, "system", "server")[0], reconciler_access_rules(settings, "system", "writer")[0])
     found = [rule for role in roles for rule in role["rules"] if "configmaps" in rule["resources"]]
     assert [rule["resourceNames"] for rule in found] == [["cluster-autoscaler-status"]] * 2
+
+
+def test_a_reconciler_can_audit_only_if_configured() -> None:
+    profiles = [{"name": name} for name in ("koord-scheduler", "volcano", "kai-scheduler")]
+
+    def granted(**sections: Any) -> dict[str, list[str]]:
+        settings = settings_from({**HEAD, "scheduler": {"profiles": profiles}, **sections}, "test")
+        rules = reconciler_access_rules(settings, "system", "writer")[0]["rules"]
+        return {f"{rule['apiGroups'][0]}/{rule['resources'][0]}": rule["verbs"] for rule in rules}
+
+    assert "openreports.io/reports" not in granted(audit={"openReports": False})
+    found = granted(audit={"openReports": True})
+    assert found["openreports.io/reports"] == ["list", "create", "patch", "delete"]
+    # Everything that is listed, and what admission knows besides.
+    settings = settings_from({**HEAD, "scheduler": {"profiles": profiles}, "audit": {"openReports": True}}, "test")
+    served = {
+        Api(group, "v1", kind): Resource(Api(group, "v1", kind), plural)
+        for profile in settings.profiles.values()
+        for group, kind, plural, _ in profile.judged
+        if group
+    }
+    served |= {one.api: one for kind in settings.kinds.views for one in settings.kinds.written(kind)}
+    served[POD_CLIQUE_SETS.resource.api] = POD_CLIQUE_SETS.resource
+    listed = {f"{one.resource.api.group}/{one.resource.plural}" for one in listings(settings, served)}
+    assert {"grove.io/podcliquesets", "scheduling.run.ai/queues", "ray.io/rayjobs", "/pods"} <= listed
+    facts = followed_projections(settings, objects=True)
+    listed |= {f"{one.resource.api.group}/{one.resource.plural}" for one in facts}
+    assert {kind for kind in listed if "list" not in found.get(kind, ())} == set()

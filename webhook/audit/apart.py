@@ -1,38 +1,15 @@
-"""How an audit runs beside other work: on an event loop in a thread of its own, with pauses."""
+"""How an audit runs beside other work: on an event loop in a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from webhook.cluster.client import Client, Page
-
-# The largest share of the time in which an audit computes beside other work.
-SHARE = 0.25
-
 T = TypeVar("T")
-
-
-class PacedClient(Client):
-    """A client that pauses after each page, so that its thread computes for at most `share` of the time."""
-
-    share: float = SHARE
-
-    async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
-        """Yield pages as `Client.pages` does."""
-        begun = time.thread_time()
-        async with aclosing(super().pages(*arguments, **options)) as pages:
-            async for page in pages:
-                yield page
-                del page
-                # Also what the caller did with the page.
-                await asyncio.sleep((time.thread_time() - begun) * (1 / self.share - 1))
-                begun = time.thread_time()
 
 
 async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -1,0 +1,60 @@
+"""An audit beside other work: in a thread, with pauses, and cancelled with its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from webhook.audit.apart import apart
+
+
+async def test_the_work_runs_in_another_thread_and_its_result_is_returned() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return threading.get_ident()
+
+    assert await apart(work) != threading.get_ident()
+
+
+async def test_an_error_of_the_work_is_raised() -> None:
+    async def work() -> None:
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault"):
+        await apart(work)
+
+
+async def test_the_callers_loop_goes_on_while_the_work_computes() -> None:
+    stop = threading.Event()
+
+    async def work() -> int:
+        turns = 0
+        while not stop.is_set():
+            turns += 1
+        return turns
+
+    computing = asyncio.create_task(apart(work))
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    stop.set()
+    assert await computing > 0
+
+
+async def test_the_work_is_cancelled_with_its_caller() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(apart(work))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(ended.wait, 10)
