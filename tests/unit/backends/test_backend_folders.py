@@ -37,7 +37,6 @@ MORE = {
     "koordinator": {
         "gang_settings",
         "gang_groups",
-        "go_values",
         "carried_topology",
         "network_topology",
         "layer_values",
