@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
+from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import Program, eventually
@@ -200,18 +202,59 @@ def test_a_pod_of_no_gang_preempts_a_whole_gang_or_one_pod(
     played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
     played.lift_gates()
     is_bound(played, 3)
+    preempt(plane, namespace, important)
+    eventually(lambda: preempted(played) >= victims, "the gang is preempted", timeout=60)
+    # Preemption marks all its victims before the next cycle of the scheduler.
+    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
+    assert preempted(played) == victims
+
+
+# The schedulers that choose victims pod by pod, by their names: whatever a workload asks for.
+POD_BY_POD = {
+    "koordinator": ("koord-scheduler", gated()),
+    "scheduler-plugins": ("scheduler-plugins-scheduler", configuration_of("scheduler-plugins-scheduler")),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", POD_BY_POD)
+def test_other_schedulers_take_single_pods_of_a_gang_that_asks_to_stay_whole(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    important: str,
+    name: str,
+) -> None:
+    scheduler_name, config = POD_BY_POD[name]
+    scheduler(plane, name)
+    rollcall(plane, config)
+    forget_lease(plane)
+    running = reconciler(config)
+    running.until_leading()
+    nodes(1, cpu=3)
+    played = grove(two_cliques("demo", namespace, labels={LABEL: "all"})).create()
+    played.lift_gates()
+    is_bound(played, 3)
+    preempt(plane, namespace, important, schedulerName=scheduler_name)
+    eventually(lambda: preempted(played) >= 1, "a pod is preempted", timeout=60)
+    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
+    assert preempted(played) == 1
+
+
+def preempt(plane: ControlPlane, namespace: str, priority_class: str, **spec: Any) -> None:
+    """Create a pod of that class, which is in no gang and needs one CPU."""
     container = {
         "name": "main",
         "image": "registry.example.com/main:1.0",
         "resources": {"requests": {"cpu": "1"}},
     }
-    spec = {"priorityClassName": important, "containers": [container]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": namespace}, "spec": spec}
+    body = {"priorityClassName": priority_class, "containers": [container], **spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": namespace}, "spec": body}
     plane.apply(pod, check=True)
-    eventually(lambda: preempted(played) >= victims, "the gang is preempted", timeout=60)
-    # Preemption marks all its victims before the next cycle of the scheduler.
-    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
-    assert preempted(played) == victims
 
 
 @pytest.fixture
