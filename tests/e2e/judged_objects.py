@@ -127,18 +127,6 @@ OF_1_36 = {
     ),
     "a pod of a group that is not there": Judged(member(), "kube/pod-group-missing", refused=False),
     "the same where order is demanded": Judged(member(), "kube/pod-group-missing", strict=True),
-    "a pod of another preemption policy": Judged(
-        member(priorityClassName=MEEK),
-        "kube/pod-preemption-policy",
-        (pod_group(priorityClassName=CLASS),),
-        refused=False,
-    ),
-    "a group of another preemption policy": Judged(
-        pod_group("demo-worker", "demo-root", priorityClassName=MEEK),
-        "kube/group-preemption-policy",
-        (TREE, composite("demo-root", priorityClassName=CLASS)),
-        refused=False,
-    ),
     "a pod of another scheduler": Judged(member(schedulerName="volcano"), "kube/pod-scheduler", (pod_group(),)),
     "a pod of another scheduler than the first": Judged(member(), "kube/pod-schedulers", (pod_group(), ELSEWHERE)),
 }
