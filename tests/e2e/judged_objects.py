@@ -12,6 +12,8 @@ from tests.e2e.schedulers import SECOND_NAME
 
 # Made by the tests: a class of some priority.
 CLASS = "judged-objects"
+# The same priority, without preemption.
+MEEK = "judged-objects-meek"
 ALL: Manifest = {"disruptionMode": {"all": {}}}
 BASIC: Manifest = {"schedulingPolicy": {"basic": {}}}
 
@@ -211,6 +213,18 @@ OF_1_37 = {
     "no group where order is demanded": Judged(member(), "kube/pod-group-missing", strict=True),
     "a pod of a composite": Judged(member("demo-root"), "kube/pod-composite", (TREE, ROOT)),
     "a pod of another priority": Judged(member(), "kube/pod-priority", (pod_group(priorityClassName=CLASS),)),
+    "a pod of another preemption policy": Judged(
+        member(priorityClassName=MEEK),
+        "kube/pod-preemption-policy",
+        (pod_group(priorityClassName=CLASS),),
+        refused=False,
+    ),
+    "a group of another preemption policy": Judged(
+        pod_group("demo-worker", "demo-root", priorityClassName=MEEK),
+        "kube/group-preemption-policy",
+        (TREE, composite("demo-root", priorityClassName=CLASS)),
+        refused=False,
+    ),
     "a pod of another scheduler": Judged(member(schedulerName="volcano"), "kube/pod-scheduler", (pod_group(),)),
     "a pod of another scheduler than the first": Judged(member(), "kube/pod-schedulers", (pod_group(), ELSEWHERE)),
     "the same the other way round": Judged(

@@ -1,5 +1,6 @@
 """The disruption mode of gangs on the real kube-scheduler of each version: the written form is accepted, a living gang
-keeps its mode without an event, and in 1.37 preemption takes a gang with mode `all` as a whole.
+keeps its mode without an event, and what a pod of no gang preempts. `test_preemption_storm` is about gangs that
+preempt.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.configurations import configuration_of
+from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import Program, eventually
@@ -29,15 +32,15 @@ Scheduler = Callable[[ControlPlane, str], Program]
 Reconcilers = Callable[..., ReconcilerProcess]
 
 LABEL = "rollcall.dev/disruption-mode"
-# The mode of each group by the label. 1.35 has no field. 1.36 drops it while its gate is off, and shows its default.
+# The mode of each group by the label. 1.35 has no field.
 FORMS: dict[str, dict[str, Any]] = {
     "1.35": {"all": None, "single": None},
-    "1.36": {"all": "Pod", "single": "Pod"},
+    "1.36": {"all": "PodGroup", "single": "Pod"},
     "1.37": {"all": {"all": {}}, "single": {"single": {}}},
 }
 SHOWN: dict[str, dict[str, str | None]] = {
     "1.35": {"all": None, "single": None},
-    "1.36": {"all": "single", "single": "single"},
+    "1.36": {"all": "all", "single": "single"},
     "1.37": {"all": "all", "single": "single"},
 }
 KINDS = {
@@ -50,6 +53,7 @@ apiVersion: scheduler.grove.io/v1alpha1
 kind: PodGang
 metadata: {name: demo-0, namespace: default}
 spec:
+  priorityClassName: urgent
   podgroups:
   - {name: demo-0-worker, minReplicas: 2, podReferences: []}
 """
@@ -170,8 +174,13 @@ def _without_mode(value: Any) -> Any:
     return {key: _without_mode(one) for key, one in value.items() if key != "disruptionMode"}
 
 
-@pytest.mark.parametrize(("mode", "victims"), [("all", 3), ("single", 1)])
-def test_preemption_takes_a_whole_gang_or_one_pod(
+# In 1.36 only a gang that preempts respects the mode of another.
+VICTIMS = {"1.36": {"all": 1, "single": 1}, "1.37": {"all": 3, "single": 1}}
+
+
+@pytest.mark.every_version(since="1.36")
+@pytest.mark.parametrize("mode", ["all", "single"])
+def test_a_pod_of_no_gang_preempts_a_whole_gang_or_one_pod(
     plane: ControlPlane,
     namespace: str,
     grove: Grove,
@@ -181,11 +190,9 @@ def test_preemption_takes_a_whole_gang_or_one_pod(
     reconciler: Reconcilers,
     important: str,
     mode: str,
-    victims: int,
 ) -> None:
     """A pod of higher priority needs one of the three CPUs that the gang has."""
-    if plane.version != "1.37":
-        pytest.skip("before 1.37 the mode is behind a gate, which is off here")
+    victims = VICTIMS[plane.version][mode]
     scheduler(plane, "kube")
     rollcall(plane, configuration())
     forget_lease(plane)
@@ -195,18 +202,59 @@ def test_preemption_takes_a_whole_gang_or_one_pod(
     played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
     played.lift_gates()
     is_bound(played, 3)
+    preempt(plane, namespace, important)
+    eventually(lambda: preempted(played) >= victims, "the gang is preempted", timeout=60)
+    # Preemption marks all its victims before the next cycle of the scheduler.
+    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
+    assert preempted(played) == victims
+
+
+# The schedulers that choose victims pod by pod, by their names: whatever a workload asks for.
+POD_BY_POD = {
+    "koordinator": ("koord-scheduler", gated()),
+    "scheduler-plugins": ("scheduler-plugins-scheduler", configuration_of("scheduler-plugins-scheduler")),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", POD_BY_POD)
+def test_other_schedulers_take_single_pods_of_a_gang_that_asks_to_stay_whole(
+    plane: ControlPlane,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    important: str,
+    name: str,
+) -> None:
+    scheduler_name, config = POD_BY_POD[name]
+    scheduler(plane, name)
+    rollcall(plane, config)
+    forget_lease(plane)
+    running = reconciler(config)
+    running.until_leading()
+    nodes(1, cpu=3)
+    played = grove(two_cliques("demo", namespace, labels={LABEL: "all"})).create()
+    played.lift_gates()
+    is_bound(played, 3)
+    preempt(plane, namespace, important, schedulerName=scheduler_name)
+    eventually(lambda: preempted(played) >= 1, "a pod is preempted", timeout=60)
+    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
+    assert preempted(played) == 1
+
+
+def preempt(plane: ControlPlane, namespace: str, priority_class: str, **spec: Any) -> None:
+    """Create a pod of that class, which is in no gang and needs one CPU."""
     container = {
         "name": "main",
         "image": "registry.example.com/main:1.0",
         "resources": {"requests": {"cpu": "1"}},
     }
-    spec = {"priorityClassName": important, "containers": [container]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": namespace}, "spec": spec}
+    body = {"priorityClassName": priority_class, "containers": [container], **spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": namespace}, "spec": body}
     plane.apply(pod, check=True)
-    eventually(lambda: preempted(played) >= victims, "the gang is preempted", timeout=60)
-    # Preemption marks all its victims before the next cycle of the scheduler.
-    eventually(lambda: nominated(plane, namespace), "the urgent pod is to follow", timeout=60)
-    assert preempted(played) == victims
 
 
 @pytest.fixture
@@ -230,22 +278,21 @@ def nominated(plane: ControlPlane, namespace: str) -> bool:
 
 
 @pytest.mark.long
-def test_1_36_stores_its_own_form_while_its_gate_is_on(tmp_path: Path) -> None:
-    plane = ControlPlane("1.36", "WorkloadAwarePreemption=true")
+def test_1_36_drops_the_mode_and_the_class_while_its_gate_is_off(tmp_path: Path) -> None:
+    plane = ControlPlane("1.36", "WorkloadAwarePreemption=false")
     try:
-        for mode, form in (("all", "PodGroup"), ("single", "Pod")):
-            config = tmp_path / f"{mode}.yaml"
-            config.write_text(yaml.safe_dump(configuration(apiGeneration="v1alpha2", disruptionMode=mode)))
-            written = command("render", "--config", config, "-", stdin=POD_GANG.replace("demo-0", f"{mode}-0"))
-            strictly = ("apply", "--server-side", "--validate=strict", "-f", "-")
-            plane.kubectl(*strictly, stdin=written, check=True)
-            path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
-            (group,) = [one for one in plane.items(f"{path}/podgroups") if one["metadata"]["name"] == f"{mode}-0"]
-            (workload,) = [one for one in plane.items(f"{path}/workloads") if one["metadata"]["name"] == f"{mode}-0"]
-            assert group["spec"]["disruptionMode"] == form
-            assert [one["disruptionMode"] for one in workload["spec"]["podGroupTemplates"]] == [form]
-        refused = plane.kubectl(*strictly, stdin=written.replace("disruptionMode: Pod\n", "disruptionMode: PodGroup\n"))
-        assert refused.code == 1
-        assert "immutable" in refused.err
+        config = tmp_path / "rollcall.yaml"
+        config.write_text(yaml.safe_dump(configuration(apiGeneration="v1alpha2", disruptionMode="all")))
+        written = command("render", "--config", config, "-", stdin=POD_GANG)
+        assert (written.count("disruptionMode: PodGroup"), written.count("priorityClassName: urgent")) == (2, 2)
+        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+        plane.apply({**head, "value": 1000}, check=True)
+        strictly = ("apply", "--server-side", "--validate=strict", "-f", "-")
+        plane.kubectl(*strictly, stdin=written, check=True)
+        path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
+        (group,), (workload,) = plane.items(f"{path}/podgroups"), plane.items(f"{path}/workloads")
+        (template,) = workload["spec"]["podGroupTemplates"]
+        assert (group["spec"]["disruptionMode"], "disruptionMode" in template) == ("Pod", False)
+        assert "priorityClassName" not in {*group["spec"], *template}
     finally:
         plane.close()

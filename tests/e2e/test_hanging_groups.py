@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_writer import why
-from tests.e2e.judged_objects import CLASS, TREE, branch, composite, leaf, member, near, pod_group, workload
+from tests.e2e.judged_objects import CLASS, MEEK, TREE, branch, composite, leaf, member, near, pod_group, workload
 from tests.e2e.programs import eventually
 from tests.e2e.schedulers import SECOND_NAME
 from tests.e2e.test_gang_starts import QUIET_SECONDS
@@ -32,7 +32,8 @@ class Gang(NamedTuple):
 WORKER = pod_group("demo-worker", "demo-root")
 RIGHT = Gang((TREE, composite("demo-root"), WORKER))
 PAIR = workload(branch("root", 2, leaf(count=1), leaf("other", 1)))
-PRIORITY = "all pods in a single pod group should have the same priority as the pod group's priority, got 0 and 1000"
+PRIORITY = "all pods in a single pod group should have the same priority as the pod group's priority"
+CLASSES = SURROUNDINGS[:2]
 # By the rule that finds it.
 HANGING: dict[str, Gang] = {
     "kube/tree-cycle": Gang((TREE, composite("demo-root", "demo-b"), composite("demo-b", "demo-root"), WORKER)),
@@ -53,6 +54,14 @@ HANGING: dict[str, Gang] = {
     "kube/topology-key": Gang((pod_group(**near("example.com/rakc")),), "no feasible placements found"),
     "kube/group-priority": Gang((TREE, composite("demo-root", priorityClassName=CLASS), WORKER), PRIORITY),
     "kube/pod-priority": Gang((pod_group(priorityClassName=CLASS),), PRIORITY),
+    "kube/pod-preemption-policy": Gang(
+        (pod_group(priorityClassName=CLASS),),
+        "all pods in a single pod group should have the same preemption policy",
+        (
+            member(name="demo-pod-0", priorityClassName=CLASS),
+            member(name="demo-pod-1", priorityClassName=MEEK),
+        ),
+    ),
     "kube/pod-group-missing": Gang(()),
     "kube/pod-composite": Gang(
         (TREE, composite("demo-root"), WORKER),
@@ -92,10 +101,12 @@ def test_gang_objects_that_rollcall_reports_really_hang(
     pod-scheduler: the pod that is left to another scheduler does not count for its group's minimum.
     pod-schedulers: kube-scheduler has both names here, and rejects a group or a tree whose pods are not of one.
     group-priority, pod-priority: the pods' priority must be that of the root of their tree.
+    pod-preemption-policy: two classes of one value differ in it, and all pods must have one.
     topology-key: no node is in a domain of that key.
     """
     scheduler(plane, "kube of two names")
-    stored(plane, SURROUNDINGS[0])
+    for manifest in CLASSES:
+        stored(plane, manifest)
     nodes(1, cpu=64)
     for rule, gang in {**HANGING, "right": RIGHT}.items():
         for one in (*gang.objects, *gang.pods):
@@ -113,9 +124,10 @@ def test_gang_objects_that_rollcall_reports_really_hang(
     stored_pods = pods(plane, namespace)
     for rule, gang in HANGING.items():
         conditions = stored_pods[f"{rule.removeprefix('kube/')}-pod-0"]["status"].get("conditions") or [{}]
-        # Which of the two names it meets first is by chance.
-        assert str(conditions[0].get("message")).partition(", got: ")[0] == str(gang.says), rule
-    plane.http.delete(api_path(SURROUNDINGS[0])).raise_for_status()
+        # Which of the two values it meets first is by chance.
+        assert str(conditions[0].get("message")).partition(", got")[0] == str(gang.says), rule
+    for manifest in CLASSES:
+        plane.http.delete(api_path(manifest)).raise_for_status()
 
 
 def pods(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:

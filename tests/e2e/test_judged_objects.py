@@ -16,7 +16,7 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Rollcall
 from tests.e2e.gang_writer import path_of, why
 from tests.e2e.given_gangs import RACK, ZONE
-from tests.e2e.judged_objects import CLASS, JUDGED, Judged
+from tests.e2e.judged_objects import CLASS, JUDGED, MEEK, Judged
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from webhook.backends.kube.backend import KubeBackend
@@ -39,8 +39,10 @@ BINDING = {
 }
 MERGE = {"Content-Type": "application/merge-patch+json"}
 _CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": CLASS}, "value": 1000}
+_MEEK = {**_CLASS, "metadata": {"name": MEEK}, "preemptionPolicy": "Never"}
 SURROUNDINGS: tuple[Manifest, ...] = (
     _CLASS,
+    _MEEK,
     BINDING,
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OUTSIDE}},
 )

@@ -19,7 +19,8 @@ from webhook.backends.kube.facts import Membership
 from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.explain.satisfiability import Branch, Fault, Kind, walk
 from webhook.model.circles import circles
-from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
+from webhook.model.disruption import Disruption
+from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Workload
 from webhook.model.keys import ObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
@@ -213,6 +214,7 @@ class _Trees:
             minimum=group.minimum,
             topology=group.topology,
             fault=Fault.TOO_DEEP if deep else None,
+            notes=_notes(group),
             below=below,
             hidden=hidden,
         )
@@ -237,13 +239,26 @@ class _Trees:
         deep = start is None and level > MAX_DEPTH
         pods = None if self._pods is None else self._pods[key]
         fault = Fault.TOO_DEEP if deep else None
-        return Branch(Kind.POD_GROUP, *key, minimum=group.minimum, pods=pods, topology=group.topology, fault=fault)
+        return Branch(
+            Kind.POD_GROUP,
+            *key,
+            minimum=group.minimum,
+            pods=pods,
+            topology=group.topology,
+            fault=fault,
+            notes=_notes(group),
+        )
 
     def _missing(self, key: ObjectKey) -> Branch:
         below, _ = self._children(key, 1, None)
         names = [f"{branch.kind} {branch.name}" for branch in below]
         verb = "names it as its parent" if len(names) == 1 else "name it as their parent"
         return Branch(Kind.COMPOSITE, *key, fault=Fault.ABSENT, named_by=f"{_some(names)} {verb}", below=below)
+
+
+def _notes(group: Group) -> tuple[str, ...]:
+    """What a group does besides how it starts."""
+    return ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
 
 
 def _entries(
@@ -277,7 +292,17 @@ def _templates(namespace: str, workload: Workload, parent: str | None, level: in
         if group.parent == parent:
             kind = Kind.COMPOSITE_TEMPLATE if group.composite else Kind.TEMPLATE
             below = _templates(namespace, workload, name, level + 1) if group.composite else ()
-            found.append(Branch(kind, namespace, name, minimum=group.minimum, topology=group.topology, below=below))
+            found.append(
+                Branch(
+                    kind,
+                    namespace,
+                    name,
+                    minimum=group.minimum,
+                    topology=group.topology,
+                    notes=_notes(group),
+                    below=below,
+                )
+            )
     return tuple(found)
 
 

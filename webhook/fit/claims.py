@@ -2,7 +2,8 @@
 
 A claim that a pod names is one for all pods that name it. A claim from a template is one for each pod, or one for all
 pods of a PodGroup that lists it (the gate DRAWorkloadResourceClaims of Kubernetes 1.37). So claims of pods that name a
-PodGroup of others are left out. A workload that lists claims for its PodGroup has no gangs here at all.
+PodGroup of others are left out, and so are those that a workload asks its gangs to share. A workload that lists claims
+for its PodGroup has no gangs here at all.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ class PodClaim(NamedTuple):
 
 def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> tuple[list[PodClaim], tuple[str, ...]]:
     """Return the claims of each pod of a template, and what is unknown of them, in words. Raises `Malformed`."""
-    # Rollcall's PodGroups list no claims, and stored pods are in these.
+    # Rollcall's PodGroups list only the claims that the workload asks for, and stored pods are in these.
     grouped_elsewhere = not shape.stored and any(template.spec.get(field) for field in _GROUPS)
+    asked = {one.shared.name for one in shape.record.claims}
     found: list[PodClaim] = []
     stated_claims = sequence(template.spec.get("resourceClaims"))
     for index, entry in enumerate(stated_claims[:_MOST_CLAIMS]):
         stated = mapping(entry)
         name, from_template = text(stated.get("resourceClaimName")), text(stated.get("resourceClaimTemplateName"))
         own = text(stated.get("name")) or ""
-        if grouped_elsewhere or (name is None) == (from_template is None):
+        if grouped_elsewhere or own in asked or (name is None) == (from_template is None):
             # Which pods share it depends on a group that is not known here.
             continue
         at = template.spec_path / "resourceClaims" / Item(index, own)

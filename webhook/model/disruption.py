@@ -7,6 +7,7 @@ The size of a Grove gang is read from its PodCliqueSet: a new PodGang does not l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 
 from webhook.model import grove
@@ -46,16 +47,8 @@ def has_spare_pods(clique: Clique) -> bool:
 
 
 def spare_cliques(workload: PodCliqueSet) -> tuple[str, ...]:
-    """The cliques of a set that have spare pods, as the end of their PodCliques' names: "worker", or
-    "prefill-*-worker" in a scaling group.
-    """
-    return list_kept(
-        tuple(
-            one.name if one.group is None else f"{one.group.name}-{_INDEX}-{one.name}"
-            for one in workload.cliques
-            if has_spare_pods(one)
-        )
-    )
+    """The cliques of a set that have spare pods, as the end of their PodCliques' names."""
+    return list_kept(tuple(end for end, one in podclique_ends(workload) if has_spare_pods(one)))
 
 
 def needs_every_pod(podgang: PodGang, record: Record) -> bool:
@@ -69,6 +62,19 @@ def needs_every_pod(podgang: PodGang, record: Record) -> bool:
     workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
     patterns = [_podclique(workload, end) for end in record.spare]
     return not any(pattern.fullmatch(member.name) for member in podgang.members for pattern in patterns)
+
+
+def podclique_ends(workload: PodCliqueSet) -> Iterator[tuple[str, Clique]]:
+    """The cliques of a set, each with the end of its PodCliques' names: "worker", or "prefill-*-worker" in a scaling
+    group.
+    """
+    for one in workload.cliques:
+        yield (one.name if one.group is None else f"{one.group.name}-{_INDEX}-{one.name}"), one
+
+
+def is_podclique(name: str, workload: str, end: str) -> bool:
+    """Whether a PodClique is of the clique of a set with this end."""
+    return _podclique(workload, end).fullmatch(name) is not None
 
 
 def _podclique(workload: str, end: str) -> re.Pattern[str]:

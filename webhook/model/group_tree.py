@@ -13,14 +13,12 @@ from typing import NamedTuple
 
 from webhook.model.disruption import Disruption
 from webhook.model.indexed import Indexed, Overlay
-from webhook.model.keys import ObjectKey
+from webhook.model.keys import ObjectKey, SharedClaim
 from webhook.model.projections import Resource
 
 # The levels of a tree, including its leaves, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).
 MAX_DEPTH = 4
-# The most claims of one group that the API server accepts (k8s.io/api scheduling/v1beta1: maxItems).
-MAX_CLAIMS = 4
 
 
 class Trees(NamedTuple):
@@ -28,16 +26,6 @@ class Trees(NamedTuple):
 
     resource: Resource
     parent: str
-
-
-class SharedClaim(NamedTuple):
-    """A ResourceClaim that all pods of a group share: an entry of its `resourceClaims`, or of a pod's. Both must be
-    equal.
-    """
-
-    name: str
-    claim: str | None = None
-    template: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

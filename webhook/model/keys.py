@@ -33,6 +33,29 @@ class Api:
         return f"{self.group}/{self.version} {self.kind}"
 
 
+class SharedClaim(NamedTuple):
+    """An entry of the `resourceClaims` of a group or a pod: its name, and the ResourceClaim or the template."""
+
+    name: str
+    claim: str | None = None
+    template: str | None = None
+
+    @property
+    def manifest(self) -> dict[str, str]:
+        """The entry of a group."""
+        fields = {"name": self.name, "resourceClaimName": self.claim, "resourceClaimTemplateName": self.template}
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+class PodsClaim(NamedTuple):
+    """A claim that the pods of one template are to share. `pods` is the end of their PodCliques' names, or the part of
+    another workload.
+    """
+
+    pods: str
+    shared: SharedClaim
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a workload recorded at CREATE, and what else its pods are prepared from. Hashable: it is a cache key.
@@ -49,6 +72,8 @@ class Record:
     # `webhook.model.disruption`.
     disruption: str | None = None
     spare: tuple[str, ...] = ()
+    # The ResourceClaims that the pods of each group are to share: `webhook.model.shared_claims`.
+    claims: tuple[PodsClaim, ...] = ()
 
     def queue(self, key: str) -> str | None:
         """The queue that the workload names under `key`."""

@@ -36,7 +36,7 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     "pod-group.scheduling.sigs.k8s.io": _L,
     **_keys("rollcall.dev", _L, "scheduler disruption-mode"),
     **_keys("rollcall.dev", _N, "enforcement"),
-    **_keys("rollcall.dev", _A, "ignore groups-together"),
+    **_keys("rollcall.dev", _A, "group-claims ignore groups-together"),
     **_keys(
         "rollcall.dev",
         _E,

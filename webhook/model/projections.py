@@ -161,6 +161,7 @@ _OF_SETS = (
             "cliques.spec.replicas",
             "cliques.spec.minAvailable",
             "cliques.spec.autoScalingConfig",
+            "cliques.spec.podSpec.resourceClaims",
             "podCliqueScalingGroups.name",
             "podCliqueScalingGroups.cliqueNames",
             "podCliqueScalingGroups.annotations",

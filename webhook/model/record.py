@@ -7,9 +7,10 @@ from typing import Any
 
 from webhook.model.bounds import name_text
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QUEUE
-from webhook.model.disruption import DISRUPTION_LABEL, spare_cliques
+from webhook.model.disruption import DISRUPTION_LABEL, podclique_ends, spare_cliques
 from webhook.model.keys import Record
 from webhook.model.reading import mapping, text
+from webhook.model.shared_claims import pods_claims
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 
 # On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
@@ -72,7 +73,8 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
     ordered = tuple((key, queues[key]) for key in sorted(queues))
     disruption = disruption_of(workload.labels)
     spare = spare_cliques(workload)
-    return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class, disruption, spare)
+    claims = pods_claims(workload.annotations, ((end, one.pod_spec) for end, one in podclique_ends(workload)))
+    return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class, disruption, spare, claims)
 
 
 def disruption_of(labels: Mapping[str, Any]) -> str | None:

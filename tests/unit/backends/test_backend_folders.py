@@ -32,12 +32,11 @@ MORE = {
     # topology objects of other fields than a ClusterTopologyBinding. HyperNodes name their nodes.
     "volcano": {"subgroups", "carried_topology", "hyper_nodes", "hyper_node_members"},
     # The Workload API has generations, trees of groups, and fields that cannot change.
-    "kube": {"generation", "groups", "frozen", "disruption"},
+    "kube": {"generation", "groups", "frozen", "disruption", "claims"},
     # Koordinator reads gangs from annotations, as Go does. Its domains are those of a tree keyed by single values.
     "koordinator": {
         "gang_settings",
         "gang_groups",
-        "go_values",
         "carried_topology",
         "network_topology",
         "layer_values",

@@ -13,6 +13,7 @@ from tests.unit.backends.pod_gangs import OWNER, asks, member, of_group, podgang
 from tests.unit.worlds import gang_pod, request, settings_of
 from webhook import admission
 from webhook.backends.base import GangMember
+from webhook.backends.kai.keys import POD_GROUP
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.grove_generation import GroveGeneration, PodGangNames
@@ -248,6 +249,29 @@ def test_the_node_pool_and_the_preemptibility_of_a_set_reach_its_pod_group() -> 
         "kai.scheduler/node-pool": "h100",
     }
     assert found["spec"]["preemptibility"] == "non-preemptible"
+
+
+STALENESS, DELAY = "kai.scheduler/staleness-grace-period", "kai.scheduler/preemption-delay"
+OLDER = ClusterFacts(spec_fields={POD_GROUP: frozenset({"minSubGroup", "preemptibility"})})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "facts", "expected"),
+    [
+        ({STALENESS: "10m", DELAY: "90s"}, NOTHING_KNOWN, {"stalenessGracePeriod": "10m", "preemptionDelay": "90s"}),
+        ({STALENESS: "-1s"}, NOTHING_KNOWN, {"stalenessGracePeriod": "-1s"}),
+        # KAI's scheduler would fail to read every PodGroup of the cluster.
+        ({STALENESS: "10 minutes", DELAY: "never"}, NOTHING_KNOWN, {}),
+        ({STALENESS: "10m"}, OLDER, {}),
+    ],
+)
+def test_the_times_of_a_set_reach_its_pod_group_if_kai_can_read_them(
+    annotations: dict[str, str], facts: ClusterFacts, expected: dict[str, str]
+) -> None:
+    found = translated(podgang(member("demo-0-worker", 2), annotations=annotations), facts=facts)
+    assert {key: found["spec"][key] for key in ("stalenessGracePeriod", "preemptionDelay") if key in found["spec"]} == (
+        expected
+    )
 
 
 def test_the_key_of_the_node_pool_is_configurable() -> None:

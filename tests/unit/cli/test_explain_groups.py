@@ -221,6 +221,17 @@ def test_a_workload_and_a_tree_are_explained_side_by_side(rollcall: Run) -> None
     assert rollcall("explain", "-o", "mermaid", "-", stdin=both).out.count("flowchart TD") == 1
 
 
+def test_groups_that_are_preempted_as_a_whole_say_so(rollcall: Run) -> None:
+    whole, drawn = TREE.replace("{gang: {minCount: 2}}}", "{gang: {minCount: 2}}, disruptionMode: {all: {}}}"), []
+    for content in (TREE, whole):
+        ran = rollcall("explain", "-", stdin=f"{content}---\n{TOP}")
+        drawn.append([line.strip("├└─ ") for line in ran.out.splitlines() if "PodGroup worker" in line])
+    assert drawn == [
+        ["PodGroup worker: starts with 2 pods"],
+        ["PodGroup worker: starts with 2 pods, preempted as a whole"],
+    ]
+
+
 def test_unreadable_input_is_reported_with_its_place(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=f"{TOP}---\n{TREE.replace('minCount: 2', 'minCount: two')}")
     assert (ran.code, ran.out) == (2, "")

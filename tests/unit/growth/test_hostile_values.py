@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.growth.reviews import Grown, judge, settings_for
 from webhook.backends.koordinator.gang_settings import Unreadable, read_groups, read_topology
-from webhook.backends.koordinator.go_values import nanoseconds
 from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
+from webhook.model.go_values import nanoseconds
 from webhook.model.quantity import parse_quantity
 from webhook.validators.examples import clique, pod_clique_set
 

@@ -114,6 +114,7 @@ SHAPES: dict[tuple[str, str], dict[str, Any]] = {
             "queue": str,
             "priorityClassName": str,
             "preemptibility": str,
+            "preemptionDelay": str,
             "stalenessGracePeriod": str,
             "subGroups": [{"name": str, "parent": str, **_SUBGROUP}],
         },

@@ -18,6 +18,7 @@ from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS
 from webhook.model.gang_object import RESTORED_ANNOTATION, gang_metadata, is_restored
+from webhook.model.go_values import nanoseconds
 from webhook.model.grove import TOPOLOGY_NAME
 from webhook.model.keys import Record
 from webhook.model.naming import label_name
@@ -55,6 +56,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
             path = LABELS / keys.LABEL_PREEMPTIBILITY
             raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD does not allow this value")
         spec["preemptibility"] = preemptibility
+    spec |= _durations(podgang, facts)
     spec |= _topology(podgang.constraint, podgang, facts) if workload is None else _asked(workload)
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
@@ -62,6 +64,18 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     metadata = gang_metadata(podgang, keys.pod_group(podgang.namespace, podgang.gang), labels)
     api = keys.POD_GROUP
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
+
+
+def _durations(podgang: PodGang, facts: ClusterFacts) -> Manifest:
+    """The times that the workload asks for. One that KAI could not read is left out: its scheduler could then read no
+    PodGroup of the cluster.
+    """
+    asked = {field: text(podgang.annotations.get(key)) for key, field in keys.DURATIONS.items()}
+    return {
+        field.name: written
+        for field, written in asked.items()
+        if written is not None and nanoseconds(written) is not None and not facts.lacks_field(field)
+    }
 
 
 def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Manifest:

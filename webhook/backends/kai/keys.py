@@ -6,6 +6,7 @@ Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis
 import hashlib
 
 from webhook.model.keys import Api
+from webhook.model.known_objects import SpecField
 from webhook.model.naming import label_name
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
@@ -37,6 +38,12 @@ DEFAULT_QUEUE = "default-queue"
 # On a PodCliqueSet, with its meaning for podgrouper: whether the pods may be preempted, no matter their priority.
 LABEL_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
+# On a workload, with their meaning for podgrouper: how long the gang may stay below its minimum before KAI evicts its
+# pods (never, if negative), and how long it waits before other pods are evicted for it. The fields of a PodGroup.
+DURATIONS = {
+    "kai.scheduler/staleness-grace-period": SpecField(POD_GROUP, "stalenessGracePeriod", "KAI 0.17"),
+    "kai.scheduler/preemption-delay": SpecField(POD_GROUP, "preemptionDelay", "KAI 0.17"),
+}
 
 # Podgrouper makes the PodGroups of all pods that have none. The other controllers write their results outside the spec.
 # The operator names the accounts, and its chart names the namespace. Source: kai-scheduler/KAI-Scheduler,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.backends.koordinator.gang_settings import listed, naming
-from webhook.backends.koordinator.go_values import int32
 from webhook.backends.koordinator.keys import ANNOTATION_MINIMUM, LABEL_OLD_MINIMUM, POD_GROUP
 from webhook.model.gang_groups import gang_id
+from webhook.model.go_values import int32
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, integer, text

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from webhook.backends.koordinator.go_values import Fields, Number, json_value, string
 from webhook.backends.koordinator.keys import (
     ANNOTATION_GROUPS,
     ANNOTATION_MATCH_POLICY,
@@ -27,6 +26,7 @@ from webhook.backends.koordinator.keys import (
 from webhook.model.bounds import digest, fits, list_kept, name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, gang_id
+from webhook.model.go_values import Fields, Number, json_value, string
 from webhook.model.keys import ObjectKey
 from webhook.model.reading import integer, text
 from webhook.model.stored_object import StoredObject

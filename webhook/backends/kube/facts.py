@@ -17,11 +17,12 @@ from webhook.model.bounds import name_text
 from webhook.model.disruption import Disruption
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
-from webhook.model.group_tree import MAX_CLAIMS, MAX_DEPTH, Group, Groups, SharedClaim, Trees, Workload
+from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Trees, Workload
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.shared_claims import MAX_CLAIMS, claims_in
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # The lists that contain templates, and whether the templates are composites: first 1.35's lists, then the later ones.
@@ -81,13 +82,6 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
         preemption=name_text(spec.get("preemptionPolicy")),
         claims=tuple(islice(claims_in(spec), MAX_CLAIMS)),
     )
-
-
-def claims_in(spec: Mapping[str, Any]) -> Iterator[SharedClaim]:
-    """The `resourceClaims` of a group, a template or a pod. Raises `Malformed`."""
-    for entry in map(mapping, sequence(spec.get("resourceClaims"))):
-        claim, template = entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
-        yield SharedClaim(name_text(entry.get("name")) or "", name_text(claim), name_text(template))
 
 
 def minimum_in(spec: Mapping[str, Any], *, composite: bool) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
-from webhook.backends.kube import disruption, keys
+from webhook.backends.kube import claims, disruption, keys
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
@@ -59,7 +59,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     _refuse_preferred(podgang)
     _refuse_class(record, spoken, facts)
     if spoken is Generation.TREE:
-        return _tree(podgang, _shared(podgang, record, settings, spoken, facts), found)
+        return _tree(podgang, _shared(podgang, record, settings, spoken, facts), record, found)
     if settings.hierarchical == "required":
         raise inexpressible(
             "kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required, but the cluster does not serve it"
@@ -74,18 +74,19 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
     else:
         _limit(podgang.members, SPEC / "podgroups")
-    return _flat(podgang, _shared(podgang, record, settings, spoken, facts), found, merged=merged)
+    shared = _shared(podgang, record, settings, spoken, facts)
+    return _flat(podgang, shared, record, found, merged=merged)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     """`desired` with the minimums from before Grove released its members to 0, at least one pod, with the disruption
-    mode of `live`, and in 1.36 without a priority class if `live` has none.
+    mode and the claims of `live`, and in 1.36 without a priority class if `live` has none.
     """
     api_version, kind = str(desired["apiVersion"]), desired["kind"]
     recorded = mapping(mapping(live).get("spec"))
     spec = dict(desired["spec"])
     if kind != "Workload" and live is not None:
-        spec = _classless(disruption.kept(spec, recorded), recorded, api_version)
+        spec = claims.kept(_classless(disruption.kept(spec, recorded), recorded, api_version), recorded)
     if kind == "CompositePodGroup":
         return {**desired, "spec": spec}
     if kind == "PodGroup":
@@ -115,7 +116,7 @@ def _kept_in(templates: list[Any], live: Any, policy: str, api_version: str) -> 
         known = before.get(template["name"], {})
         found = {**template, policy: _kept(template[policy], known.get(policy))}
         if template["name"] in before:
-            found = _classless(disruption.kept(found, known), known, api_version)
+            found = claims.kept(_classless(disruption.kept(found, known), known, api_version), known)
         for field in disruption.TEMPLATES:
             if field in found:
                 found[field] = _kept_in(found[field], known.get(field), policy, api_version)
@@ -138,7 +139,7 @@ def _kept(policy: Any, live: Any) -> Any:
 # Flat: the Workload, and from 1.36 on one PodGroup per member.
 
 
-def _flat(podgang: PodGang, shared: Manifest, found: Served, *, merged: bool) -> list[Manifest]:
+def _flat(podgang: PodGang, shared: Manifest, record: Record, found: Served, *, merged: bool) -> list[Manifest]:
     if merged:
         minimums = [(keys.MERGED, "", _sum(podgang.members))]
     else:
@@ -148,13 +149,12 @@ def _flat(podgang: PodGang, shared: Manifest, found: Served, *, merged: bool) ->
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
         return [{**head, "spec": {"podGroups": entries}}]
-    templates = [{"name": one, "schedulingPolicy": _gang(minimum), **shared} for one, _, minimum in minimums]
-    groups = [
-        _pod_group(
-            podgang, clique, found, {**_reference(spoken, name, one), "schedulingPolicy": _gang(minimum), **shared}
-        )
-        for one, clique, minimum in minimums
-    ]
+    templates, groups = [], []
+    for one, clique, minimum in minimums:
+        members = [clique] if clique else [member.name for member in podgang.members]
+        own = {"schedulingPolicy": _gang(minimum), **shared, **claims.claims_of(podgang, members, record, spoken)}
+        templates.append({"name": one, **own})
+        groups.append(_pod_group(podgang, clique, found, {**_reference(spoken, name, one), **own}))
     return [{**head, "spec": {"podGroupTemplates": templates}}, *groups]
 
 
@@ -200,7 +200,7 @@ def _shared(
 # Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
 
 
-def _tree(podgang: PodGang, shared: Manifest, found: Served) -> list[Manifest]:
+def _tree(podgang: PodGang, shared: Manifest, record: Record, found: Served) -> list[Manifest]:
     groups = _groups(podgang)
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
@@ -212,8 +212,14 @@ def _tree(podgang: PodGang, shared: Manifest, found: Served) -> list[Manifest]:
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
         return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
 
+    def claimed(member: str) -> Manifest:
+        return claims.claims_of(podgang, [member], record, Generation.TREE)
+
     def leaves(members: Sequence[Member]) -> list[Manifest]:
-        return [template(keys.template(one.name), _gang(one.min_replicas), one.constraint) for one in members]
+        return [
+            {**template(keys.template(one.name), _gang(one.min_replicas), one.constraint), **claimed(one.name)}
+            for one in members
+        ]
 
     def composite(name: str, part: str, parent: str | None, count: int, constraint: PackConstraint) -> Manifest:
         spec: Manifest = {} if parent is None else {"parentCompositePodGroupName": parent}
@@ -255,6 +261,7 @@ def _tree(podgang: PodGang, shared: Manifest, found: Served) -> list[Manifest]:
                 "schedulingPolicy": _gang(member.min_replicas),
                 **_topology(member.constraint),
                 **shared,
+                **claimed(member.name),
             },
         )
         for member in podgang.members

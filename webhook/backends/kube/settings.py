@@ -16,6 +16,7 @@ Gate = Literal[
     "TopologyAwareWorkloadScheduling",
     "CompositePodGroup",
     "WorkloadAwarePreemption",
+    "DRAWorkloadResourceClaims",
 ]
 
 

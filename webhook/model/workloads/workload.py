@@ -14,6 +14,7 @@ from webhook.model.keys import ObjectKey, Record
 from webhook.model.projections import Resource
 from webhook.model.reading import EMPTY, Manifest, flag, mapping, text
 from webhook.model.record import SCHEDULER_LABEL, disruption_of, queues_of, quota_of_template
+from webhook.model.shared_claims import pods_claims
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.podtemplate import PodTemplate
 
@@ -271,7 +272,9 @@ class OptedInWorkload(ABC):
                 queues.setdefault(key, queue)
         quota = quota_of_template(self.metadata)
         ordered = tuple((key, queues[key]) for key in sorted(queues))
-        return Record(self.scheduler, quota, ordered, self.priority_class, disruption_of(self.labels))
+        claims = pods_claims(self.annotations, ((part.name, part.template.spec) for part in self.parts))
+        disruption = disruption_of(self.labels)
+        return Record(self.scheduler, quota, ordered, self.priority_class, disruption, claims=claims)
 
 
 def template_at(raw: Mapping[str, Any], path: FieldPath) -> PodTemplate:

@@ -15,6 +15,7 @@ from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
@@ -40,11 +41,12 @@ priority_class = families.priority_class(
 
 @rule(
     "kai/preemptibility",
+    subject=Subject.ANY_WORKLOAD,
     fails_closed=True,
     passes=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "non-preemptible"})),
     fails=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "never"})),
 )
-def preemptibility(workload: PodCliqueSet, _: RuleContext) -> Results:
+def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> Results:
     """The label says whether the gang may be preempted, regardless of its priority. KAI's CRD refuses a PodGroup with
     any other value, and the gang would wait for a PodGroup that cannot be written.
 

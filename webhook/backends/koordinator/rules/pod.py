@@ -5,7 +5,6 @@ ways.
 from __future__ import annotations
 
 from webhook.backends.koordinator.gang_settings import is_scheduled_here, naming
-from webhook.backends.koordinator.go_values import int32
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
@@ -19,6 +18,7 @@ from webhook.backends.koordinator.settings import RuleContext
 from webhook.model.bounds import name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.go_values import int32
 from webhook.model.keys import Needed
 from webhook.model.reading import text
 from webhook.model.stored_object import PODS, StoredObject

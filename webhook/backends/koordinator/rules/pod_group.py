@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from webhook.backends import families
 from webhook.backends.koordinator.gang_settings import is_set, match_policy
-from webhook.backends.koordinator.go_values import int32, nanoseconds
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MATCH_POLICY,
     ANNOTATION_MATCH_POLICY_ALIAS,
@@ -27,6 +26,7 @@ from webhook.backends.koordinator.rules.examples import annotated_pod, pod_group
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding
+from webhook.model.go_values import int32, nanoseconds
 from webhook.model.reading import integer, text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.registry import Example, Results, rule

@@ -3,6 +3,7 @@
 from webhook.backends.kube.rules import (
     agreement,
     change,
+    claims,
     disruption,
     opted_in,
     opted_in_topology,
@@ -16,5 +17,16 @@ from webhook.backends.kube.rules import (
 from webhook.validators.registry import collect
 
 RULES = collect(
-    workload, disruption, change, pod_group, tree, agreement, preemption, pod, opted_in, opted_in_topology, stages
+    workload,
+    disruption,
+    change,
+    pod_group,
+    tree,
+    agreement,
+    preemption,
+    claims,
+    pod,
+    opted_in,
+    opted_in_topology,
+    stages,
 )

@@ -221,7 +221,7 @@ def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
     if labelled == Disruption.ALL:
         why = "the Job's own controller makes its gang and does not read the label, so preemption may take single pods"
         at, value = LABELS / DISRUPTION_LABEL, labelled
-    elif labelled is None and (asked is None or asked >= pods > 1):
+    elif labelled is None and pods > 1 and (asked is None or asked >= pods):
         why = "the gang needs every pod, but preemption may take single pods of it"
         at, value = SPEC / "scheduling" / disruption.FIELD, scheduling.get(disruption.FIELD)
     else:

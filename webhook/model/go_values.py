@@ -1,5 +1,4 @@
-"""Values in strings, read as Go's standard library reads them. koord-scheduler does not accept everything Python
-accepts.
+"""Values in strings, read as Go's standard library reads them. The schedulers do not accept everything Python accepts.
 
 Source: Go's strconv.ParseInt, time.ParseDuration and encoding/json.
 """
