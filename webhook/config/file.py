@@ -45,6 +45,7 @@ from webhook.config.settings import (
     Tenancy,
     Tracing,
 )
+from webhook.config.shadow_section import read_shadows, shadow_of
 from webhook.config.workloads_section import built_in_kinds, workload_kinds
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
@@ -59,9 +60,15 @@ from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
-def settings_from(document: object, source: str, shapes: Iterable[object] = ()) -> Settings:
+def settings_from(
+    document: object,
+    source: str,
+    shapes: Iterable[object] = (),
+    shadow_files: Mapping[str, Settings] | None = EMPTY,
+) -> Settings:
     """Return the settings of a parsed configuration file. `source` is its name in messages. `shapes` are the
-    WorkloadShapes beside it.
+    WorkloadShapes beside it. `shadow_files` are the settings of the files beside it by their names; None if this file
+    is a shadow itself.
 
     Raises `ConfigurationError` with every mistake in it.
     """
@@ -80,7 +87,8 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
             apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
         )
     scheduler = read_section(SchedulerSection, configuration.scheduler, "scheduler", problems) or SchedulerSection()
-    profiles = _profiles(configuration, scheduler, problems)
+    general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
+    profiles = _profiles(scheduler, general, problems)
     default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
     known = tuple(profiles)
     if default not in profiles:
@@ -104,9 +112,10 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
     kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
     fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
     kinds = workload_kinds(configuration.workloads, problems, shapes)
+    shadows = read_shadows(configuration.shadow, shadow_files, problems)
     if problems:
         raise ConfigurationError(source, problems)
-    return Settings(
+    own = Settings(
         profiles,
         default,
         namespaces,
@@ -123,6 +132,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
         fit=fit_settings(fit),
         kinds=kinds,
     )
+    return replace(own, shadows=tuple(shadow_of(one, own, general) for one in shadows))
 
 
 def default_settings() -> Settings:
@@ -162,13 +172,16 @@ def force_scheduler(
     return replace(settings, forced=scheduler, forced_by=option)
 
 
-def _profiles(
-    configuration: RollcallConfiguration, scheduler: SchedulerSection, problems: list[Problem]
-) -> dict[str, Profile]:
+def _general_rules() -> dict[str, Rule]:
+    return {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
+
+
+def _every_rule() -> dict[str, Rule]:
+    return _general_rules() | {rule.id: rule for backend in installed_backends().values() for rule in backend.rules}
+
+
+def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[Problem]) -> dict[str, Profile]:
     backends = installed_backends()
-    general_rules = {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
-    every_rule = general_rules | {rule.id: rule for backend in backends.values() for rule in backend.rules}
-    general = _enforcement(configuration.enforcement, "enforcement", every_rule, problems)
     found: dict[str, Profile] = {}
     for index, raw in enumerate(scheduler.profiles):
         path = f"scheduler.profiles[{index}]"
@@ -182,7 +195,7 @@ def _profiles(
             continue
         if section.name in found:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))
-        rules = general_rules | {rule.id: rule for rule in backend.rules}
+        rules = _general_rules() | {rule.id: rule for rule in backend.rules}
         own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
         controllers = None if section.controllers is None else tuple(section.controllers)
         problems.extend(_no_users(controllers or (), f"{path}.controllers"))

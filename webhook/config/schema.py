@@ -14,6 +14,7 @@ from webhook.backends.registry import installed_backends
 from webhook.config import sections
 from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
+from webhook.config.shadow_section import MOST_SHADOWS, ShadowFileSection
 from webhook.config.workloads_section import WorkloadsSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
@@ -71,6 +72,8 @@ def _schema(without: tuple[str, ...]) -> dict[str, Any]:
         "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection, without)},
     }
     properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
+    shadows = {"anyOf": [{"enum": list(installed_backends())}, _of(ShadowFileSection, without)]}
+    properties["shadow"] = {"type": "array", "maxItems": MOST_SHADOWS, "items": shadows}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
