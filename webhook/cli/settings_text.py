@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from webhook.cli.rule_actions import OFF, actions_in
-from webhook.config.settings import Profile, Settings
+from webhook.config.settings import Profile, Settings, Shadow
 from webhook.fit.settings import FitSettings
 from webhook.model.kueue.settings import KueueSettings
 
@@ -43,7 +43,18 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield f"  net: {registration.net}"
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
+    yield "shadow"
+    yield from (f"  {shadow.name}: {_judging(shadow)}" for shadow in settings.shadows)
+    if not settings.shadows:
+        yield "  none"
     yield from _process_lines(settings)
+
+
+def _judging(shadow: Shadow) -> str:
+    """Return by what a shadow judges."""
+    if not shadow.is_file:
+        return "every workload, as for this scheduler"
+    return f"another configuration, with the default {shadow.settings.default}"
 
 
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:

@@ -21,7 +21,9 @@ def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projecti
     for shadow in settings.shadows if objects else ():
         # Several kinds fill one part only if all of them say so.
         filled = {one.part for one in found if not one.shared}
-        others = (one for one in _followed(shadow.settings, objects=True) if one.part not in filled)
+        # Shadows judge no gang objects.
+        judged = (one for one in _followed(shadow.settings, objects=True) if not one.for_objects)
+        others = (one for one in judged if one.part not in filled)
         known = {one._replace(awaited=False) for one in found}
         found += [late for one in others if (late := one._replace(awaited=False)) not in known]
     return tuple(found)

@@ -1,8 +1,8 @@
 """The data of the Helm chart: what rights, webhooks and the net need, for each feature of a configuration.
 
 The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
-which they depend: a profile with its settings that matter here, the pod gate, deleted escapes, answers to Kueue, or
-self-managed certificates. Features only add objects and rules, so a configuration needs what its features need
+which they depend: a profile with its settings that matter here, the same for a shadow, the pod gate, deleted escapes,
+answers to Kueue, or self-managed certificates. Features only add objects and rules, so a configuration needs what its features need
 together.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
-from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings
+from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings, Shadow
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -66,7 +66,9 @@ def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds
         for chosen in product(*values.values()):
             config = dict(zip(values, chosen, strict=True))
             feature = " ".join([name, *(f"{key}={_written(value)}" for key, value in config.items())])
-            yield _Feature(feature, _settings(_profile(backend, config), kinds=kinds), name)
+            judging = _settings(_profile(backend, config), kinds=kinds)
+            yield _Feature(feature, judging, name)
+            yield _Feature(f"shadow {feature}", _settings(shadows=(Shadow(name, judging),), kinds=kinds))
     gated = _profile(installed_backends()[DEFAULT_SCHEDULER], {}, gate=True)
     yield _Feature("gate", _settings(gated, kinds=kinds))
     yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES, kinds=kinds))
