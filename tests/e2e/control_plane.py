@@ -51,13 +51,17 @@ _TOKENS = f"""\
 {RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
 {READER},{READER},6
 """
-# Only the reconciler's requests are audited: an account with exactly the needed rights must never be refused.
+# The reconciler's requests are audited: an account with exactly the needed rights must never be refused. So are the
+# changes of PodCliqueSets, with the annotations of the webhooks.
 _AUDIT = f"""\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {{level: Metadata, users: ["system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"]}}
+- level: Metadata
+  verbs: [create, update, patch]
+  resources: [{{group: grove.io, resources: [podcliquesets]}}]
 - {{level: None}}
 """
 # No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted.
@@ -281,8 +285,21 @@ class ControlPlane:
         """The requests of the reconciler after the first so many."""
         if not self.audit.exists():
             return []
-        lines = self.audit.read_text(encoding="utf-8").splitlines()[since:]
-        return [Asked.of(json.loads(line)) for line in lines]
+        lines = self.audit.read_text(encoding="utf-8").splitlines()
+        account = f"system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"
+        events = (event for line in lines if (event := json.loads(line))["user"]["username"] == account)
+        return [Asked.of(event) for event in events][since:]
+
+    def notes(self, name: str, namespace: str) -> list[dict[str, str]]:
+        """The annotations of Rollcall in the audit events of the changes of a PodCliqueSet, without their prefix."""
+        found = []
+        for line in self.audit.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            what = event.get("objectRef", {})
+            if (what.get("resource"), what.get("name"), what.get("namespace")) == ("podcliquesets", name, namespace):
+                notes = event.get("annotations", {}).items()
+                found.append({key.partition("/")[2]: text for key, text in notes if ".rollcall.dev/" in key})
+        return found
 
     def write_kubeconfig(self, token: str) -> Path:
         """A kubeconfig for the owner of `token`."""

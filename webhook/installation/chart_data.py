@@ -2,8 +2,8 @@
 
 The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
 which they depend: a profile with its settings that matter here, the same for a shadow, the pod gate, deleted escapes,
-answers to Kueue, or self-managed certificates. Features only add objects and rules, so a configuration needs what its features need
-together.
+answers to Kueue, or self-managed certificates. Features only add objects and rules, so a configuration needs what its
+features need together.
 """
 
 from __future__ import annotations

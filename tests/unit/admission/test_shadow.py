@@ -78,7 +78,9 @@ def read(verdict: Verdict) -> Opinion:
 def noted(manifest: Manifest) -> Manifest:
     """The manifest with what the API server notes of the fields of its author."""
     labels = manifest.get("metadata", {}).get("labels") or {}
-    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}} if isinstance(labels, dict) else {}
+    fields: Manifest = (
+        {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}} if isinstance(labels, dict) else {}
+    )
     found = deepcopy(manifest)
     found.setdefault("metadata", {})["managedFields"] = [{"manager": "kubectl", "fieldsV1": fields}]
     return found

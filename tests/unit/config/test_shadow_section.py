@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from webhook.model.findings import Action
 from webhook.sources.configuration import load_settings
 
 BACKENDS = ", ".join(installed_backends())
+RULE = "kai/queue-key"
 VOLCANO = scheduler({"name": "volcano"}, default="volcano")
 
 
@@ -46,10 +48,10 @@ def test_a_scheduler_that_is_enabled_is_judged_by_its_profile() -> None:
 
 
 def test_a_scheduler_that_is_not_enabled_has_its_defaults_and_the_general_enforcement() -> None:
-    general = {"enforcement": {"rules": {"kai/no-queue": "audit"}}}
-    (found,) = settings_from(scheduler(KOORD, shadow=["kai-scheduler"], **general), "test.yaml").shadows
+    document = scheduler(KOORD, shadow=["kai-scheduler"], enforcement={"rules": {RULE: "audit"}})
+    (found,) = settings_from(document, "test.yaml").shadows
     actions = {one.rule.id: one.action for one in found.settings.profiles["kai-scheduler"].rules[Action.DENY]}
-    assert actions["kai/no-queue"] is Action.AUDIT
+    assert actions[RULE] is Action.AUDIT
     assert list(found.settings.profiles) == ["kai-scheduler"]
 
 
@@ -147,5 +149,6 @@ def test_no_part_of_the_facts_is_filled_from_two_sources() -> None:
         "test.yaml",
         shadow_files={"next.yaml": file},
     )
-    parts = [one.part for one in followed_projections(own, objects=True) if not one.shared]
-    assert len(parts) == len(set(parts))
+    alone = followed_projections(replace(own, shadows=()), objects=True)
+    added = [one for one in followed_projections(own, objects=True) if one not in alone]
+    assert not {one.part for one in added if not one.shared} & {one.part for one in alone}

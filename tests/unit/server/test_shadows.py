@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_shadow_that_takes_too_long_is_ended_and_counted(
 
 
 def test_a_shadow_is_skipped_without_time_before_the_deadline(state: ServerState) -> None:
-    now = shadows.perf_counter()
+    now = perf_counter()
     assert set(judged(state, shadows.Moment(now, now + 0.05, ())).values()) == {"skipped"}
     assert "skipped" not in judged(state, shadows.Moment(now, now + 60, ())).values()
 
@@ -152,7 +153,7 @@ def test_an_allowance_fills_up_slowly_and_not_beyond_its_limit() -> None:
 
 
 def large(awaited: Callable[[], bool], proceed: Callable[[], None] = lambda: None) -> shadows.Moment:
-    now = shadows.perf_counter()
+    now = perf_counter()
     return shadows.Moment(now, now + 5, (), proceed, awaited)
 
 
