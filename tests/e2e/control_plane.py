@@ -53,14 +53,16 @@ _TOKENS = f"""\
 {READER},{READER},6
 """
 # The reconciler's requests are audited, because an account with exactly the needed rights must never be refused; so are
-# creations of PodCliqueSets, for the annotations of the webhook.
+# changes of PodCliqueSets, for the annotations of the webhooks.
 _AUDIT = f"""\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {{level: Metadata, users: ["system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"]}}
-- {{level: Metadata, verbs: [create], resources: [{{group: grove.io, resources: [podcliquesets]}}]}}
+- level: Metadata
+  verbs: [create, update, patch]
+  resources: [{{group: grove.io, resources: [podcliquesets]}}]
 - {{level: None}}
 """
 # No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted.
@@ -306,6 +308,16 @@ class ControlPlane:
         if not self.audit.exists():
             return []
         return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
+
+    def notes(self, name: str, namespace: str) -> list[dict[str, str]]:
+        """The annotations of Rollcall in the audit events of the changes of a PodCliqueSet, without their prefix."""
+        found = []
+        for event in self._audited():
+            what = event.get("objectRef", {})
+            if (what.get("resource"), what.get("name"), what.get("namespace")) == ("podcliquesets", name, namespace):
+                notes = event.get("annotations", {}).items()
+                found.append({key.partition("/")[2]: text for key, text in notes if ".rollcall.dev/" in key})
+        return found
 
     def write_kubeconfig(self, token: str) -> Path:
         """A kubeconfig for the owner of `token`."""

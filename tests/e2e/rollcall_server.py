@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.programs import eventually, free_port, is_ready
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.model.reading import EMPTY
 
 COMMAND = Path(sys.executable).parent / "rollcall"
 
@@ -48,13 +49,17 @@ class RollcallServer:
         account: str = ROLLCALL,
         narrowed: Callable[[Manifest], Manifest | None] = lambda rule: rule,
         options: Sequence[str] = (),
+        beside: Mapping[str, str] = EMPTY,
     ) -> None:
-        """`narrowed` makes each rule of its ClusterRole smaller, or takes it away, for tests of what happens then."""
+        """`narrowed` makes each rule of its ClusterRole smaller, or takes it away, for tests of what happens then.
+        `beside` is the text of files beside the configuration, by name.
+        """
         self.plane = plane
         self.folder = plane.folder / f"rollcall-{time.monotonic_ns()}"
         make_development_certificates(self.folder)
         self.config = self.folder / "rollcall.yaml"
-        self.config.write_text(yaml.safe_dump(config))
+        for name, text in {**beside, self.config.name: yaml.safe_dump(config)}.items():
+            (self.folder / name).write_text(text)
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.e2e.control_plane import Manifest
-from tests.e2e.installed import CHART, MANIFESTS, documents, helm, printed, rendered, said, template
+from tests.e2e.installed import CHART, HEAD, MANIFESTS, documents, helm, printed, rendered, said, template
 from webhook.backends.base import BackendSettings
 from webhook.backends.lpx.backend import LpxBackend
 from webhook.backends.registry import installed_backends
@@ -98,6 +98,7 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "serving": with_profiles(GANGS, serving={"drainSeconds": 0, "maxInFlight": 100_000}),
     "traces": with_profiles(GANGS, tracing={"endpoint": "http://otel.monitoring.svc:4318/v1/traces", "sampleRatio": 1}),
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
+    "a scheduler as a shadow": with_profiles(KOORDINATOR, shadow=["kai-scheduler", "default-scheduler", "volcano"]),
     "declared kinds": with_profiles(
         KOORDINATOR,
         workloads={
@@ -165,6 +166,25 @@ WAYS: dict[str, tuple[Manifest, tuple[str, ...], str]] = {
 
 # Each configuration in one way, and one of them in all.
 CASES = [*zip(CONFIGURATIONS, cycle(WAYS), strict=False), *(("all of them", way) for way in WAYS)]
+
+
+def test_the_chart_mounts_the_file_of_a_shadow(tmp_path: Path) -> None:
+    shadows = ["kai-scheduler", {"config": "next.yaml"}]
+    configuration = with_profiles(KOORDINATOR, shadow=shadows, certificates={"mode": "files"})
+    later = {**HEAD, **with_profiles(VOLCANO)}
+    (tmp_path / "next.yaml").write_text(yaml.safe_dump(later))
+    expected = said(printed(tmp_path, configuration))
+    found = said(rendered({"configuration": configuration, "shadowConfigurations": {"next.yaml": later}}))
+    assert found["ClusterRole", "rollcall-serve"] == expected["ClusterRole", "rollcall-serve"]
+    for manifests in (found, expected):
+        assert manifests["ConfigMap", "rollcall-configuration"]["data"]["next.yaml"] == later
+
+
+def test_the_chart_refuses_a_shadow_without_its_file() -> None:
+    configuration = with_profiles(KOORDINATOR, shadow=[{"config": "next.yaml"}])
+    code, _, err = template({"configuration": configuration})
+    assert code == 1
+    assert 'configuration.shadow: shadowConfigurations has no "next.yaml"' in err
 
 
 @pytest.mark.parametrize(("named", "way"), dict.fromkeys(CASES))

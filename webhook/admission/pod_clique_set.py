@@ -82,7 +82,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         self, verdict: Verdict, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
     ) -> Verdict:
         """Return the refusal of a set with the other schedulers that could run it, if its choice is valid."""
-        if any(found.rule in CHOICE_RULE_IDS for found in verdict.findings):
+        if not settings.compares or any(found.rule in CHOICE_RULE_IDS for found in verdict.findings):
             return verdict
         if len(verdict.denials) > _MOST_DENIALS:
             return replace(verdict, notes=(_MANY_DENIALS,))

@@ -28,6 +28,7 @@ from webhook.cli.network_options import (
 )
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.output import as_json_text, tell
+from webhook.cli.shadow_files import shadow_texts
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
@@ -234,7 +235,9 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     options = Options(
         image=image_of(image),
         namespace=namespace_of(namespace),
-        configuration=None if config is None else named_by_content(config.read_text(encoding="utf-8")),
+        configuration=None
+        if config is None
+        else named_by_content(config.read_text(encoding="utf-8"), shadow_texts(config, settings)),
         replicas=replicas,
         reconciler=_reconciler(settings, reconciler),
         cert_manager=_cert_manager(settings, cert_manager),
@@ -297,8 +300,8 @@ def write(
     from webhook.cli.write_manifests import written
 
     # Reports mistakes with their positions in the file.
-    configured(config)
-    write_files(folder, written(config, namespace_of(namespace), image_of(image), folder))
+    settings = configured(config)
+    write_files(folder, written(config, settings, namespace_of(namespace), image_of(image), folder))
 
 
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:

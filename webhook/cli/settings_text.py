@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from webhook.cli.rule_actions import OFF, actions_in
-from webhook.config.settings import Profile, Settings
+from webhook.config.settings import Profile, Settings, Shadow
 from webhook.fit.settings import FitSettings
 from webhook.model.exceptions import Exceptions
 from webhook.model.kueue.settings import KueueSettings
@@ -49,6 +49,10 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
     yield "audit"
     yield f"  openReports: {_word(settings.auditing.open_reports)}"
     yield f"  everyMinutes: {settings.auditing.every.total_seconds() / 60:g}"
+    yield "shadow"
+    yield from (f"  {shadow.name}: {_judging(shadow)}" for shadow in settings.shadows)
+    if not settings.shadows:
+        yield "  none"
     yield from _process_lines(settings)
 
 
@@ -61,6 +65,13 @@ def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:
         yield f"  workloads: {one.workloads}"
         yield f"  grantedBy: {one.granted_by}"
         yield f"  reason: {one.reason}"
+
+
+def _judging(shadow: Shadow) -> str:
+    """Return by what a shadow judges."""
+    if not shadow.is_file:
+        return "every workload, as for this scheduler"
+    return f"another configuration, with the default {shadow.settings.default}"
 
 
 def _kueue_lines(kueue: KueueSettings) -> Iterator[str]:

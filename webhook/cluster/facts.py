@@ -42,7 +42,9 @@ def live_facts(
     """Return the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
-    schemas = [wanted.api for profile in settings.profiles.values() for wanted in profile.backend.required_fields]
+    judging = settings.with_shadows if objects else (settings,)
+    profiles = [profile for one in judging for profile in one.profiles.values()]
+    schemas = [wanted.api for profile in profiles for wanted in profile.backend.required_fields]
     projections = followed_projections(settings, objects=objects)
     return LiveFacts(client, projections, changed, schemas, touched, general=())
 

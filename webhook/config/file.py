@@ -47,6 +47,7 @@ from webhook.config.settings import (
     Tenancy,
     Tracing,
 )
+from webhook.config.shadow_section import read_shadows, shadow_of
 from webhook.config.workloads_section import built_in_kinds, workload_kinds
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
@@ -62,9 +63,15 @@ from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
-def settings_from(document: object, source: str, shapes: Iterable[object] = ()) -> Settings:
+def settings_from(
+    document: object,
+    source: str,
+    shapes: Iterable[object] = (),
+    shadow_files: Mapping[str, Settings] | None = EMPTY,
+) -> Settings:
     """Return the settings of a parsed configuration file. `source` is its name in messages. `shapes` are the
-    WorkloadShapes beside it.
+    WorkloadShapes beside it. `shadow_files` are the settings of the files beside it by their names; None if this file
+    is a shadow itself.
 
     Raises `ConfigurationError` with every mistake in it.
     """
@@ -83,20 +90,14 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
             apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
         )
     scheduler = read_section(SchedulerSection, configuration.scheduler, "scheduler", problems) or SchedulerSection()
-    profiles = _profiles(configuration, scheduler, problems)
+    general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
+    profiles = _profiles(scheduler, general, problems)
     default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
     known = tuple(profiles)
     if default not in profiles:
         why = f"is not one of the profiles{meant(default, known)}"
         problems.append(Problem("scheduler.defaultProfileName", default, why, known))
-    namespaces = {}
-    for name, raw in configuration.namespaces.items():
-        path = path_of((name,), "namespaces")
-        section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
-        if section.scheduler is not None and section.scheduler not in profiles:
-            why = f"is not one of the profiles{meant(section.scheduler, known)}"
-            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, known))
-        namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
+    namespaces = _namespaces(configuration, known, problems)
     registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
     audit = read_section(AuditSection, configuration.audit, "audit", problems) or AuditSection()
@@ -109,9 +110,10 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
     fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
     kinds = workload_kinds(configuration.workloads, problems, shapes)
     exceptions = exceptions_from(configuration.exceptions, _every_rule(), _judged_kinds(kinds), problems)
+    shadows = read_shadows(configuration.shadow, shadow_files, problems)
     if problems:
         raise ConfigurationError(source, problems)
-    return Settings(
+    own = Settings(
         profiles,
         default,
         namespaces,
@@ -130,6 +132,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
         kinds=kinds,
         exceptions=exceptions,
     )
+    return replace(own, shadows=tuple(shadow_of(one, own, general) for one in shadows))
 
 
 def default_settings() -> Settings:
@@ -169,10 +172,13 @@ def force_scheduler(
     return replace(settings, forced=scheduler, forced_by=option)
 
 
+def _general_rules() -> dict[str, Rule]:
+    return {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
+
+
 def _every_rule() -> dict[str, Rule]:
     """Return the rules of all installed backends, and those for every scheduler, by id."""
-    backends = (rule for backend in installed_backends().values() for rule in backend.rules)
-    return {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES, *backends)}
+    return _general_rules() | {rule.id: rule for backend in installed_backends().values() for rule in backend.rules}
 
 
 def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
@@ -181,12 +187,23 @@ def _judged_kinds(kinds: WorkloadKinds) -> frozenset[str]:
     return frozenset({"PodCliqueSet", "Pod", *(kind for _, kind in kinds.views), *of_objects})
 
 
-def _profiles(
-    configuration: RollcallConfiguration, scheduler: SchedulerSection, problems: list[Problem]
-) -> dict[str, Profile]:
+def _namespaces(
+    configuration: RollcallConfiguration, known: tuple[str, ...], problems: list[Problem]
+) -> dict[str, NamespaceDefaults]:
+    """Return what the section `namespaces` says; `known` are the profiles."""
+    found = {}
+    for name, raw in configuration.namespaces.items():
+        path = path_of((name,), "namespaces")
+        section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
+        if section.scheduler is not None and section.scheduler not in known:
+            why = f"is not one of the profiles{meant(section.scheduler, known)}"
+            problems.append(Problem(f"{path}.scheduler", section.scheduler, why, known))
+        found[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement), section.optOut)
+    return found
+
+
+def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[Problem]) -> dict[str, Profile]:
     backends = installed_backends()
-    general_rules = {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
-    general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
     found: dict[str, Profile] = {}
     for index, raw in enumerate(scheduler.profiles):
         path = f"scheduler.profiles[{index}]"
@@ -200,7 +217,7 @@ def _profiles(
             continue
         if section.name in found:
             problems.append(Problem(f"{path}.name", section.name, "appears twice"))
-        rules = general_rules | {rule.id: rule for rule in backend.rules}
+        rules = _general_rules() | {rule.id: rule for rule in backend.rules}
         own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
         controllers = None if section.controllers is None else tuple(section.controllers)
         problems.extend(_no_users(controllers or (), f"{path}.controllers"))

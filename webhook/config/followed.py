@@ -15,8 +15,21 @@ from webhook.model.workloads.kinds import JOB_SETS
 
 def followed_projections(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
     """The projections for admission, which also judges gang `objects` of other authors; without `objects` those for the
-    reconciler.
+    reconciler. A server does not wait for those that only its shadows need.
     """
+    found = list(_followed(settings, objects=objects))
+    for shadow in settings.shadows if objects else ():
+        # Several kinds fill one part only if all of them say so.
+        filled = {one.part for one in found if not one.shared}
+        # Shadows judge no gang objects.
+        judged = (one for one in _followed(shadow.settings, objects=True) if not one.for_objects)
+        others = (one for one in judged if one.part not in filled)
+        known = {one._replace(awaited=False) for one in found}
+        found += [late for one in others if (late := one._replace(awaited=False)) not in known]
+    return tuple(found)
+
+
+def _followed(settings: Settings, *, objects: bool) -> tuple[Projection, ...]:
     if objects:
         general = general_to_server(kueue=settings.judges_kueue)
     else:

@@ -16,6 +16,7 @@ from webhook.config.audit_section import AuditSection
 from webhook.config.exceptions_section import ExceptionSection
 from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
+from webhook.config.shadow_section import MOST_SHADOWS, ShadowFileSection
 from webhook.config.workloads_section import WorkloadsSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
@@ -77,6 +78,8 @@ def _schema(without: tuple[str, ...]) -> dict[str, Any]:
         "exceptions": {"type": "array", "items": _of(ExceptionSection, without)},
     }
     properties |= {name: _of(model, without) for name, model in _SECTIONS.items()}
+    shadows = {"anyOf": [{"enum": list(installed_backends())}, _of(ShadowFileSection, without)]}
+    properties["shadow"] = {"type": "array", "maxItems": MOST_SHADOWS, "items": shadows}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

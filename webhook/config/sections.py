@@ -26,7 +26,10 @@ _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
 # A duration as Go writes it, in the units that make sense for a timeout.
 DURATION_PATTERN = r"^(0|([0-9]{1,9}(\.[0-9]{1,9})?(h|m|s|ms)){1,4})$"
+# A file in the same folder, whose name can be a part of the name of an audit annotation.
+FILE_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,54}[A-Za-z0-9])?$"
 _OF_PATTERN = {
+    FILE_PATTERN: "is not the name of a file beside this one: at most 56 letters, digits, and - _ . between them",
     NAMESPACE_PATTERN: "is not the name of a namespace",
     _ENDPOINT: "is not an http:// or https:// URL, such as http://collector.monitoring.svc:4318",
     DURATION_PATTERN: "is not a duration, such as 30m or 1h30m",
@@ -193,6 +196,7 @@ class RollcallConfiguration(Section):
     fit: dict[str, Any] = Field(default_factory=dict)
     workloads: dict[str, Any] = Field(default_factory=dict)
     exceptions: list[Any] = Field(default_factory=list)
+    shadow: list[Any] = Field(default_factory=list)
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -296,6 +296,10 @@ class Settings:
     exceptions: Exceptions = NO_EXCEPTIONS
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
+    # By which each admission of a workload is also judged, without effect on its answer.
+    shadows: tuple[Shadow, ...] = ()
+    # Whether a refusal names the other schedulers that could run the workload.
+    compares: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "available", tuple(self.profiles))
@@ -307,6 +311,11 @@ class Settings:
         controllers = (user for profile in self.profiles.values() for user in profile.controllers)
         exempt = frozenset((*self.tenancy.reconcilers, *self.tenancy.exempt_users, *controllers))
         object.__setattr__(self, "exempt_users", exempt)
+
+    @property
+    def with_shadows(self) -> tuple[Settings, ...]:
+        """Return these settings and those of the shadows: all that admissions are judged by."""
+        return (self, *(shadow.settings for shadow in self.shadows))
 
     def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
         """Return the shape that the rules about a kind expect of its objects."""
@@ -376,3 +385,14 @@ class Settings:
         if said is None and namespace in self.namespaces:
             said = self.namespaces[namespace].enforcement
         return profile.ceiling if said is None else said
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """Settings by which admissions are also judged, without effect on their answers. `name` is the scheduler that all
+    workloads are judged for, or with `is_file` the name of another configuration file.
+    """
+
+    name: str
+    settings: Settings
+    is_file: bool = False

@@ -5,6 +5,7 @@ Checks use it if no file is given: an operator on call may have no file, or the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import httpx
@@ -14,6 +15,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.config.file import default_settings, settings_from
 from webhook.config.settings import Settings
+from webhook.config.shadow_section import named_files
 from webhook.doctor.deployments import pod_of
 from webhook.doctor.parts import DEPLOYMENTS
 from webhook.errors import RequestFailed
@@ -54,15 +56,26 @@ async def _read(client: Client, namespace: str) -> Installed:
         # Without a file both processes run with their defaults.
         return Installed(default_settings())
     held = (await client.get(requests.read(CONFIG_MAPS, name, namespace))).content
-    source = f"ConfigMap {namespace}/{name}"
-    content = text(mapping(mapping(held).get("data")).get(CONFIGURATION_FILE))
+    source, data = f"ConfigMap {namespace}/{name}", mapping(mapping(held).get("data"))
+    document = _document(data, CONFIGURATION_FILE, source)
+    shadows = {
+        file: settings_from(_document(data, file, source), f"{source}, {file}", shadow_files=None)
+        for file in named_files(document)
+        if file in data
+    }
+    return Installed(settings_from(document, source, shadow_files=shadows))
+
+
+def _document(data: Mapping[str, object], file: str, source: str) -> object:
+    """The only document of a file in a ConfigMap. Raises `RequestFailed` if it is not there or is not YAML."""
+    content = text(data.get(file))
     if content is None:
-        return Installed(default_settings(), f"{source} has no {CONFIGURATION_FILE}")
+        raise RequestFailed(f"{source} has no {file}")
     try:
         documents = [document.value for document in documents_of(content)]
     except Problem as error:
-        return Installed(default_settings(), f"{source} is not YAML: {error}")
-    return Installed(settings_from(documents[0] if len(documents) == 1 else None, source))
+        raise RequestFailed(f"{source} is not YAML: {error}") from None
+    return documents[0] if len(documents) == 1 else None
 
 
 def _mounted(deployment: Manifest) -> str | None:

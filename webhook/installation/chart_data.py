@@ -1,9 +1,9 @@
 """The data of the Helm chart: what rights, webhooks and the net need, for each feature of a configuration.
 
 The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
-which they depend: a profile with its settings that matter here, each of these with the audit, the pod gate, deleted
-escapes, answers to Kueue, or self-managed certificates. Features only add objects and rules, so a configuration needs
-what its features need together.
+which they depend: a profile with its settings that matter here, each of these with the audit and as a shadow, the pod
+gate, deleted escapes, answers to Kueue, or self-managed certificates. Features only add objects and rules, so a
+configuration needs what its features need together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
-from webhook.config.settings import Auditing, Certificates, Enforcement, Profile, Registration, Settings
+from webhook.config.settings import Auditing, Certificates, Enforcement, Profile, Registration, Settings, Shadow
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -67,9 +67,11 @@ def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds
             config = dict(zip(values, chosen, strict=True))
             feature = " ".join([name, *(f"{key}={_written(value)}" for key, value in config.items())])
             profile = _profile(backend, config)
-            yield _Feature(feature, _settings(profile, kinds=kinds), name)
+            judging = _settings(profile, kinds=kinds)
+            yield _Feature(feature, judging, name)
             auditing = Auditing(open_reports=True)
             yield _Feature(f"audit {feature}", _settings(profile, kinds=kinds, auditing=auditing))
+            yield _Feature(f"shadow {feature}", _settings(shadows=(Shadow(name, judging),), kinds=kinds))
     gated = _profile(installed_backends()[DEFAULT_SCHEDULER], {}, gate=True)
     yield _Feature("gate", _settings(gated, kinds=kinds))
     yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES, kinds=kinds))

@@ -60,7 +60,7 @@ def _configuration(_: Settings, options: Options) -> list[Manifest]:
     if configuration is None:
         return []
     metadata = {"name": configuration.name, "namespace": options.namespace, "labels": dict(LABELS)}
-    data = {CONFIGURATION_FILE: configuration.text}
+    data = {CONFIGURATION_FILE: configuration.text, **configuration.shadows}
     return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": data}]
 
 

@@ -15,7 +15,7 @@ from webhook.installation.containers import CONFIGURATION_FILE
 from webhook.installation.everything import TOPICS
 from webhook.installation.names import LABELS, MUTATING, VALIDATING
 from webhook.installation.options import Configuration, Options
-from webhook.model.reading import Manifest
+from webhook.model.reading import EMPTY, Manifest
 
 # kustomize adds a hash of the content to this name and to all references.
 CONFIGURATION = "rollcall-configuration"
@@ -24,16 +24,19 @@ _KIND = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization
 # The objects that are applied first are deleted first. So the webhooks come before the servers: an apply ends long
 # before a server is ready, in any order, but a deletion must not leave an API server that calls missing servers.
 _FIRST = ("net.yaml", "webhooks.yaml")
+# Their folder: a shadow may have the name of another file.
+_SHADOWS = "shadows"
 _IN_ORDER = {"sortOptions": {"order": "fifo"}}
 
 Dump = Callable[[Manifest], str]
 
 
 class Configured(NamedTuple):
-    """A configuration file: its text, and the settings made from it."""
+    """A configuration file: its text, the settings made from it, and the text of each shadow's file."""
 
     text: str
     settings: Settings
+    shadows: Mapping[str, str] = EMPTY
 
 
 def kustomizations(files: Configured, own: Configured, namespace: str, image: str, dump: Dump) -> Mapping[str, str]:
@@ -65,7 +68,7 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
             {
                 "name": CONFIGURATION,
                 "namespace": options.namespace,
-                "files": [CONFIGURATION_FILE],
+                "files": [CONFIGURATION_FILE, *(f"{name}={_SHADOWS}/{name}" for name in configured.shadows)],
                 "options": {"immutable": True, "labels": dict(LABELS)},
             }
         ],
@@ -74,6 +77,7 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
     }
     found["kustomization.yaml"] = GENERATED + dump(kustomization)
     found[CONFIGURATION_FILE] = configured.text
+    found |= {f"{_SHADOWS}/{name}": text for name, text in configured.shadows.items()}
     return {f"{folder}/{path}": text for path, text in found.items()}
 
 

@@ -54,6 +54,11 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
             others.append(backend.topology_kind)
         for resource in others:
             add(resource, name, required=False)
+    for shadow in settings.shadows:
+        for profile in shadow.settings.profiles.values():
+            for projection in profile.backend.followed(objects=True):
+                if not projection.for_objects:
+                    add(projection.resource, f"shadow {shadow.name}", required=False)
     for resource in (*settings.kinds.admitted, *(projection.resource for projection in settings.kinds.projections)):
         add(resource, "other workloads", required=False)
     followed = dict.fromkeys(

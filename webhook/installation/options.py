@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -10,6 +11,7 @@ from webhook.config.settings import Settings
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.names import NAMESPACE, RECONCILER, SERVER
 from webhook.installation.pod_network import Network
+from webhook.model.reading import EMPTY
 
 
 class Reconciler(StrEnum):
@@ -26,10 +28,13 @@ class Reconciler(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The mounted configuration file: its text, and the name of its ConfigMap."""
+    """The mounted configuration file: its text, the name of its ConfigMap, and the text of each shadow's file beside
+    it.
+    """
 
     name: str
     text: str
+    shadows: Mapping[str, str] = EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,10 @@ class Options:
         return (RECONCILER, SERVER) if self.reconciler is Reconciler.MOVING else (RECONCILER,)
 
 
-def named_by_content(text: str) -> Configuration:
-    """The configuration file as a ConfigMap with a hash of its content in the name."""
-    return Configuration(f"rollcall-{sha256(text.encode()).hexdigest()[:10]}", text)
+def named_by_content(text: str, shadows: Mapping[str, str] = EMPTY) -> Configuration:
+    """The configuration file, and those of its shadows, as a ConfigMap with a hash of its content in the name."""
+    content = "\0".join((text, *(part for item in sorted(shadows.items()) for part in item)))
+    return Configuration(f"rollcall-{sha256(content.encode()).hexdigest()[:10]}", text, shadows)
 
 
 def placed(settings: Settings, wanted: Reconciler | None) -> Reconciler:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 
@@ -29,6 +30,7 @@ from webhook.server.lane import Turn
 from webhook.server.large_json import memory_of
 from webhook.server.large_review import LargeReview
 from webhook.server.review import MAX_WARNING_BYTES
+from webhook.server.shadows import ENDPOINT, Moment
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
 from webhook.telemetry import spans
@@ -54,6 +56,7 @@ class AdmissionEndpoint:
         metrics = state.metrics
         self._calls = {word: child for (endpoint, word), child in metrics.calls.items() if endpoint == name}
         self._duration = metrics.duration[name]
+        self._shadows = state.shadows if name == ENDPOINT else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call."""
@@ -151,7 +154,7 @@ class AdmissionEndpoint:
         if begun >= deadline:
             raise DeadlineExceeded("the time limit was reached before the review was judged")
         facts = self._state.facts
-        found = self._deliberation(lambda: facts)
+        found = self._deliberation(lambda: facts, begun, deadline)
         try:
             question = found.begin(body, orjson.loads)
             if question is not None:
@@ -166,7 +169,7 @@ class AdmissionEndpoint:
     async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
         """Judge a large review step by step in the thread. Live reads are done here, on the event loop."""
         begun = perf_counter()
-        found = self._deliberation(self._state.facts.snapshot(), turn)
+        found = self._deliberation(self._state.facts.snapshot(), begun, deadline, turn)
         review = LargeReview(found, turn)
         try:
             question = await turn.run(review.begin, body)
@@ -176,12 +179,21 @@ class AdmissionEndpoint:
             _trace_request(found)
         return self._answered(found, begun)
 
-    def _deliberation(self, facts: Callable[[], ClusterFacts], turn: Turn | None = None) -> Deliberation:
+    def _deliberation(
+        self, facts: Callable[[], ClusterFacts], begun: float, deadline: float, turn: Turn | None = None
+    ) -> Deliberation:
         settings, cluster = self._state.settings, self._state.cluster
         if turn is not None:
             settings = replace(settings, proceed=turn.proceed)
         doubted = None if cluster is None else cluster.doubted()
-        return Deliberation(self._name, self._decide, settings, facts, doubted, datetime.now(UTC))
+        shadows = None
+        if self._shadows is not None:
+            moment = Moment(begun, deadline, doubted or ())
+            if turn is not None:
+                lane = self._state.reviews
+                moment = moment._replace(proceed=turn.proceed, is_awaited=lambda: lane.is_awaited)
+            shadows = partial(self._shadows.annotations, moment=moment)
+        return Deliberation(self._name, self._decide, settings, facts, doubted, now=datetime.now(UTC), shadows=shadows)
 
     async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
         """Return the facts with the answer to `question`, or the error. The decision says what the error means."""

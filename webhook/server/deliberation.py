@@ -6,7 +6,7 @@ reads the facts that it asks for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator
+from collections.abc import Callable, Container, Generator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -21,6 +21,8 @@ from webhook.server.review import Decode, read_review, write_review, written_pat
 from webhook.telemetry.logs import log, outline
 
 Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
+# What shadows say of a request and its verdict, as audit annotations.
+Shadowing = Callable[[Request, Verdict, ClusterFacts], Mapping[str, str]]
 
 # A fact that was read may name the next missing one: a group, its parent, and so on to the root of a tree.
 MAX_READ = 8
@@ -43,6 +45,7 @@ class Deliberation:
         "_facts",
         "_now",
         "_settings",
+        "_shadows",
         "_steps",
         "patch",
         "request",
@@ -50,17 +53,19 @@ class Deliberation:
         "written",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it decides by, and when
         self,
         endpoint: str,
         decide: Decision,
         settings: Settings,
         facts: Callable[[], ClusterFacts],
         doubted: Container[str] | None,
+        *,
         now: datetime | None = None,
+        shadows: Shadowing | None = None,
     ) -> None:
         """`doubted` are the parts of the facts that may be out of date; None if nothing can be read live. `now` is when
-        the review was received.
+        the review was received. `shadows` is called once, with the final verdict.
         """
         self.request: Request | None = None
         self.verdict = ALLOWED
@@ -71,6 +76,7 @@ class Deliberation:
         self._facts = facts
         self._doubted = doubted
         self._now = now
+        self._shadows = shadows
         self._steps: Generator[Question, ClusterFacts, None] | None = None
 
     def begin(self, body: bytes, decode: Decode) -> Question | None:
@@ -78,7 +84,8 @@ class Deliberation:
         api_version, self.request = read_review(body, decode, self._now)
         if self._doubted is None:
             # Nothing can be read live.
-            self._conclude(api_version, self.request, self._decide(self.request, self._facts(), self._settings))
+            facts = self._facts()
+            self._conclude(api_version, self.request, self._decide(self.request, facts, self._settings), facts)
             return None
         self._steps = self._deliberate(api_version, self.request, self._doubted)
         return self.advance(None)
@@ -111,17 +118,21 @@ class Deliberation:
         if needed := required_facts(request, facts, doubted, self._settings.kinds):
             facts = yield Question(list(needed), facts)
         verdict = self._decide(request, facts, self._settings)
-        self._conclude(api_version, request, (yield from self._without_doubt(verdict, request, facts)))
+        verdict, facts = yield from self._without_doubt(verdict, request, facts)
+        self._conclude(api_version, request, verdict, facts)
 
-    def _conclude(self, api_version: str, request: Request, verdict: Verdict) -> None:
+    def _conclude(self, api_version: str, request: Request, verdict: Verdict, facts: ClusterFacts) -> None:
         self.verdict = verdict
         self.patch = written_patch(verdict)
-        self.written = write_review(api_version, request, verdict, self.patch)
+        notes = {} if self._shadows is None else self._shadows(request, verdict, facts)
+        self.written = write_review(api_version, request, verdict, self.patch, notes)
 
     def _without_doubt(
         self, verdict: Verdict, request: Request, facts: ClusterFacts
-    ) -> Generator[Question, ClusterFacts, Verdict]:
-        """Return the verdict after its facts were read live. The facts that were read may show that more are needed."""
+    ) -> Generator[Question, ClusterFacts, tuple[Verdict, ClusterFacts]]:
+        """Return the verdict after its facts were read live, and the facts. The facts that were read may show that more
+        are needed.
+        """
         read: set[Needed] = set()
         while len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
             read |= doubts
@@ -134,4 +145,4 @@ class Deliberation:
                 log.warning("not read before a warning", endpoint=self._endpoint, why=outline(error))
                 break
             verdict = self._decide(request, facts, self._settings)
-        return verdict
+        return verdict, facts

@@ -162,6 +162,11 @@ class Lane:
             # It refers to the turn.
             turn.clear = None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether a request waits for the thread. Any thread may ask."""
+        return bool(self._waiting)
+
     def _enqueue(self, turn: Turn) -> None:
         if not self._busy:
             self._busy = True

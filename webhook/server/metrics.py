@@ -4,18 +4,20 @@ before the first event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
+from webhook.config.settings import Shadow
 from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.exceptions import RuleException
 from webhook.model.findings import Action
 from webhook.server.lane_metrics import lane_metrics
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import ConnectionMetrics, IntakeMetrics
+from webhook.server.shadow_metrics import ShadowMetrics
 from webhook.telemetry.metrics import Exposition
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
@@ -40,6 +42,7 @@ class Metrics(Exposition):
         schedulers: Iterable[str] = (),
         kinds: Iterable[tuple[str, str]] = (),
         exceptions: Iterable[RuleException] = (),
+        shadows: Sequence[Shadow] = (),
     ) -> None:
         """`rules` are the ids that findings may have, `schedulers` the enabled schedulers, `kinds` the groups and kinds
         of opted-in workloads, and `exceptions` those of the configuration.
@@ -89,6 +92,7 @@ class Metrics(Exposition):
         self.connections = ConnectionMetrics(self.registry)
         self.intake = IntakeMetrics(self.registry)
         self.lanes = lane_metrics(self.registry)
+        self.shadows = ShadowMetrics(self.registry, shadows)
         every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
         # Looking up a child by its labels takes a lock and a tuple, so each is looked up once, here.
         self.calls = {(endpoint, word): calls.labels(endpoint, word) for endpoint in ENDPOINTS for word in OUTCOMES}

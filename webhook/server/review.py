@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from webhook.model.admission_request import Request, Verdict
 from webhook.model.exceptions import RuleException
 from webhook.model.findings import Action, Finding
 from webhook.model.plain_text import cut, plain
+from webhook.model.reading import EMPTY
 
 # The API server keeps the message in audit events and prints it. A whole spec would hide what matters.
 MAX_MESSAGE_BYTES = 1024
@@ -60,8 +61,12 @@ def written_patch(verdict: Verdict) -> bytes:
     return orjson.dumps(verdict.patch) if verdict.patch else b""
 
 
-def write_review(api_version: str, request: Request, verdict: Verdict, patch: bytes = b"") -> bytes:
-    """Return the answer to `request`, with `patch` as returned by `written_patch`."""
+def write_review(
+    api_version: str, request: Request, verdict: Verdict, patch: bytes = b"", notes: Mapping[str, str] = EMPTY
+) -> bytes:
+    """Return the answer to `request`, with `patch` as returned by `written_patch`. `notes` are further audit
+    annotations of an answer that has some.
+    """
     response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
     if patch:
         response["patchType"] = "JSONPatch"
@@ -71,7 +76,7 @@ def write_review(api_version: str, request: Request, verdict: Verdict, patch: by
     if verdict.findings or verdict.notes or verdict.unjudged or verdict.scheduler is not None:
         if warnings := _warnings(verdict):
             response["warnings"] = warnings
-        response["auditAnnotations"] = _audit(verdict)
+        response["auditAnnotations"] = _audit(verdict) | dict(notes)
     return orjson.dumps({"apiVersion": api_version, "kind": KIND, "response": response})
 
 

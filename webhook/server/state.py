@@ -18,6 +18,7 @@ from webhook.server.lane_metrics import MANIFESTS, REVIEWS
 from webhook.server.life_metrics import CLIENT_AUTHORITIES, SERVING
 from webhook.server.memory import memory_limit
 from webhook.server.metrics import Metrics
+from webhook.server.shadows import Shadows
 from webhook.telemetry.logs import log
 
 # Each lane may fill this fraction (1/LANE_SHARE) of the intake with decoded values, and as much again with waiting
@@ -54,10 +55,19 @@ class ServerState:
     # The lanes for large reviews, and for manifests without a cluster.
     reviews: Lane = field(init=False)
     manifests: Lane = field(init=False)
+    # None if there are none.
+    shadows: Shadows | None = field(init=False)
 
     def __post_init__(self) -> None:
         rules = {rule.id for profile in self.settings.profiles.values() for rule in profile.every_rule}
-        self.metrics = Metrics(rules, self.settings.profiles, self.settings.kinds.views, self.settings.exceptions.every)
+        self.metrics = Metrics(
+            rules,
+            self.settings.profiles,
+            self.settings.kinds.views,
+            self.settings.exceptions.every,
+            self.settings.shadows,
+        )
+        self.shadows = Shadows(self.settings, self.metrics.shadows) if self.settings.shadows else None
         serving = self.settings.serving
         limit = memory_limit() * serving.body_memory_percent // 100
         share = limit // LANE_SHARE

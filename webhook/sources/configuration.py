@@ -11,6 +11,7 @@ from pathlib import Path
 
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
+from webhook.config.shadow_section import named_files
 from webhook.config.shape_forms import form_problems
 from webhook.config.shape_section import KIND, read_shape
 from webhook.errors import ConfigurationError, InputError, Problem
@@ -46,7 +47,13 @@ def configuration_above(folder: Path) -> Path | None:
 
 
 def load_settings(path: Path) -> Settings:
-    """Return the settings of the file. Raises `InputError`, and `ConfigurationError` with line and column."""
+    """Return the settings of the file, and of the files that it names as shadows. Raises `InputError`, and
+    `ConfigurationError` with line and column.
+    """
+    return _load(path, is_shadow=False)
+
+
+def _load(path: Path, *, is_shadow: bool) -> Settings:
     documents = read_file(path)
     shapes = [one for one in documents if one.manifest.get("kind") == KIND]
     others = [one for one in documents if one not in shapes]
@@ -54,8 +61,11 @@ def load_settings(path: Path) -> Settings:
         needed = f"one document besides any {KIND}s" if shapes else "exactly one document"
         raise InputError(str(path), f"{needed} is needed, but there are {len(others)}")
     (document,) = others
+    beside = {} if is_shadow else {name: path.parent / name for name in named_files(document.manifest)}
+    files = {name: _load(file, is_shadow=True) for name, file in beside.items() if file.is_file()}
     try:
-        return settings_from(document.manifest, str(path), [one.manifest for one in shapes])
+        beside_it = [one.manifest for one in shapes]
+        return settings_from(document.manifest, str(path), beside_it, None if is_shadow else files)
     except ConfigurationError as error:
         problems = [_placed(problem, document, shapes) for problem in error.problems]
         raise ConfigurationError(str(path), problems) from None

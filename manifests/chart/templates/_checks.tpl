@@ -2,6 +2,7 @@
 {{- define "rollcall.checkValues" -}}
 {{- include "rollcall.checkNamespace" . }}
 {{- include "rollcall.checkProfiles" . }}
+{{- include "rollcall.checkShadows" . }}
 {{- include "rollcall.checkCertificates" . }}
 {{- include "rollcall.checkNetwork" . }}
 {{- end }}
@@ -28,6 +29,19 @@
 {{- if not (has $default $names) }}
 {{- $why := printf "%q is not one of the profiles (%s)" $default (join ", " $names) }}
 {{- fail (printf "configuration.scheduler.defaultProfileName: %s" $why) }}
+{{- end }}
+{{- end }}
+
+{{- define "rollcall.checkShadows" -}}
+{{- range dig "shadow" list .Values.configuration | default list }}
+{{- if kindIs "map" . }}
+{{- if eq .config "configuration.yaml" }}
+{{- fail "configuration.shadow: configuration.yaml is the name of the configuration itself" }}
+{{- end }}
+{{- if not (hasKey $.Values.shadowConfigurations .config) }}
+{{- fail (printf "configuration.shadow: shadowConfigurations has no %q" .config) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

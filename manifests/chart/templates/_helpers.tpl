@@ -28,9 +28,22 @@ app.kubernetes.io/component: {{ . }}
 {{- toYaml (merge (dict "apiVersion" "rollcall.dev/v1alpha1" "kind" "RollcallConfiguration") .Values.configuration) }}
 {{- end }}
 
+{{- /* The text of the files that the configuration names as shadows, by name, as JSON. */}}
+{{- define "rollcall.shadowFiles" -}}
+{{- $files := dict }}
+{{- range dig "shadow" list .Values.configuration | default list }}
+{{- if kindIs "map" . }}
+{{- $_ := set $files .config (index $.Values.shadowConfigurations .config | toYaml) }}
+{{- end }}
+{{- end }}
+{{- toJson $files }}
+{{- end }}
+
 {{- /* The name of the ConfigMap, with a hash of its content. */}}
 {{- define "rollcall.configurationName" -}}
-rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
+{{- $shadows := include "rollcall.shadowFiles" . }}
+{{- $text := include "rollcall.configuration" . -}}
+rollcall-{{ eq $shadows "{}" | ternary $text (print $text $shadows) | sha256sum | trunc 10 }}
 {{- end }}
 
 {{- /* The port that traces are sent to. */}}

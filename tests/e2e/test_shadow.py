@@ -1,0 +1,72 @@
+"""Shadows on a real API server: what another scheduler, or another configuration, would have refused is admitted, and
+stands in the audit log and in the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import yaml
+
+from tests.configurations import configuration_of
+from tests.e2e.conftest import KOORDINATOR
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.programs import eventually
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.workloads import two_cliques
+
+REVIEWS = "rollcall_shadow_reviews_total"
+NEXT = "next.yaml"
+QUEUE: Manifest = {
+    "apiVersion": "scheduling.run.ai/v2",
+    "kind": "Queue",
+    "metadata": {"name": "shadow-team"},
+    "spec": {},
+}
+
+
+def said(plane: ControlPlane, name: str, namespace: str) -> dict[str, str]:
+    """What the audit log says of the creation of a set."""
+    return eventually(
+        lambda: next((one for one in plane.notes(name, namespace) if f"shadow.{NEXT}" in one), None),
+        f"{name} is in the audit log",
+    )
+
+
+def test_what_a_shadow_would_refuse_is_admitted_and_told(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+) -> None:
+    beside = {NEXT: yaml.safe_dump(configuration_of("kai-scheduler"))}
+    config = {**KOORDINATOR, "shadow": ["kai-scheduler", {"config": NEXT}]}
+    server = rollcall(plane, config, beside=beside)
+    # The API server has noted who wrote the label before it called the webhook.
+    plane.apply(two_cliques("plain", namespace), check=True)
+    own = two_cliques("labelled", namespace, labels={"rollcall.dev/scheduler": "koord-scheduler"})
+    plane.apply(own, check=True)
+    found = said(plane, "plain", namespace)
+    assert found["decision"] == "allowed"
+    assert found["backend"] == "koord-scheduler"
+    assert found["shadow.kai-scheduler"] == found[f"shadow.{NEXT}"] == "denied: kai/no-queue"
+    chosen = said(plane, "labelled", namespace)
+    assert chosen["shadow.kai-scheduler"] == "denied: kai/no-queue"
+    # Its configuration does not enable the scheduler that the author named.
+    assert chosen[f"shadow.{NEXT}"] == "denied: rollcall/scheduler-unknown"
+    assert server.metric(REVIEWS, shadow="kai-scheduler", decision="allowed", would="denied") == 2
+    assert server.metric("rollcall_shadow_denials_total", shadow="kai-scheduler", rule="kai/no-queue") == 2
+    recorded = plane.get("podcliqueset", "plain", namespace)["metadata"]["labels"]
+    assert recorded["rollcall.dev/scheduler"] == "koord-scheduler"
+
+    # The queue of the other scheduler is known as soon as it is created: the server may read it, and follows it.
+    named = {"kai.scheduler/queue": "shadow-team"}
+    plane.apply(two_cliques("early", namespace, labels=named), check=True)
+    assert said(plane, "early", namespace)["shadow.kai-scheduler"] == "denied: kai/queue"
+    plane.apply(QUEUE, check=True)
+    count = iter(range(100))
+
+    def accepted() -> bool:
+        name = f"later-{next(count)}"
+        plane.apply(two_cliques(name, namespace, labels=named), check=True)
+        return said(plane, name, namespace)["shadow.kai-scheduler"] == "allowed"
+
+    eventually(accepted, "the queue is known")
+    plane.kubectl("delete", "queues.scheduling.run.ai", "shadow-team", check=True)

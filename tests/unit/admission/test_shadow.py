@@ -1,0 +1,171 @@
+"""What shadows say, compared with a server that is configured so: for the workloads of all examples of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.configurations import configuration_of
+from tests.unit.validators.test_rule_examples import EVERY_RULE
+from tests.unit.worlds import PCS, request
+from webhook import admission
+from webhook.admission.decision import admission_of
+from webhook.admission.shadow import Opinion, Would, is_shadowed, opinion
+from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.backends.registry import installed_backends
+from webhook.config.file import force_scheduler, settings_from
+from webhook.config.settings import Settings
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import Namespace
+from webhook.model.reading import Manifest
+from webhook.offline.judgement import kind_of
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Example
+
+LABEL = "rollcall.dev/scheduler"
+REAL = "koord-scheduler"
+OTHERS = [name for name in installed_backends() if name != REAL]
+
+
+def configured(default: str, *shadows: Any, **files: Settings) -> Settings:
+    document = configuration_of(*installed_backends(), default=default, shadow=list(shadows))
+    return replace(settings_from(document, "test", shadow_files=files), standalone=True)
+
+
+def judged(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Verdict:
+    asked = request(manifest)
+    admission.mutate(asked, facts, settings)
+    return admission.validate(asked, facts, settings)
+
+
+def stored(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> tuple[Request, Verdict]:
+    """The request as the API server sends it after our mutation, and the verdict."""
+    asked = request(manifest)
+    admission.mutate(asked, facts, settings)
+    return asked, admission.validate(asked, facts, settings)
+
+
+def examples() -> Iterator[Any]:
+    """The examples that are new workloads for which a scheduler is chosen."""
+    settings = configured(REAL)
+    for rule in EVERY_RULE:
+        for word, example in (("passes", rule.passes), ("fails", rule.fails)):
+            kind = PCS if example.object.get("kind") in {None, PCS.kind} else kind_of(example.object)
+            workload = example.old is None and admission_of(kind[::2], settings) is not None
+            if workload and is_shadowed(*stored(example.object, example.facts, settings), settings):
+                yield pytest.param(example, id=f"{rule.id}-{word}")
+
+
+EXAMPLES = list(examples())
+
+
+def read(verdict: Verdict) -> Opinion:
+    denied, unjudged, warned = (
+        tuple(sorted({one.rule for one in found})) for found in (verdict.denials, verdict.unjudged, verdict.warnings)
+    )
+    if denied:
+        return Opinion(Would.DENIED, denied, unjudged)
+    if unjudged:
+        return Opinion(Would.UNJUDGED, unjudged, unjudged)
+    return Opinion(Would.WARNED, warned) if warned else Opinion(Would.ALLOWED)
+
+
+def noted(manifest: Manifest) -> Manifest:
+    """The manifest with what the API server notes of the fields of its author."""
+    labels = manifest.get("metadata", {}).get("labels") or {}
+    fields: Manifest = (
+        {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}} if isinstance(labels, dict) else {}
+    )
+    found = deepcopy(manifest)
+    found.setdefault("metadata", {})["managedFields"] = [{"manager": "kubectl", "fieldsV1": fields}]
+    return found
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_scheduler_says_what_it_says_with_the_option(example: Example) -> None:
+    settings = configured(REAL, *OTHERS[:4])
+    asked, _ = stored(example.object, example.facts, settings)
+    before = deepcopy(asked)
+    for shadow in settings.shadows:
+        forced = force_scheduler(configured(shadow.name), shadow.name)
+        said = opinion(shadow, asked, example.facts, settings, ())
+        assert said == read(judged(example.object, example.facts, forced)), shadow.name
+    assert asked == before
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("other", ["kai-scheduler", "volcano"])
+def test_another_configuration_says_what_its_server_says(example: Example, other: str) -> None:
+    theirs = configured(other)
+    settings = configured(REAL, {"config": "next.yaml"}, **{"next.yaml": theirs})
+    manifest = noted(example.object)
+    asked, _ = stored(manifest, example.facts, settings)
+    before = deepcopy(asked)
+    (shadow,) = settings.shadows
+    assert opinion(shadow, asked, example.facts, settings, ()) == read(judged(manifest, example.facts, theirs))
+    assert asked == before
+
+
+def next_default(default: str = "kai-scheduler") -> Settings:
+    return configured(REAL, {"config": "next.yaml"}, **{"next.yaml": configured(default)})
+
+
+def said_of(manifest: Manifest, settings: Settings, facts: ClusterFacts = NOTHING_KNOWN) -> Opinion:
+    asked, _ = stored(manifest, facts, settings)
+    return opinion(settings.shadows[0], asked, facts, settings, ())
+
+
+def test_without_notes_a_label_that_rollcall_would_write_is_its_own() -> None:
+    assert said_of(pod_clique_set(), next_default()) == Opinion(Would.DENIED, ("kai/no-queue",))
+    other = pod_clique_set(labels={LABEL: "volcano"})
+    assert said_of(other, next_default()).rules == ("volcano/queue",)
+
+
+def test_a_label_that_the_author_wrote_chooses_in_another_configuration_too() -> None:
+    written = noted(pod_clique_set(labels={LABEL: REAL}))
+    assert said_of(written, next_default()) == Opinion(Would.ALLOWED)
+
+
+def test_an_update_keeps_the_record_that_is_stored() -> None:
+    settings = next_default()
+    old = pod_clique_set(labels={LABEL: REAL})
+    asked = request(deepcopy(old), old)
+    assert opinion(settings.shadows[0], asked, NOTHING_KNOWN, settings, ()) == Opinion(Would.ALLOWED)
+    only = settings_from(configuration_of("kai-scheduler"), "next")
+    without = configured(REAL, {"config": "next.yaml"}, **{"next.yaml": replace(only, standalone=True)})
+    said = opinion(without.shadows[0], asked, NOTHING_KNOWN, without, ())
+    # As with any fault that was stored before.
+    assert said == Opinion(Would.WARNED, ("rollcall/scheduler-unknown",))
+
+
+def test_a_refusal_that_rests_on_a_cache_that_may_be_old_is_unjudged() -> None:
+    settings = configured("volcano", "koord-scheduler")
+    manifest = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "gone"})
+    facts = ClusterFacts(namespaces={"default": Namespace({})}, elastic_quotas={}, apis=frozenset({POD_GROUP}))
+    asked, _ = stored(manifest, facts, settings)
+    (shadow,) = settings.shadows
+    assert opinion(shadow, asked, facts, settings, ()) == Opinion(Would.DENIED, ("koordinator/quota",))
+    late = opinion(shadow, asked, facts, settings, {"elastic_quotas"})
+    assert late == Opinion(Would.UNJUDGED, ("koordinator/quota",), ("koordinator/quota",))
+
+
+def test_pods_and_workloads_without_a_scheduler_are_not_shadowed() -> None:
+    settings = replace(configured(REAL, "kai-scheduler"), standalone=False)
+    asked = request(pod_clique_set(), pod_clique_set())
+    # It predates Rollcall, so no scheduler is chosen for it.
+    assert not is_shadowed(asked, admission.validate(asked, NOTHING_KNOWN, settings), settings)
+    pod = request({"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": {"schedulerName": "kai-scheduler"}})
+    assert not is_shadowed(pod, Verdict(scheduler="kai-scheduler"), settings)
+
+
+def test_a_shadow_names_no_schedulers_that_could_run_what_it_refuses() -> None:
+    settings = next_default()
+    asked, _ = stored(pod_clique_set(clique("worker")), NOTHING_KNOWN, settings)
+    refused = admission.validate(asked, NOTHING_KNOWN, replace(settings.shadows[0].settings, forced="kai-scheduler"))
+    assert not refused.allowed
+    assert refused.could_run == ()
