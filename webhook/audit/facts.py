@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from webhook.audit.stored import Judge
 from webhook.cluster.client import Client
@@ -40,5 +41,6 @@ async def read_facts(client: Client, *settings: Settings) -> Known:
     projections = dict.fromkeys(one for each in settings for one in followed_projections(each, objects=True))
     found = await read_objects(client, projections, pods=False)
     # The API server has pruned the fields that it does not know.
-    judges = [Judge(replace(found.facts(each.kinds), field_names=None), each) for each in settings]
+    now = datetime.now(UTC)
+    judges = [Judge(replace(found.facts(each.kinds), field_names=None), each, now) for each in settings]
     return Known(dict(discovery.resources), judges, found.failed)

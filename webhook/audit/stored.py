@@ -7,6 +7,7 @@ an update is not excused here. No I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from webhook import admission
@@ -42,16 +43,17 @@ class StoredKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Facts and settings that objects are judged by."""
+    """Facts and settings that objects are judged by, and when. Without a time no exception applies."""
 
     facts: ClusterFacts
     settings: Settings
+    at: datetime | None = None
 
     def verdict(self, raw: Manifest, api: Api) -> Verdict | None:
         """Return the verdict on a stored object; None if it is not audited. Does not change `raw`, except a pod: a pod
         is prepared as at its creation, and the result is judged.
         """
-        request = request_of(raw, api)
+        request = request_of(raw, api, self.at)
         if not self._is_audited(request):
             return None
         try:
@@ -74,12 +76,12 @@ class Judge:
         return not (_has_ended(request, settings) or _is_trusted(request, settings))
 
 
-def request_of(raw: Manifest, api: Api) -> Request:
-    """Return the request with which a stored object would be created now. Its user is not known."""
+def request_of(raw: Manifest, api: Api, at: datetime | None = None) -> Request:
+    """Return the request with which a stored object would be created at that time. Its user is not known."""
     key = key_of(raw, api)
     # The items of a list have neither apiVersion nor kind.
     whole = {"apiVersion": key.api_version, "kind": key.kind, **raw}
-    return Request(key.uid, "CREATE", Kind(api.group, api.version, api.kind), key.namespace, key.name, whole)
+    return Request(key.uid, "CREATE", Kind(api.group, api.version, api.kind), key.namespace, key.name, whole, at=at)
 
 
 def key_of(raw: Manifest, api: Api) -> StoredKey:
