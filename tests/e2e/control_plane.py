@@ -297,8 +297,8 @@ class ControlPlane:
         return [Asked.of(event) for event in own[since:]]
 
     def annotations_of(self, namespace: str, name: str) -> dict[str, str]:
-        """What webhooks wrote into the audit log about the creation of a PodCliqueSet, without their names."""
-        for event in self._audited():
+        """What webhooks wrote into the audit log about the last creation of a PodCliqueSet, without their names."""
+        for event in reversed(self._audited()):
             what = event.get("objectRef", {})
             if (what.get("resource"), what.get("namespace"), what.get("name")) == ("podcliquesets", namespace, name):
                 return {key.rpartition("/")[2]: value for key, value in event.get("annotations", {}).items()}

@@ -40,8 +40,9 @@ def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], foun
     """Return the findings about an object, the strictest first. One that an exception covers is a warning at most, and
     names the exception. A rule that fails closed is never covered.
     """
-    selecting = [one for one in granted if one.workloads.takes(found)]
-    every = [_excepted(finding, selecting) for finding in findings]
+    # Of several that cover a rule, the first one of the configuration is named.
+    covering = {rule: one for one in reversed(granted) if one.workloads.takes(found) for rule in one.rules}
+    every = [_excepted(finding, covering) for finding in findings]
     return sorted(every, key=lambda finding: (-finding.action, not finding.fails_closed))
 
 
@@ -60,11 +61,11 @@ def _named(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
     return kind, text(metadata.get("name")) or ""
 
 
-def _excepted(finding: Finding, granted: Sequence[RuleException]) -> Finding:
-    if finding.fails_closed or finding.excepted is not None:
+def _excepted(finding: Finding, covering: Mapping[str, RuleException]) -> Finding:
+    by = covering.get(finding.rule)
+    if by is None or finding.fails_closed or finding.excepted is not None:
         return finding
-    by = next((one for one in granted if finding.rule in one.rules), None)
-    return finding if by is None else replace(finding, action=min(finding.action, Action.WARN), excepted=by)
+    return replace(finding, action=min(finding.action, Action.WARN), excepted=by)
 
 
 def _described(request: Request, facts: ClusterFacts, settings: Settings) -> Excepted:

@@ -181,6 +181,12 @@ def test_a_warning_that_is_covered_names_the_exception() -> None:
     assert found.excepted is not None
 
 
+def test_the_first_exception_of_the_configuration_that_covers_a_finding_is_named() -> None:
+    used = settings({"name": "other", "workloads": {"names": ["other"]}}, {"name": "first"}, {"name": "second"})
+    (found,) = judged(FAULTY, used).findings
+    assert found.excepted is not None and found.excepted.name == "first"
+
+
 def test_an_excepted_workload_is_not_compared_with_other_schedulers() -> None:
     verdict = judged(FAULTY, settings({}))
     assert (verdict.could_run, verdict.notes) == ((), ())
