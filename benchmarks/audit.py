@@ -18,10 +18,11 @@ import yaml
 
 from benchmarks.control_planes import find_programs
 from tests.configurations import configuration_of
-from tests.e2e.conftest import apply_crds
+from tests.e2e.conftest import apply_crds, further_crd_files
 from tests.e2e.control_plane import ADMIN, ControlPlane
 from tests.e2e.nodes import add_nodes
 from tests.e2e.opted_in_workloads import job
+from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.workloads import clique, nvlink, pod_clique_set
 from webhook.model.record import SCHEDULER_LABEL
 
@@ -36,13 +37,14 @@ _PODS = "/api/v1/namespaces/{}/pods"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
     parser.add_argument("--workloads", type=int, default=10_000, help="workloads (default 10000)")
-    parser.add_argument("--pods", type=int, default=10_000, help="pods of gangs (default 10000)")
+    parser.add_argument("--pods", type=int, default=0, help="pods of gangs (default 0)")
     parser.add_argument("--kube", default="1.37", help="the version of Kubernetes (default 1.37)")
     chosen = parser.parse_args()
     find_programs(f"kube-{chosen.kube}")
     plane = ControlPlane(chosen.kube)
     try:
         apply_crds(plane)
+        apply_crds(plane, further_crd_files("openreports"))
         _store(plane, chosen.workloads, chosen.pods)
         config = plane.folder / "today.yaml"
         config.write_text(yaml.safe_dump(_CONFIGURATION))
@@ -51,6 +53,7 @@ def main() -> None:
         _measure("audit -A", plane.folder, *asked)
         _measure("audit -A -o json", plane.folder, *asked, "-o", "json")
         _measure("audit -A --as kai-scheduler", plane.folder, *asked, "--as", "kai-scheduler")
+        _measure_reports(plane)
     finally:
         plane.close()
 
@@ -109,6 +112,27 @@ def _measure(what: str, folder: Path, *arguments: str | Path) -> None:
     peak = used.ru_maxrss / 1024
     print(f"{what:<32}{taken:>8.1f} s {busy:>8.1f} s of processor {peak:>6.0f} MB at most, exit {process.returncode}")
     print(f"    {said.stat().st_size:,} bytes; {said.read_text().strip().splitlines()[-1][:200]}")
+
+
+def _measure_reports(plane: ControlPlane) -> None:
+    """Print how long the reconciler takes for an audit with its reports, and what it holds before and after."""
+    process = ReconcilerProcess(plane, {**_CONFIGURATION, "audit": {"openReports": True}})
+    try:
+        process.until_leading()
+        before, peak = process.program.resident_megabytes, 0.0
+        begun = time.perf_counter()
+        while not process.metric("rollcall_audit_finished_timestamp_seconds"):
+            process.program.check()
+            peak = max(peak, process.program.resident_megabytes)
+            time.sleep(0.25)
+        taken = time.perf_counter() - begun
+        written = process.metric("rollcall_writes_total", kind="Report", action="apply")
+        findings = process.metric("rollcall_audit_findings", action="deny")
+        print(f"reports of the reconciler       {taken:>8.1f} s {before:>6.0f} MB before, {peak:.0f} MB at most")
+        print(f"    {written:.0f} reports with {findings:.0f} refusals")
+    finally:
+        process.program.stop()
+        process.http.close()
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import ran
 from tests.e2e.workloads import nvlink, two_cliques
-from webhook.audit.auditor import Audit, Auditor
+from webhook.audit.auditor import Auditor
 from webhook.audit.clients import PatientClient
 from webhook.audit.facts import read_facts
+from webhook.audit.results import Audit
 from webhook.config.file import settings_from
 from webhook.reconciler import audit_reports
 from webhook.reconciler.run import Reconciler
@@ -35,16 +36,29 @@ from webhook.reconciler.run import Reconciler
 KOORD = configuration_of("koord-scheduler", "volcano")
 REPORTING = {**KOORD, "audit": {"openReports": True}}
 RULE = "koordinator/mnnvl"
+MODE, MISSING = "koordinator/gang-mode", "koordinator/pod-group-missing"
+GROUP: Manifest = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 2}}
+CONTAINER = {"name": "main", "image": "registry.example.com/main:1.0"}
+POD: Manifest = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "spec": {"schedulerName": "koord-scheduler", "containers": [CONTAINER]},
+}
 REPORTS = "/apis/openreports.io/v1alpha1/namespaces/{}/reports"
 
 
 @pytest.fixture
 def stored(plane: ControlPlane, namespace: str) -> str:
-    """A namespace with seven sets, of which two ask for what koord-scheduler cannot do, and with a Job."""
+    """A namespace with seven sets, of which two ask for what koord-scheduler cannot do, with a Job, a PodGroup that a
+    user wrote, which is wrong, and a pod of a group that does not exist.
+    """
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     sets = [two_cliques(f"good-{number}", namespace) for number in range(5)]
     bad = [nvlink("bad-a", namespace), nvlink("bad-b", namespace, **labels)]
-    plane.apply(*sets, *bad, job("train", namespace, 2, labels=labels), check=True)
+    mode = {"gang.scheduling.koordinator.sh/mode": "strict"}
+    group = GROUP | {"metadata": {"name": "own", "namespace": namespace, "annotations": mode}}
+    named = {"name": "lone", "namespace": namespace, "labels": {"pod-group.scheduling.sigs.k8s.io": "missing"}}
+    plane.apply(*sets, *bad, job("train", namespace, 2, labels=labels), group, POD | {"metadata": named}, check=True)
     return namespace
 
 
@@ -77,17 +91,19 @@ def test_what_was_stored_without_webhooks_is_shown_as_table_json_and_sarif(
     assert table.returncode == 1, table.stderr
     rows = [line.split() for line in table.stdout.splitlines()]
     assert ["error", RULE, stored, "2", "PodCliqueSet/bad-a"] in [row[:5] for row in rows], table.stdout
-    assert "2 objects would be refused; rollcall explain PodCliqueSet/bad-a" in table.stdout
+    assert ["warning", MISSING, stored, "1", "Pod/lone"] in [row[:5] for row in rows], table.stdout
+    assert "3 objects would be refused; rollcall explain PodCliqueSet/bad-a" in table.stdout
 
     told = json.loads(ran(*asked, "--today", today, "-o", "json").stdout)
-    assert (told["passed"], told["complete"], told["refused"], told["unlisted"]) == (False, True, 2, [])
+    assert (told["passed"], told["complete"], told["refused"], told["unlisted"]) == (False, True, 3, [])
     assert told["read"]["podcliquesets.grove.io"] == 7
-    refused = [(one["rule"], one["object"]["name"], one["object"]["scheduler"]) for one in told["findings"]]
-    assert refused == [(RULE, "bad-a", "koord-scheduler"), (RULE, "bad-b", "koord-scheduler")]
+    refused = [(one["rule"], one["object"]["name"]) for one in told["findings"] if one["level"] == "error"]
+    assert refused == [(RULE, "bad-a"), (RULE, "bad-b"), (MODE, "own")]
 
     log = json.loads(ran(*asked, "--today", today, "-o", "sarif").stdout)
     places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in log["runs"][0]["results"]]
-    assert places == [f"{stored}/PodCliqueSet/bad-a", f"{stored}/PodCliqueSet/bad-b"]
+    names = ("Pod/lone", "PodCliqueSet/bad-a", "PodCliqueSet/bad-b", "PodGroup/own")
+    assert places == [f"{stored}/{name}" for name in names]
 
     # Volcano reads no NVLink domains either; what koord-scheduler says is gone, and only what is new fails.
     switched = json.loads(ran(*asked, "--today", today, "--as", "volcano", "-o", "json").stdout)["comparison"]
@@ -146,8 +162,8 @@ def test_small_pages_and_expired_lists_lose_no_object(plane: ControlPlane, store
     resumed = audited(plane, stored, 2, expiring)
     assert expiring.gone > 0
     for found in (whole, paged, resumed):
-        assert (found.complete, found.read["podcliquesets.grove.io"], found.today.refused) == (True, 7, 2)
-        assert sorted(one.object.name for one in found.today.kept) == ["bad-a", "bad-b"]
+        assert (found.complete, found.read["podcliquesets.grove.io"], found.today.refused) == (True, 7, 3)
+        assert sorted(one.object.name for one in found.today.kept) == ["bad-a", "bad-b", "lone", "own"]
 
 
 def test_reports_are_written_once_and_go_with_their_findings(
@@ -160,13 +176,15 @@ def test_reports_are_written_once_and_go_with_their_findings(
     # A process with the rights of an installation.
     installed = reconciler(REPORTING)
     found = eventually(lambda: report_in(plane, stored), "the report is written", timeout=60)
-    assert found["summary"] == {"pass": 6, "fail": 2, "warn": 0, "error": 0, "skip": 0}
+    assert found["summary"] == {"pass": 6, "fail": 3, "warn": 1, "error": 0, "skip": 0}
     assert [(one["policy"], one["result"], one["resources"][0]["name"]) for one in found["results"]] == [
+        (MODE, "fail", "own"),
         (RULE, "fail", "bad-a"),
         (RULE, "fail", "bad-b"),
+        (MISSING, "warn", "lone"),
     ]
-    assert found["results"][0]["resources"][0]["uid"] == plane.get("podcliquesets", "bad-a", stored)["metadata"]["uid"]
-    eventually(lambda: installed.metric("rollcall_audit_findings", action="deny") >= 2, "the metric tells them")
+    assert found["results"][1]["resources"][0]["uid"] == plane.get("podcliquesets", "bad-a", stored)["metadata"]["uid"]
+    eventually(lambda: installed.metric("rollcall_audit_findings", action="deny") >= 3, "the metric tells them")
     assert installed.metric("rollcall_audit_failing") == 0
     installed.program.stop()
 
@@ -179,8 +197,9 @@ def test_reports_are_written_once_and_go_with_their_findings(
         assert report_in(plane, stored) == found
 
         plane.kubectl("delete", "podcliquesets", "bad-a", "-n", stored, check=True)
-        eventually(lambda: len(results(plane, stored)) == 1, "the report has one result", timeout=30)
-        plane.kubectl("delete", "podcliquesets", "bad-b", "-n", stored, check=True)
+        eventually(lambda: len(results(plane, stored)) == 3, "the report has one result less", timeout=30)
+        for kind, name in (("podcliquesets", "bad-b"), ("pod", "lone"), ("podgroups.scheduling.sigs.k8s.io", "own")):
+            plane.kubectl("delete", kind, name, "-n", stored, "--grace-period=0", check=True)
         eventually(lambda: report_in(plane, stored) is None, "the report is gone", timeout=30)
         hosted.check()
     finally:

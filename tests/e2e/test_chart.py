@@ -107,6 +107,11 @@ CONFIGURATIONS: dict[str, Manifest] = {
         },
         kueue={"admissionCheck": "on"},
     ),
+    "declared kinds with the audit": with_profiles(
+        KOORDINATOR,
+        workloads={"disabled": ["rayjob", "sparkapplication"], "shapes": [TRAINING, OLDER_TRAINING, REPORT]},
+        audit={"openReports": True},
+    ),
 }
 KUBE_SYSTEM = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
 # Values beside the configuration, the equivalent options of the command, and the mode of the certificates.

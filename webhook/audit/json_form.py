@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook import DOCUMENTATION, __version__
-from webhook.audit.auditor import Audit
+from webhook.audit.results import Audit
 from webhook.audit.stored import StoredKey
 from webhook.audit.tally import NOT_JUDGED, Kept, Tally
 from webhook.model.findings import Finding, Unjudged

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.audit.auditor import Audit
+from webhook.audit.results import Audit
 from webhook.audit.stored import StoredKey
 from webhook.audit.tally import Kept, Tally
 from webhook.errors import InputError

@@ -17,7 +17,7 @@ from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.config.file import force_scheduler
 
 if TYPE_CHECKING:
-    from webhook.audit.auditor import Audit
+    from webhook.audit.results import Audit
     from webhook.cluster.access import Access
     from webhook.config.settings import Settings
     from webhook.offline.report import FailOn, Selection

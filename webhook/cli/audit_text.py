@@ -16,7 +16,7 @@ from webhook.model.plain_text import printable
 from webhook.reports.summary import counted
 
 if TYPE_CHECKING:
-    from webhook.audit.auditor import Audit
+    from webhook.audit.results import Audit
     from webhook.audit.tally import Tally
 
 _HEAD = ("LEVEL", "RULE", "NAMESPACE", "OBJECTS", "FOR EXAMPLE")

@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 import httpx
 
 from webhook.audit.apart import apart
-from webhook.audit.auditor import Audit, Auditor
+from webhook.audit.auditor import Auditor
 from webhook.audit.clients import PacedClient, Retries
 from webhook.audit.facts import read_facts
 from webhook.audit.open_reports import report_of, reports, tally_for_reports
+from webhook.audit.results import Audit
 from webhook.audit.tally import Tally
 from webhook.cluster.access import Access
 from webhook.cluster.backoff import doubled
@@ -38,6 +39,8 @@ from webhook.telemetry.logs import log, outline
 LOOK_SECONDS = 1.0
 # The first and the longest pause after an audit that failed: doubled each time.
 RETRY_SECONDS = (30.0, 1800.0)
+# An audit that is due waits for gangs to be written, at most this long.
+WAIT_SECONDS = 600.0
 # The longest time for one audit with its reports.
 MOST_SECONDS = 3600.0
 # So many namespaces whose report is another program's are named.
@@ -57,11 +60,12 @@ class AuditReports:
         leads: Callable[[], bool],
         *,
         served: Callable[[], frozenset[Api] | None],
+        idle: Callable[[], bool],
         only: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`served` are the kinds that the cluster serves, None before they are known. `only` is the one namespace that
-        is audited, None for all.
+        """`served` are the kinds that the cluster serves, None before they are known. `idle` is whether no gang waits
+        to be written. `only` is the one namespace that is audited, None for all.
         """
         self._settings = settings
         self._access = access
@@ -70,9 +74,11 @@ class AuditReports:
         self._metrics = metrics
         self._leads = leads
         self._served = served
+        self._idle = idle
         self._only = only
         self._transport = transport
-        self._due = 0.0
+        # When the next audit is due; None while this process does not lead.
+        self._due: float | None = None
         self._failures = 0
         self._said_unserved = False
 
@@ -81,10 +87,15 @@ class AuditReports:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self._leads():
-                self._due, self._failures = 0.0, 0
+                self._due, self._failures = None, 0
                 self._metrics.clear()
-            elif time.monotonic() >= self._due and self._is_served():
+            elif self._due is None:
+                self._due = time.monotonic()
+            elif self._is_due(time.monotonic() - self._due) and self._is_served():
                 await self.audit()
+
+    def _is_due(self, late: float) -> bool:
+        return late >= WAIT_SECONDS or (late >= 0 and self._idle())
 
     def _is_served(self) -> bool:
         served = self._served()

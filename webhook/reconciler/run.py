@@ -155,6 +155,7 @@ class Reconciler:
                 self.metrics.audits,
                 self.leads,
                 served=lambda: self.following.live.facts.apis,
+                idle=lambda: not (len(self.queue) or self._workers.busy),
                 only=namespace,
                 transport=transport,
             )

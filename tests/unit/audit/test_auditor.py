@@ -13,10 +13,11 @@ from tests.unit.audit.stored_objects import FACTS, RULE, SETTINGS, judge, stored
 from tests.unit.cluster.scripted import Script, Step, failure, listed
 from tests.unit.worlds import three_schedulers
 from webhook.audit import clients
-from webhook.audit.auditor import Audit, Auditor
+from webhook.audit.auditor import Auditor
 from webhook.audit.clients import PatientClient
 from webhook.audit.facts import Known
 from webhook.audit.kinds import listings
+from webhook.audit.results import Audit
 from webhook.audit.stored import Judge
 from webhook.cluster.access import Access
 from webhook.config.file import force_scheduler

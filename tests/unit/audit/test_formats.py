@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from tests.unit.audit.test_tally import add, finding, key, verdict
-from webhook.audit.auditor import Audit
 from webhook.audit.json_form import audit_as_json, fails
+from webhook.audit.results import Audit
 from webhook.audit.sarif_form import audit_as_sarif
 from webhook.audit.tally import Tally, results_in
 from webhook.cli.audit_text import Progress, compared_line, last_line, print_audit

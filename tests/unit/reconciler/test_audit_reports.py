@@ -175,3 +175,15 @@ async def test_without_the_setting_no_audit_runs() -> None:
     off: Settings = replace(SETTINGS, auditing=Auditing())
     async with running(world(), settings=off) as found:
         assert found.audits is None
+
+
+async def test_an_audit_waits_for_gangs_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = world(stored_set("a", bad=True))
+    async with running(cluster, settings=SETTINGS) as found:
+        assert found.audits is not None
+        found.audits._idle = lambda: False
+        await until(lambda: found.audits is not None and found.audits._due is not None)
+        await until(lambda: found.idle)
+        assert report(cluster) is None
+        monkeypatch.setattr(audit_reports, "WAIT_SECONDS", 0.0)
+        await until(lambda: report(cluster))

@@ -130,6 +130,8 @@ def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family])
         "process_virtual_memory_bytes",
         "rollcall_admission_checks_answered_total",
         "rollcall_admission_checks_pending",
+        "rollcall_audit_finished_timestamp_seconds",
+        "rollcall_audit_seconds",
         "rollcall_build_info",
         "rollcall_ca_bundle_writes_total",
         "rollcall_cache_lists_total",

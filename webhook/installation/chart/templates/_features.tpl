@@ -143,8 +143,8 @@ StatefulSets, whatever the configuration says.
 
 {{- /*
 The rules about the kinds of the configuration's shapes, as JSON: each kind that has gangs needs what Deployments need,
-and what stands between such a workload and its pods what ReplicaSets need. Any kind is read to answer Kueue. `rules` are
-those of the role, also of built-in kinds that are disabled.
+and what stands between such a workload and its pods what ReplicaSets need. Any kind is read to answer Kueue, and listed
+for the audit. `rules` are those of the role, also of built-in kinds that are disabled.
 */}}
 {{- define "rollcall.shapeRules" -}}
 {{- $found := list }}
@@ -157,9 +157,15 @@ those of the role, also of built-in kinds that are disabled.
 {{- $plural := replace "deployments" $spec.for.plural $resource }}
 {{- $what := dict "apiGroups" (list $spec.for.group) "resources" (list $plural) }}
 {{- $found = append $found (merge $what (dict "verbs" $rule.verbs)) }}
-{{- else if and (eq $resource "deployments") (ne $.role "ClusterRole/rollcall-serve") (has "get" $rule.verbs) }}
+{{- else if and (eq $resource "deployments") (ne $.role "ClusterRole/rollcall-serve") }}
+{{- $verbs := has "get" $rule.verbs | ternary (list "get") list }}
+{{- if dig "audit" "openReports" false $.root.Values.configuration }}
+{{- $verbs = append $verbs "list" }}
+{{- end }}
+{{- if $verbs }}
 {{- $what := dict "apiGroups" (list $spec.for.group) "resources" (list $spec.for.plural) }}
-{{- $found = append $found (merge $what (dict "verbs" (list "get"))) }}
+{{- $found = append $found (merge $what (dict "verbs" $verbs)) }}
+{{- end }}
 {{- else if and $hasGangs (eq $resource "replicasets") }}
 {{- range $part := $spec.parts }}
 {{- range $link := dig "pod" "chain" list $part }}
