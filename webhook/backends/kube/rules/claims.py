@@ -16,7 +16,7 @@ from webhook.backends.kube.rules.examples import ON, TREES, known, member, pod_g
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import podclique_ends
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, shown
 from webhook.model.group_tree import Group
 from webhook.model.keys import Needed, SharedClaim
 from webhook.model.reading import Manifest, mapping, text
@@ -70,11 +70,11 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
     for name in asked[:MAX_CLAIMS]:
         sources = {one for _, claims in own for one in claims if one.name == name}
         if not sources:
-            yield _ignored(workload, f"no pod has a claim {name}", "name entries of resourceClaims of the pods")
+            yield _ignored(workload, f"no pod has a claim {shown(name)}", "name entries of resourceClaims of the pods")
         elif len(sources) > 1 and spoken is not None and is_merged(context.settings, spoken):
             yield _ignored(
                 workload,
-                f"the pods of the merged group name different sources under {name}, so each pod gets its own",
+                f"the pods of the merged group name different sources under {shown(name)}, so each pod gets its own",
                 "use one name for each source",
             )
 
