@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from webhook.model.bounds import MOST_ITEMS, name_text
+from webhook.model.bounds import MOST_CHARACTERS, MOST_ITEMS, name_text
 from webhook.model.keys import PodsClaim, SharedClaim
 from webhook.model.reading import mapping, sequence, text
 
@@ -46,7 +46,8 @@ def pods_claims(
         return ()
     every = (PodsClaim(pods, one) for pods, spec in templates for one in claims_in(spec) if one.name in asked)
     found = tuple(islice(dict.fromkeys(every), MOST_ITEMS + 1))
-    return found if len(found) <= MOST_ITEMS else ()
+    characters = sum(len(text or "") for one in found for text in (one.pods, *one.shared))
+    return found if len(found) <= MOST_ITEMS and characters <= MOST_CHARACTERS else ()
 
 
 def shared_by(claims: Iterable[SharedClaim]) -> list[SharedClaim]:

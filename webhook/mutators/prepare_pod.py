@@ -120,6 +120,7 @@ def _characters(member: GangMember) -> int:
     record = member.record
     named = (record.scheduler, record.quota, record.priority_class, record.disruption, *record.spare)
     named += tuple(queue for _, queue in record.queues)
+    named += tuple(text for one in record.claims for text in (one.pods, *one.shared))
     return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *named))
 
 

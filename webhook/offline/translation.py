@@ -48,6 +48,9 @@ from webhook.offline.pod_clique_set_gangs import ExpectedGang, pod_gangs_of, pre
 FIRST_GANGS = 64
 
 
+# The kinds that get the labels of what makes them: their gangs follow these. Source: ray-project/kuberay v1.7.0,
+# controllers/ray/rayjob_controller.go, rayservice_controller.go.
+_LABELLED = frozenset({"RayCluster"})
 _ONE_BY_ONE = "no gangs for {}: its pods start one by one"
 
 
@@ -117,7 +120,8 @@ def _objects_of_first_gangs(
         record = record_of(workload, profile.name)
     else:
         made = _with_pods(workload, profile, facts)[0]
-        if no_gang(made) is not None:
+        barred = no_gang(made)
+        if barred is not None and not (barred.is_made and made.left_to in _LABELLED):
             return
         record = _record(workload, made, profile)
     for gang in islice(expected_gangs(made, facts, generation_of(facts)), FIRST_GANGS):

@@ -84,6 +84,12 @@ def modes(manifest: Manifest, label: str | None = None) -> list[str]:
     return [str(mode) for mode in found]
 
 
+def test_a_ray_job_shows_the_mode_of_its_ray_cluster_which_gets_its_labels() -> None:
+    assert modes(shaped.ray_job(scheduler=KUBE)) == ["all"]
+    assert modes(shaped.ray_job(scheduler=KUBE), "single") == ["single"]
+    assert modes(shaped.ray_job(scheduler=KUBE, managedBy="kueue.x-k8s.io/multikueue")) == []
+
+
 @pytest.mark.parametrize("manifest", WHOLE.values(), ids=WHOLE)
 def test_gangs_of_every_kind_that_need_every_pod_are_preempted_whole_unless_their_label_says_otherwise(
     manifest: Manifest,

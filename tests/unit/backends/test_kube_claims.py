@@ -119,7 +119,10 @@ def test_names_in_the_annotation_are_read_once_and_within_a_limit() -> None:
 def test_so_many_cliques_that_their_claims_are_not_kept_share_none() -> None:
     """A part of them would give one gang shared claims and another its own."""
     cliques = [clique(f"c{index}", pod=pods(GPUS)) for index in range(65)]
+    assert len(record("gpus", *cliques[:64]).claims) == 64
     assert record("gpus", *cliques).claims == ()
+    long = [clique(f"c{index}", pod=pods({**GPUS, "resourceClaimTemplateName": "x" * 250})) for index in range(20)]
+    assert record("gpus", *long).claims == ()
 
 
 JUDGED: dict[str, tuple[Manifest, dict[str, Any], frozenset[Api], list[str]]] = {
@@ -130,6 +133,12 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], frozenset[Api], list[str]]] = 
         {},
         TREE,
         ["at most 4"],
+    ),
+    "in too many templates": (
+        pod_clique_set(*(clique(f"c{index}", pod=pods(GPUS)) for index in range(65)), annotations={KEY: "gpus"}),
+        {},
+        TREE,
+        ["too many"],
     ),
     "no gangs": (
         pod_clique_set(*LEAD_AND_WORKERS, annotations={KEY: "gpus"}),

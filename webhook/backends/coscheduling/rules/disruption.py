@@ -11,6 +11,6 @@ disruption_ignored = disruption_families.pods_are_taken_singly(
     Source: kubernetes-sigs/scheduler-plugins v0.34.7, pkg/coscheduling/coscheduling.go (its PostFilter only rejects
     pods that wait), manifests/coscheduling/scheduler-config.yaml.
     """,
-    why="Coscheduling has no part in preemption, which may take single pods of the running gang",
-    remedy="remove the label, or run the gang in the highest PriorityClass of its nodes",
+    why="Coscheduling has no part in preemption, which may take single pods of the gang",
+    remedy="remove the label, or give the gang the highest priority",
 )

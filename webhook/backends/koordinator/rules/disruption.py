@@ -13,6 +13,6 @@ disruption_ignored = disruption_families.pods_are_taken_singly(
     pkg/scheduler/plugins/elasticquota/preempt.go, apis/extension/elastic_quota.go,
     config/manager/scheduler-config.yaml.
     """,
-    why="koord-scheduler chooses victims pod by pod, so preemption may take single pods of the running gang",
-    remedy="remove the label, or run the gang in the highest PriorityClass of its nodes",
+    why="koord-scheduler chooses victims pod by pod, so it may take single pods of the gang",
+    remedy="remove the label, or give the gang the highest priority",
 )

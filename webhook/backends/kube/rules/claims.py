@@ -16,11 +16,11 @@ from webhook.backends.kube.rules.examples import ON, TREES, known, member, pod_g
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.disruption import podclique_ends
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, shown
 from webhook.model.group_tree import Group
 from webhook.model.keys import Needed, SharedClaim
 from webhook.model.reading import Manifest, mapping, text
-from webhook.model.shared_claims import CLAIMS_ANNOTATION, MAX_CLAIMS, asked_in, claims_in
+from webhook.model.shared_claims import CLAIMS_ANNOTATION, MAX_CLAIMS, asked_in, claims_in, pods_claims
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
@@ -60,14 +60,21 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
         )
     templates = _templates(workload)
     own = [(name, frozenset(claims_in(spec))) for name, spec in templates]
+    named = frozenset(asked[:MAX_CLAIMS])
+    if any(one.name in named for _, claims in own for one in claims) and not pods_claims(
+        workload.annotations, templates
+    ):
+        why = "too many pod templates have these claims, so no group shares any"
+        yield _ignored(workload, why, "share them in fewer templates")
+        return
     for name in asked[:MAX_CLAIMS]:
         sources = {one for _, claims in own for one in claims if one.name == name}
         if not sources:
-            yield _ignored(workload, f"no pod has a claim {name}", "name entries of resourceClaims of the pods")
+            yield _ignored(workload, f"no pod has a claim {shown(name)}", "name entries of resourceClaims of the pods")
         elif len(sources) > 1 and spoken is not None and is_merged(context.settings, spoken):
             yield _ignored(
                 workload,
-                f"the pods of the merged group name different sources under {name}, so each pod gets its own",
+                f"the pods of the merged group name different sources under {shown(name)}, so each pod gets its own",
                 "use one name for each source",
             )
 

@@ -113,8 +113,8 @@ def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
         why = f"schedulerGates lacks {PREEMPTION_GATE}, so the scheduler ignores the mode"
         remedy = "enable the gate and add it to schedulerGates"
     elif spoken is Generation.V1ALPHA2:
-        why = "in Kubernetes 1.36 a pod of higher priority that is in no gang ignores the mode"
-        remedy = "use Kubernetes 1.37, or give a higher priority only to gangs"
+        why = "in Kubernetes 1.36 a pod of no gang ignores the mode"
+        remedy = "use Kubernetes 1.37, or give only gangs a higher priority"
     else:
         return
     yield Finding(
