@@ -5,6 +5,7 @@ listed, with the possible values of its labels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -13,7 +14,8 @@ from prometheus_client.core import Metric
 from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
 from webhook.config.file import choosing_settings
-from webhook.config.settings import Settings
+from webhook.config.settings import Enforcement, Settings
+from webhook.config.shadow_section import ShadowEntry, shadow_of
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.network.client_tls import trusting_system
 from webhook.reconciler.run import Reconciler
@@ -30,7 +32,11 @@ enabled. [Observability](../how-to/observability.md) says which metrics matter, 
 """
 
 # Labels with more values than fit in a table, or that another page lists.
-_ELSEWHERE = {"rule": "the ids of the [rules](rules/index.md)", "version": "the version"}
+_ELSEWHERE = {
+    "rule": "the ids of the [rules](rules/index.md)",
+    "version": "the version",
+    "shadow": "the [shadows](configuration.md#shadow)",
+}
 SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
 # The label of a bucket, which every histogram has.
 _BUCKET = "le"
@@ -48,10 +54,14 @@ class Family(NamedTuple):
 
 
 def reference_settings() -> Settings:
-    """Return the settings with which every scheduler has all its metrics: its topology objects are written, too."""
+    """Return the settings with which every scheduler has all its metrics: its topology objects are written, and
+    it is a shadow, too.
+    """
     fed = {"topologyBinding": "name", "topologyObjects": "write"}
     backends = installed_backends().items()
-    return choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
+    found = choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
+    shadows = (shadow_of(ShadowEntry(name), found, Enforcement()) for name in installed_backends())
+    return replace(found, shadows=tuple(shadows))
 
 
 def metrics_of(settings: Settings) -> dict[str, list[Family]]:
