@@ -20,7 +20,8 @@ QUEUE: Manifest = {
     "apiVersion": "scheduling.run.ai/v2",
     "kind": "Queue",
     "metadata": {"name": "shadow-team"},
-    "spec": {},
+    # -1 is no limit.
+    "spec": {"resources": {name: {"quota": 0, "limit": -1} for name in ("cpu", "memory", "gpu")}},
 }
 
 

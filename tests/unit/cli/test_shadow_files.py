@@ -1,4 +1,4 @@
-"""The files of shadows in what is installed: in a ConfigMap beside the configuration, in kustomizations, in the chart."""
+"""The files of shadows in what is installed: in the ConfigMap of the configuration, in kustomizations, in the chart."""
 
 from __future__ import annotations
 
