@@ -291,14 +291,14 @@ class ControlPlane:
         return [Asked.of(event) for event in events][since:]
 
     def notes(self, name: str, namespace: str) -> list[dict[str, str]]:
-        """The annotations of Rollcall in the audit events of the changes of a PodCliqueSet, without their prefix."""
+        """The annotations of Rollcall's validation in the audit events of a PodCliqueSet, without their prefix."""
         found = []
         for line in self.audit.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             what = event.get("objectRef", {})
             if (what.get("resource"), what.get("name"), what.get("namespace")) == ("podcliquesets", name, namespace):
                 notes = event.get("annotations", {}).items()
-                found.append({key.partition("/")[2]: text for key, text in notes if ".rollcall.dev/" in key})
+                found.append({key.partition("/")[2]: text for key, text in notes if ".validate.rollcall.dev/" in key})
         return found
 
     def write_kubeconfig(self, token: str) -> Path:

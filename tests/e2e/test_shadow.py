@@ -5,6 +5,7 @@ stands in the audit log and in the metrics.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import yaml
 
@@ -63,17 +64,15 @@ def test_what_a_shadow_would_refuse_is_admitted_and_told(
     recorded = plane.get("podcliqueset", "plain", namespace)["metadata"]["labels"]
     assert recorded["rollcall.dev/scheduler"] == "koord-scheduler"
 
-    # The queue of the other scheduler is known as soon as it is created: the server may read it, and follows it.
-    named = {"kai.scheduler/queue": "shadow-team"}
-    plane.apply(two_cliques("early", namespace, labels=named), check=True)
-    assert said(plane, "early", namespace)["shadow.kai-scheduler"] == "denied: kai/queue"
+    # The server may read the queues of the other scheduler, and follows them.
+    numbers = count()
+
+    def says(expected: str) -> bool:
+        name = f"queued-{next(numbers)}"
+        plane.apply(two_cliques(name, namespace, labels={"kai.scheduler/queue": "shadow-team"}), check=True)
+        return said(plane, name, namespace)["shadow.kai-scheduler"] == expected
+
+    eventually(lambda: says("denied: kai/queue"), "the queues are known")
     plane.apply(QUEUE, check=True)
-    count = iter(range(100))
-
-    def accepted() -> bool:
-        name = f"later-{next(count)}"
-        plane.apply(two_cliques(name, namespace, labels=named), check=True)
-        return said(plane, name, namespace)["shadow.kai-scheduler"] == "allowed"
-
-    eventually(accepted, "the queue is known")
+    eventually(lambda: says("allowed"), "the queue is known")
     plane.kubectl("delete", "queues.scheduling.run.ai", "shadow-team", check=True)
