@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.schedulers import start_scheduler
 from tests.e2e.workloads import two_cliques
+from webhook.model.reading import EMPTY
 
 STAND_INS = Path(__file__).parent / "crds"
 # The kinds of these are applied to every control plane: the real ones where ROLLCALL_CRDS says where they are.
@@ -217,14 +218,18 @@ def namespace(plane: ControlPlane, neighbours: Callable[[ControlPlane], Neighbou
 
 @pytest.fixture(scope="module")
 def rollcall(control_plane: Callable[[str], ControlPlane]) -> Iterator[Callable[..., RollcallServer]]:
-    """Start and register a server: `rollcall(plane, config)`. One a configuration and control plane, for the module."""
+    """Start and register a server: `rollcall(plane, config, beside)`, with the text of files beside the configuration.
+    One a configuration and control plane, for the module.
+    """
     started: dict[tuple[str, str], RollcallServer] = {}
     registered: dict[str, RollcallServer] = {}
 
-    def serving(plane: ControlPlane, config: Manifest = KOORDINATOR) -> RollcallServer:
-        key = (plane.version, yaml.safe_dump(config))
+    def serving(
+        plane: ControlPlane, config: Manifest = KOORDINATOR, beside: Mapping[str, str] = EMPTY
+    ) -> RollcallServer:
+        key = (plane.version, yaml.safe_dump([config, dict(beside)]))
         if key not in started:
-            started[key] = RollcallServer(plane, config)
+            started[key] = RollcallServer(plane, config, beside=beside)
         server, before = started[key], registered.get(plane.version)
         if server is not before:
             if before is not None:

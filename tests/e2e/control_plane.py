@@ -310,13 +310,13 @@ class ControlPlane:
         return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
 
     def notes(self, name: str, namespace: str) -> list[dict[str, str]]:
-        """The annotations of Rollcall in the audit events of the changes of a PodCliqueSet, without their prefix."""
+        """The annotations of Rollcall's validation in the audit events of a PodCliqueSet, without their prefix."""
         found = []
         for event in self._audited():
             what = event.get("objectRef", {})
             if (what.get("resource"), what.get("name"), what.get("namespace")) == ("podcliquesets", name, namespace):
                 notes = event.get("annotations", {}).items()
-                found.append({key.partition("/")[2]: text for key, text in notes if ".rollcall.dev/" in key})
+                found.append({key.partition("/")[2]: text for key, text in notes if ".validate.rollcall.dev/" in key})
         return found
 
     def write_kubeconfig(self, token: str) -> Path:

@@ -5,6 +5,7 @@ stands in the audit log and in the metrics.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import yaml
 
@@ -15,13 +16,13 @@ from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import two_cliques
 
-REVIEWS = "rollcall_shadow_reviews_total"
 NEXT = "next.yaml"
 QUEUE: Manifest = {
     "apiVersion": "scheduling.run.ai/v2",
     "kind": "Queue",
     "metadata": {"name": "shadow-team"},
-    "spec": {},
+    # -1 is no limit.
+    "spec": {"resources": {name: {"quota": 0, "limit": -1} for name in ("cpu", "memory", "gpu")}},
 }
 
 
@@ -38,7 +39,15 @@ def test_what_a_shadow_would_refuse_is_admitted_and_told(
 ) -> None:
     beside = {NEXT: yaml.safe_dump(configuration_of("kai-scheduler"))}
     config = {**KOORDINATOR, "shadow": ["kai-scheduler", {"config": NEXT}]}
-    server = rollcall(plane, config, beside=beside)
+    server = rollcall(plane, config, beside)
+
+    def counted() -> list[float]:
+        return [
+            server.metric("rollcall_shadow_reviews_total", shadow="kai-scheduler", decision="allowed", would="denied"),
+            server.metric("rollcall_shadow_denials_total", shadow="kai-scheduler", rule="kai/no-queue"),
+        ]
+
+    before = counted()
     # The API server has noted who wrote the label before it called the webhook.
     plane.apply(two_cliques("plain", namespace), check=True)
     own = two_cliques("labelled", namespace, labels={"rollcall.dev/scheduler": "koord-scheduler"})
@@ -51,22 +60,19 @@ def test_what_a_shadow_would_refuse_is_admitted_and_told(
     assert chosen["shadow.kai-scheduler"] == "denied: kai/no-queue"
     # Its configuration does not enable the scheduler that the author named.
     assert chosen[f"shadow.{NEXT}"] == "denied: rollcall/scheduler-unknown"
-    assert server.metric(REVIEWS, shadow="kai-scheduler", decision="allowed", would="denied") == 2
-    assert server.metric("rollcall_shadow_denials_total", shadow="kai-scheduler", rule="kai/no-queue") == 2
+    assert counted() == [number + 2 for number in before]
     recorded = plane.get("podcliqueset", "plain", namespace)["metadata"]["labels"]
     assert recorded["rollcall.dev/scheduler"] == "koord-scheduler"
 
-    # The queue of the other scheduler is known as soon as it is created: the server may read it, and follows it.
-    named = {"kai.scheduler/queue": "shadow-team"}
-    plane.apply(two_cliques("early", namespace, labels=named), check=True)
-    assert said(plane, "early", namespace)["shadow.kai-scheduler"] == "denied: kai/queue"
+    # The server may read the queues of the other scheduler, and follows them.
+    numbers = count()
+
+    def says(expected: str) -> bool:
+        name = f"queued-{next(numbers)}"
+        plane.apply(two_cliques(name, namespace, labels={"kai.scheduler/queue": "shadow-team"}), check=True)
+        return said(plane, name, namespace)["shadow.kai-scheduler"] == expected
+
+    eventually(lambda: says("denied: kai/queue"), "the queues are known")
     plane.apply(QUEUE, check=True)
-    count = iter(range(100))
-
-    def accepted() -> bool:
-        name = f"later-{next(count)}"
-        plane.apply(two_cliques(name, namespace, labels=named), check=True)
-        return said(plane, name, namespace)["shadow.kai-scheduler"] == "allowed"
-
-    eventually(accepted, "the queue is known")
+    eventually(lambda: says("allowed"), "the queue is known")
     plane.kubectl("delete", "queues.scheduling.run.ai", "shadow-team", check=True)

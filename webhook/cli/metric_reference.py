@@ -15,7 +15,8 @@ from prometheus_client.core import Metric
 from webhook.backends.registry import installed_backends
 from webhook.cluster.access import Access
 from webhook.config.file import choosing_settings
-from webhook.config.settings import Settings
+from webhook.config.settings import Enforcement, Settings
+from webhook.config.shadow_section import ShadowEntry, shadow_of
 from webhook.model.exceptions import Exceptions, RuleException
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.network.client_tls import trusting_system
@@ -37,6 +38,7 @@ _ELSEWHERE = {
     "rule": "the ids of the [rules](rules/index.md)",
     "version": "the version",
     "exception": "the names of the [exceptions](configuration.md#exceptions)",
+    "shadow": "the [shadows](configuration.md#shadow)",
 }
 SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
 # The label of a bucket, which every histogram has.
@@ -55,15 +57,16 @@ class Family(NamedTuple):
 
 
 def reference_settings() -> Settings:
-    """Return settings with which all metrics have values: topology objects are written, and there is an exception."""
+    """Return the settings with which all metrics have values: topology objects are written, there is an exception, and
+    every scheduler is a shadow, too.
+    """
     fed = {"topologyBinding": "name", "topologyObjects": "write"}
     backends = installed_backends().items()
-    settings = choosing_settings(
-        {name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)}
-    )
+    found = choosing_settings({name: fed for name, one in backends if set(fed) <= set(one.settings_model.model_fields)})
     nothing: frozenset[str] = frozenset()
     exception = RuleException("name", nothing, nothing, "", "", datetime.max.replace(tzinfo=UTC))
-    return replace(settings, exceptions=Exceptions([exception]))
+    shadows = (shadow_of(ShadowEntry(name), found, Enforcement()) for name in installed_backends())
+    return replace(found, exceptions=Exceptions([exception]), shadows=tuple(shadows))
 
 
 def metrics_of(settings: Settings) -> dict[str, list[Family]]:

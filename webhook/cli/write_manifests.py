@@ -27,7 +27,7 @@ def written(config: Path, settings: Settings, namespace: str, image: str, folder
     `folder`/monitoring become a part of the chart. Raises `InputError`.
     """
     text, shadows = _text(config), shadow_texts(config, settings)
-    files, own = (_configured(text, mode, settings, shadows) for mode in ("files", "selfManaged"))
+    files, own = (_configured(text, mode, str(config), settings, shadows) for mode in ("files", "selfManaged"))
     values: dict[str, Any] = {
         key: value for key, value in yaml.safe_load(own.text).items() if key not in {"apiVersion", "kind"}
     }
@@ -72,7 +72,7 @@ def _text(config: Path) -> str:
         raise InputError(str(config), str(error.strerror)) from None
 
 
-def _configured(text: str, mode: str, settings: Settings, shadows: Mapping[str, str]) -> Configured:
+def _configured(text: str, mode: str, source: str, settings: Settings, shadows: Mapping[str, str]) -> Configured:
     """Return the configuration with that certificate mode: as its own text with its comments, if possible."""
     document = yaml.safe_load(text)
     wanted = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
@@ -80,4 +80,4 @@ def _configured(text: str, mode: str, settings: Settings, shadows: Mapping[str, 
     if yaml.safe_load(edited) != wanted:
         edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **wanted})
     files = {shadow.name: shadow.settings for shadow in settings.shadows if shadow.is_file}
-    return Configured(edited, settings_from(wanted, "configuration", shadow_files=files), shadows)
+    return Configured(edited, settings_from(wanted, source, shadow_files=files), shadows)

@@ -68,6 +68,30 @@ def fields(snapshot: Snapshot) -> Symptoms:
                 )
 
 
+@check(
+    "kinds/shadow",
+    level=Level.WARNING,
+    passes=lambda: installed(settings=configured(shadow=[KAI]), apis=served(KAI_POD_GROUP)),
+    fails=lambda: installed(settings=configured(shadow=[KAI])),
+)
+def shadow_kinds(snapshot: Snapshot) -> Symptoms:
+    """The cluster serves the kinds without which a scheduler in `shadow` runs no gang. Otherwise the shadow says
+    `denied` of every workload, which says nothing about the workloads.
+
+    Source: `Backend.required_apis` of each backend.
+    """
+    for shadow in snapshot.settings.shadows:
+        profile = shadow.settings.profiles[shadow.settings.default]
+        for api in profile.backend.required_apis:
+            if api not in snapshot.served():
+                yield Symptom(
+                    f"shadow {shadow.name}",
+                    f"the cluster does not serve {api}",
+                    f"every workload would be refused for {profile.name}, whatever it says",
+                    f"install the CRDs of {profile.name}; the scheduler itself need not run",
+                )
+
+
 @check("kinds/grove", level=Level.WARNING, passes=installed, fails=lambda: installed(apis=frozenset(OF_137)))
 def grove_kinds(snapshot: Snapshot) -> Symptoms:
     """The cluster serves Grove's PodCliqueSet and PodGang in the version that Rollcall reads.

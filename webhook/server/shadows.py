@@ -70,7 +70,7 @@ class Shadows:
     def __init__(self, settings: Settings, metrics: ShadowMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._allowance = Allowance(perf_counter())
+        self.allowance = Allowance(perf_counter())
         self._limit = _Limit()
         alike: dict[str, Any] = {"proceed": self._limit.proceed, "standalone": settings.standalone}
         self._shadows = [replace(one, settings=replace(one.settings, **alike)) for one in settings.shadows]
@@ -88,7 +88,7 @@ class Shadows:
             begun = perf_counter()
             said = self._judged(shadow, request, facts, self._seconds(moment, begun, taken))
             seconds = perf_counter() - begun
-            self._allowance.use(seconds)
+            self.allowance.use(seconds)
             self._metrics.count(shadow.name, said, allowed=verdict.allowed, seconds=seconds)
             found[f"shadow.{shadow.name}"] = cut(str(said), MAX_ANNOTATION_BYTES)
         return found
@@ -109,7 +109,7 @@ class Shadows:
 
     def _seconds(self, moment: Moment, now: float, taken: float) -> float | None:
         """Return how long a shadow may take, or None if it must be skipped. The decision has `taken` that long."""
-        left, room = self._allowance.left(now), moment.deadline - now
+        left, room = self.allowance.left(now), moment.deadline - now
         if moment.proceed is None:
             return None if left <= 0 or room < _ROOM_SECONDS else LOOP_SECONDS
         # It runs about the same rules as the decision, so it takes about as long, in steps that cannot be interrupted.

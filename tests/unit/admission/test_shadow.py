@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.configurations import configuration_of
+from tests.growth import LINEAR, growth
 from tests.unit.validators.test_rule_examples import EVERY_RULE
 from tests.unit.worlds import PCS, request
 from webhook import admission
@@ -169,3 +170,21 @@ def test_a_shadow_names_no_schedulers_that_could_run_what_it_refuses() -> None:
     refused = admission.validate(asked, NOTHING_KNOWN, replace(settings.shadows[0].settings, forced="kai-scheduler"))
     assert not refused.allowed
     assert refused.could_run == ()
+
+
+def test_the_time_of_another_configuration_grows_with_the_size_of_the_workload() -> None:
+    """Each list on the way to a label is copied once, however many labels are in it."""
+    settings = next_default()
+
+    def judge(number: int) -> None:
+        job = {"template": {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}}}}
+        manifest = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "demo", "labels": {LABEL: REAL}},
+            "spec": {"replicatedJobs": [{"name": f"job-{index}", **deepcopy(job)} for index in range(number)]},
+        }
+        asked, _ = stored(manifest, NOTHING_KNOWN, settings)
+        opinion(settings.shadows[0], asked, NOTHING_KNOWN, settings, ())
+
+    assert growth(judge, 60) < LINEAR

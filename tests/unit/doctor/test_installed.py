@@ -25,9 +25,9 @@ scheduler: {profiles: [{name: volcano}], defaultProfileName: volcano}
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{OWN}/deployments/rollcall"
 
 
-def manifests(content: str | None = CONFIGURATION) -> list[Manifest]:
+def manifests(content: str | None = CONFIGURATION, **shadows: str) -> list[Manifest]:
     """An installation, as it is printed."""
-    configuration = None if content is None else named_by_content(content)
+    configuration = None if content is None else named_by_content(content, shadows)
     return list(everything(default_settings(), Options("rollcall:1", namespace=OWN, configuration=configuration)))
 
 
@@ -79,3 +79,17 @@ def test_the_installed_configuration_gives_the_same_settings_as_the_file() -> No
     settings, _ = read(cluster(*manifests()))
     document = configuration_of("volcano")
     assert settings.registration == settings_from(document, "test").registration
+
+
+def test_the_files_of_shadows_are_read_from_the_same_config_map() -> None:
+    own = CONFIGURATION + "shadow: [{config: next.yaml}, kai-scheduler]\n"
+    settings, unknown = read(
+        cluster(*manifests(own, **{"next.yaml": CONFIGURATION.replace("volcano", "koord-scheduler")}))
+    )
+    assert unknown == ""
+    assert [shadow.name for shadow in settings.shadows] == ["next.yaml", "kai-scheduler"]
+    assert settings.shadows[0].settings.default == "koord-scheduler"
+    with pytest.raises(ConfigurationError, match="there is no such file beside this configuration"):
+        read(cluster(*manifests(own)))
+    with pytest.raises(ConfigurationError, match=r", next.yaml: shadow: .*a shadow has no shadows of its own"):
+        read(cluster(*manifests(own, **{"next.yaml": own})))

@@ -135,9 +135,9 @@ def test_a_shadow_is_skipped_without_time_before_the_deadline(state: ServerState
 
 def test_shadows_that_have_used_their_share_are_skipped_until_it_has_filled_up(state: ServerState) -> None:
     assert state.shadows is not None
-    state.shadows._allowance.use(10 * MOST_SAVED)
+    state.shadows.allowance.use(10 * MOST_SAVED)
     assert ask(state)["auditAnnotations"]["shadow.kai-scheduler"] == "skipped"
-    state.shadows._allowance.use(-10 * MOST_SAVED)
+    state.shadows.allowance.use(-10 * MOST_SAVED)
     assert ask(state)["auditAnnotations"]["shadow.kai-scheduler"] == "denied: kai/no-queue"
 
 
