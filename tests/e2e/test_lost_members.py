@@ -1,0 +1,152 @@
+"""Gangs that lost pods, on a real cluster: each lost pod is named with what took it, and a restarted reconciler and a
+command say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.grove_operator import Played
+from tests.e2e.lost_pods import (
+    causes_of,
+    delete,
+    delete_node,
+    evict,
+    fail,
+    on_node,
+    pod_path,
+    preempt,
+    records,
+    said_lost,
+    start_taint_eviction,
+    taint_node,
+)
+from tests.e2e.programs import Program, eventually
+from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.test_gang_starts import is_bound
+from tests.e2e.test_kube_gangs import configuration
+from tests.e2e.workloads import clique, pod_clique_set
+
+WAYS = ("preemption", "node", "taint", "eviction", "deletion", "failure", "unwatched")
+
+
+@pytest.fixture
+def taint_eviction(plane: ControlPlane) -> Iterator[Program]:
+    found = start_taint_eviction(plane)
+    yield found
+    found.stop()
+
+
+def gang(name: str, namespace: str) -> Manifest:
+    """A leader and two workers with GPUs, on nodes of their own."""
+    cliques = [clique("leader", 1, gpu=1), clique("worker", 2, gpu=1)]
+    for one in cliques:
+        one["spec"]["podSpec"] |= {"nodeSelector": {"for": name}, "terminationGracePeriodSeconds": 1}
+    return pod_clique_set(name, namespace, *cliques, labels={"rollcall.dev/disruption-mode": "single"})
+
+
+def named(pods: list[Manifest], cause: str) -> set[str]:
+    return {f"{pod['metadata']['name']} {cause}" for pod in pods}
+
+
+def worker_of(played: Played) -> Manifest:
+    return next(pod for pod in played.pods() if "-worker-" in pod["metadata"]["name"])
+
+
+def lose(plane: ControlPlane, gangs: dict[str, Played]) -> dict[str, set[str]]:
+    """Take a pod of each gang, or a node, while Rollcall watches. Return the lost pods that are to be named."""
+    victims = {name: worker_of(played) for name, played in gangs.items()}
+    node = victims["node"]["spec"]["nodeName"]
+    tainted = victims["taint"]["spec"]["nodeName"]
+    expected = {
+        "node": named(on_node(gangs["node"], node), "nodeLoss"),
+        "taint": named(on_node(gangs["taint"], tainted), "nodeLoss"),
+        **{way: named([victims[way]], way) for way in ("eviction", "deletion", "failure")},
+    }
+    preempt(plane, victims["preemption"], "default-scheduler")
+    delete_node(plane, node)
+    taint_node(plane, tainted)
+    evict(plane, victims["eviction"])
+    delete(plane, victims["deletion"])
+    fail(plane, victims["failure"])
+    return {f"{name}-0": pods for name, pods in expected.items()}
+
+
+def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    namespace: str,
+    nodes: Nodes,
+    grove: Grove,
+    taint_eviction: Program,
+) -> None:
+    server = rollcall(plane, configuration())
+    scheduler(plane, "kube")
+    for way in WAYS:
+        # The gang fills its nodes, so that a pod of higher priority has to preempt.
+        nodes(3, cpu=1, gpu=1, labels={"for": way})
+    forget_lease(plane)
+    running = reconciler(configuration())
+    running.until_leading()
+    gangs = {way: grove(gang(way, namespace)).create() for way in WAYS}
+    for played in gangs.values():
+        played.lift_gates()
+    for played in gangs.values():
+        is_bound(played, 3)
+    eventually(lambda: running.metric("rollcall_gangs", health="started") == len(WAYS), "it has seen them started")
+    expected = lose(plane, gangs)
+
+    def each_is_named() -> bool:
+        said = said_lost(plane, server.config, namespace)
+        found = causes_of(said)
+        victim = {pod for pod in found.pop("preemption-0", ()) if pod.endswith(" preemption")}
+        assert (found, len(victim)) == (expected, 1), said
+        assert all(one["idle"] == {"pods": 2, "gpus": 2} for one in said.values()), said
+        return True
+
+    eventually(each_is_named, "each lost pod is named with what took it")
+    before = said_lost(plane, server.config, namespace)
+    assert running.metric("rollcall_gangs_lost_members", cause="nodeLoss") == 2
+    assert running.metric("rollcall_idle_gpus", scheduler="default-scheduler") == 12
+    written = running.metric("rollcall_writes_total", kind="ConfigMap")
+
+    # Rollcall is away while the last gang loses a pod, and knows the rest from its records.
+    running.close()
+    away = worker_of(gangs["unwatched"])
+    plane.http.delete(pod_path(away), params={"gracePeriodSeconds": "0"}).raise_for_status()
+    forget_lease(plane)
+    again = reconciler(configuration())
+    again.until_leading()
+
+    def all_is_remembered() -> bool:
+        said = said_lost(plane, server.config, namespace)
+        assert causes_of({"unwatched-0": said.pop("unwatched-0", {"pods": []})})["unwatched-0"] == named(
+            [away], "unknown"
+        )
+        assert said == before
+        return True
+
+    eventually(all_is_remembered, "a new reconciler says the same")
+    assert written <= 8, "a storm costs few writes"
+    events = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    notes = {one["regarding"]["name"]: one["note"] for one in events if one["reason"] == "GangLostMembers"}
+    assert "(deletion, node-" in notes["deletion-0"]
+    assert "meanwhile 2 pods with 2 GPUs" in notes["deletion-0"]
+    until_forgotten(plane, again, gangs["failure"], list(gangs.values()))
+
+
+def until_forgotten(plane: ControlPlane, running: ReconcilerProcess, whole: Played, every: list[Played]) -> None:
+    """A gang that is whole again, and gangs that are gone, leave no record behind."""
+    failed = next(pod for pod in whole.pods() if pod["status"].get("phase") == "Failed")
+    whole.delete_pod(failed["metadata"]["name"])
+    eventually(lambda: running.metric("rollcall_gangs_lost_members", cause="failure") == 0, "the gang is whole again")
+    for played in every:
+        for name in played.podgangs:
+            played.delete("podgangs", name)
+    eventually(lambda: records(plane) == [], "no record is left")
