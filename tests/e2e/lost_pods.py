@@ -69,21 +69,31 @@ def fail(plane: ControlPlane, pod: Manifest) -> None:
     let_fail(plane, [pod])
 
 
-def preempt(plane: ControlPlane, pod: Manifest, scheduler: str) -> None:
-    """A pod of a higher priority wants the node of this pod for itself, as far as the gang's pods fill it."""
+def preempt(plane: ControlPlane, namespace: str, scheduler: str, selector: dict[str, str]) -> None:
+    """A pod of a higher priority wants one CPU of nodes that are full."""
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": HIGH}}
     plane.apply({**priority, "value": 1000}, check=True)
-    namespace, node = pod["metadata"]["namespace"], pod["spec"]["nodeName"]
     resources = {"requests": {"cpu": "1"}}
     container = {"name": "main", "image": "registry.example.com/main:1.0", "resources": resources}
     spec = {
         "schedulerName": scheduler,
         "priorityClassName": HIGH,
-        "nodeSelector": {"kubernetes.io/hostname": node},
+        "nodeSelector": selector,
         "containers": [container],
     }
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "urgent-"}, "spec": spec}
     plane.http.post(f"/api/v1/namespaces/{namespace}/pods", json=body).raise_for_status()
+
+
+def stored_text(plane: ControlPlane) -> str:
+    """All that is stored of losses."""
+    found = plane.items(f"/api/v1/namespaces/{ROLLCALL_NAMESPACE}/configmaps")
+    return "\n".join(one["data"]["losses"] for one in found if one["metadata"]["name"] in LOSS_RECORDS)
+
+
+def stored_causes(plane: ControlPlane) -> dict[str, str]:
+    """The cause of each pod that is stored as lost, by the pod's name."""
+    return {pod[0]: pod[1] for line in stored_text(plane).splitlines() for pod in json.loads(line)[3]}
 
 
 def on_node(played: Played, node: str) -> list[Manifest]:

@@ -23,6 +23,7 @@ from tests.e2e.lost_pods import (
     records,
     said_lost,
     start_taint_eviction,
+    stored_causes,
     taint_node,
 )
 from tests.e2e.programs import Program, eventually
@@ -67,7 +68,7 @@ def lose(plane: ControlPlane, gangs: dict[str, Played]) -> dict[str, set[str]]:
         "taint": named(on_node(gangs["taint"], tainted), "nodeLoss"),
         **{way: named([victims[way]], way) for way in ("eviction", "deletion", "failure")},
     }
-    preempt(plane, victims["preemption"], "default-scheduler")
+    preempt(plane, gangs["preemption"].namespace, "default-scheduler", {"for": "preemption"})
     delete_node(plane, node)
     taint_node(plane, tainted)
     evict(plane, victims["eviction"])
@@ -102,16 +103,13 @@ def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     eventually(lambda: running.metric("rollcall_gangs", health="started") == len(WAYS), "it has seen them started")
     expected = lose(plane, gangs)
 
-    def each_is_named() -> bool:
-        said = said_lost(plane, server.config, namespace)
-        found = causes_of(said)
-        victim = {pod for pod in found.pop("preemption-0", ()) if pod.endswith(" preemption")}
-        assert (found, len(victim)) == (expected, 1), said
-        assert all(one["idle"] == {"pods": 2, "gpus": 2} for one in said.values()), said
-        return True
-
-    eventually(each_is_named, "each lost pod is named with what took it")
+    lost = sum(len(pods) for pods in expected.values()) + 1
+    eventually(lambda: len(stored_causes(plane)) == lost, "each lost pod is stored")
     before = said_lost(plane, server.config, namespace)
+    found = causes_of(before)
+    victim = {pod for pod in found.pop("preemption-0", ()) if pod.endswith(" preemption")}
+    assert (found, len(victim)) == (expected, 1), before
+    assert all(one["idle"] == {"pods": 2, "gpus": 2} for one in before.values()), before
     assert running.metric("rollcall_gangs_lost_members", cause="nodeLoss") == 2
     assert running.metric("rollcall_idle_gpus", scheduler="default-scheduler") == 12
     written = running.metric("rollcall_writes_total", kind="ConfigMap")
@@ -124,15 +122,10 @@ def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     again = reconciler(configuration())
     again.until_leading()
 
-    def all_is_remembered() -> bool:
-        said = said_lost(plane, server.config, namespace)
-        assert causes_of({"unwatched-0": said.pop("unwatched-0", {"pods": []})})["unwatched-0"] == named(
-            [away], "unknown"
-        )
-        assert said == before
-        return True
-
-    eventually(all_is_remembered, "a new reconciler says the same")
+    eventually(lambda: away["metadata"]["name"] in stored_causes(plane), "the last loss is stored")
+    after = said_lost(plane, server.config, namespace)
+    assert causes_of(after)["unwatched-0"] == named([away], "unknown")
+    assert {name: one for name, one in after.items() if name != "unwatched-0"} == before
     assert written <= 8, "a storm costs few writes"
     events = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     notes = {one["regarding"]["name"]: one["note"] for one in events if one["reason"] == "GangLostMembers"}

@@ -85,7 +85,7 @@ class Reconciler:
         self._only = namespace
         self.lease: Lease | None = None
         losses = GangLosses(self.metrics, self.leads, only=namespace)
-        self._losses = losses
+        self.losses = losses
         self.following = ClusterView(
             settings,
             access,
@@ -309,7 +309,7 @@ class Reconciler:
         if projection is NODES:
             node = (self.following.live.facts.nodes or {}).get(key)
             self._topologies.node_changed(key, None if node is None else node.labels)
-            self._losses.node_changed(key, exists=node is not None)
+            self.losses.node_changed(key, exists=node is not None)
         if self.admission_checks is not None:
             self.admission_checks.changed(projection, key)
 

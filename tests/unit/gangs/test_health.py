@@ -216,6 +216,15 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"pods": whole(unscheduled=told("SchedulerError", "no such plugin"))},
         "GangSchedulerError: koord-scheduler reports for pod demo-0-leader-0: no such plugin; read its log",
     ),
+    "the scheduler has not tried a pod": (
+        {"pods": [
+            pod("leader", 0, unscheduled=told("NotReadyForScheduling", "waiting for resource claim 'gpus'")),
+            pod("worker", 0, unscheduled=told("Unschedulable", NO_NODE)),
+            pod("worker", 1),
+        ]},
+        "GangNotReady: koord-scheduler reports for pod demo-0-leader-0: waiting for resource claim 'gpus'; remove what "
+        "the message names; until then the pod is not tried",
+    ),
     "the scheduler is silent": (
         {},
         "GangSchedulerSilent: all pods exist and have no gate, but koord-scheduler has not reported on them; "
@@ -253,6 +262,7 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
         Reason.UNOWNED,
         Reason.FROZEN,
         Reason.IN_PART,
+        Reason.LOST_MEMBERS,
         Reason.INEXPRESSIBLE,
         Reason.REFUSED,
         Reason.TOPOLOGY_UNKNOWN,

@@ -343,6 +343,14 @@ def test_a_reconciler_can_write_for_the_enabled_schedulers_and_hold_its_lease(
             "resourceNames": ["rollcall-reconciler"],
             "verbs": ["get", "update"],
         },
+        # The records of gangs that lost pods, and no other ConfigMap, such as Rollcall's configuration.
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [f"rollcall-losses-{number}" for number in range(4)],
+            "verbs": ["get", "patch", "delete"],
+        },
     ]
 
 
