@@ -110,6 +110,7 @@ async def test_a_lost_pod_is_told_counted_and_stored_with_its_cause(
         labels = {"scheduler": "koord-scheduler"}
         await until(lambda: sample(found, "rollcall_gangs_lost_members", cause=cause, **labels) == 1)
         assert sample(found, "rollcall_idle_gpus", **labels) == 4
+        await until(lambda: 0 < sample(found, "rollcall_idle_gpu_hours", **labels) < 1)
         await until(lambda: cluster.events)
         assert cluster.events[0]["reason"] == "GangLostMembers"
         note = cluster.events[0]["note"]

@@ -67,6 +67,7 @@ def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
             "AdmissionCheck",
             "ClusterNetworkTopology",
             "CompositePodGroup",
+            "ConfigMap",
             "HyperNode",
             "MutatingWebhookConfiguration",
             "Pod",
