@@ -32,6 +32,8 @@ from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
+MERGE = {"Content-Type": "application/merge-patch+json"}
+CONDITION = "rollcall.dev/LostMembers"
 WAYS = ("preemption", "node", "taint", "eviction", "deletion", "failure", "unwatched")
 
 
@@ -52,6 +54,11 @@ def gang(name: str, namespace: str) -> Manifest:
 
 def named(pods: list[Manifest], cause: str) -> set[str]:
     return {f"{pod['metadata']['name']} {cause}" for pod in pods}
+
+
+def conditions_of(played: Played) -> list[str]:
+    (name,) = played.podgangs
+    return [one["type"] for one in played.podgang(name)["status"]["conditions"]]
 
 
 def worker_of(played: Played) -> Manifest:
@@ -101,10 +108,16 @@ def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     for played in gangs.values():
         is_bound(played, 3)
     eventually(lambda: running.metric("rollcall_gangs", health="started") == len(WAYS), "it has seen them started")
+    # As Grove's operator does once all pods exist; from then on it writes no conditions.
+    pending = {"type": "Initialized", "status": "True", "reason": "PodGangPodsCreated", "message": ""}
+    settled = {"phase": "Pending", "conditions": [{**pending, "lastTransitionTime": "2026-09-01T12:00:00Z"}]}
+    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs/failure-0/status"
+    plane.http.patch(path, json={"status": settled}, headers=MERGE).raise_for_status()
     expected = lose(plane, gangs)
 
     lost = sum(len(pods) for pods in expected.values()) + 1
     eventually(lambda: len(stored_causes(plane)) == lost, "each lost pod is stored")
+    eventually(lambda: conditions_of(gangs["failure"]) == ["Initialized", CONDITION], "the PodGang has a condition")
     before = said_lost(plane, server.config, namespace)
     found = causes_of(before)
     victim = {pod for pod in found.pop("preemption-0", ()) if pod.endswith(" preemption")}
@@ -139,6 +152,7 @@ def until_forgotten(plane: ControlPlane, running: ReconcilerProcess, whole: Play
     failed = next(pod for pod in whole.pods() if pod["status"].get("phase") == "Failed")
     whole.delete_pod(failed["metadata"]["name"])
     eventually(lambda: running.metric("rollcall_gangs_lost_members", cause="failure") == 0, "the gang is whole again")
+    eventually(lambda: conditions_of(whole) == ["Initialized"], "its condition is removed")
     for played in every:
         for name in played.podgangs:
             played.delete("podgangs", name)

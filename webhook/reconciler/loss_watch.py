@@ -126,6 +126,11 @@ class LossWatch:
             kept = None
         if health.state is State.STARTED and key in self._whole and not (kept or ends or self._gone_nodes):
             return health
+        if health.state is State.HELD and not (kept or ends):
+            # Nothing is idle, and nothing shows what it may have lost before this process judged it.
+            if key not in self._whole:
+                self._starting.add(key)
+            return health
         left = self._view.left(podgang)
         if left is None:
             return health

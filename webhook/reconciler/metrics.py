@@ -18,6 +18,7 @@ from webhook.fit.verdict import Family, Scope
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.key import POD_GANG
 from webhook.gangs.loss_causes import Cause
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
@@ -215,6 +216,7 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     yield ADMISSION_CHECK_KIND.api.kind, "activate"
     yield CONFIG_MAPS.api.kind, "apply"
     yield CONFIG_MAPS.api.kind, "delete"
+    yield POD_GANG, "condition"
     yield "Pod", "delete"
     yield "Pod", "ungate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

@@ -38,6 +38,7 @@ from webhook.reconciler.events import Events
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
+from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.losses import GangLosses
 from webhook.reconciler.metrics import Metrics
@@ -108,8 +109,10 @@ class Reconciler:
                 client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
-        is_kept = lease_namespace is not None and not dry_run
-        losses.follow(self.following, LossStore(client, writer, lease_namespace or "") if is_kept else None)
+        losses.follow(self.following)
+        if lease_namespace is not None and not dry_run:
+            store = LossStore(client, writer, lease_namespace)
+            losses.follow(self.following, store, LossConditions(client, writer))
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
         self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(

@@ -122,7 +122,9 @@ ALWAYS = {
     "grove.io/podcliques": FOLLOWING,
     "grove.io/podcliquescalinggroups": FOLLOWING,
     "grove.io/clustertopologybindings": FOLLOWING,
-    "scheduler.grove.io/podgangs": FOLLOWING,
+    "scheduler.grove.io/podgangs": [*FOLLOWING, "get"],
+    # The condition of a PodGang that lost pods.
+    "scheduler.grove.io/podgangs/status": ["patch"],
     "grove.io/podgangmaps": FOLLOWING,
     "scheduling.k8s.io/priorityclasses": FOLLOWING,
     "grove.io/podcliquesets/finalizers": ["update"],

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, name_pods, put_pods
 from tests.unit.reconciler.opted_in_workloads import JOB_PATH, job, job_pod, opted_in_world
-from tests.unit.reconciler.running_reconciler import GANGS, running, sample, until, world
+from tests.unit.reconciler.running_reconciler import GANGS, looked, running, sample, until, world
 from webhook.reconciler import loss_store, loss_watch
 from webhook.reconciler.run import Reconciler
 
@@ -127,6 +127,85 @@ async def test_a_gang_that_is_whole_again_leaves_no_record() -> None:
         put_pods(cluster, pod("three"))
         await until(lambda: not cluster.objects.get(MAPS))
         assert sample(found, "rollcall_gangs_lost_members", scheduler="koord-scheduler", cause="deletion") == 0
+
+
+def conditions(cluster: WritableWorld) -> list[dict[str, Any]]:
+    gang = cluster.get(GANGS, "team-a", "demo-0")
+    assert gang is not None
+    return list(gang.get("status", {}).get("conditions", []))
+
+
+def patching(cluster: WritableWorld) -> Callable[[httpx.Request], httpx.Response | None]:
+    """The status of PodGangs is changed as a real API server does it: if the version is that of the request."""
+
+    def answer(request: httpx.Request) -> httpx.Response | None:
+        if not request.url.path.endswith("/podgangs/demo-0/status"):
+            return None
+        gang = cluster.get(GANGS, "team-a", "demo-0")
+        assert gang is not None
+        test, replaced = json.loads(request.content)
+        assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "3"}
+        assert replaced["path"] == "/status/conditions"
+        gang["status"]["conditions"] = replaced["value"]
+        return httpx.Response(200, json=gang)
+
+    return answer
+
+
+INITIALIZED = {"type": "Initialized", "status": "True", "reason": "PodGangPodsCreated"}
+
+
+async def test_a_podgang_has_a_condition_while_its_gang_lacks_pods() -> None:
+    cluster = started()
+    gang = cluster.get(GANGS, "team-a", "demo-0")
+    assert gang is not None
+    gang["metadata"]["resourceVersion"] = "3"
+    gang["status"] = {"conditions": [INITIALIZED]}
+    cluster.answering = patching(cluster)
+    async with running(cluster, **SYSTEM) as found:
+        await whole(found)
+        delete(cluster)
+        await until(lambda: len(conditions(cluster)) == 2)
+        ours = conditions(cluster)[1]
+        assert (ours["type"], ours["status"], ours["reason"]) == ("rollcall.dev/LostMembers", "True", "Deletion")
+        assert ours["message"] == f"lost since {ours['lastTransitionTime']}: two (deletion)"
+        assert sample(found, "rollcall_writes_total", kind="PodGang", action="condition") == 1
+    # The next leader removes it, if the gang has recovered in between.
+    put_pods(cluster, pod("three"))
+    async with running(cluster, **SYSTEM):
+        await until(lambda: conditions(cluster) == [INITIALIZED])
+
+
+async def test_a_podgang_that_grove_still_initializes_gets_no_condition() -> None:
+    cluster = started()
+    gang = cluster.get(GANGS, "team-a", "demo-0")
+    assert gang is not None
+    pending = {**INITIALIZED, "status": "False"}
+    gang["status"] = {"conditions": [pending]}
+    async with running(cluster, **SYSTEM) as found:
+        await whole(found)
+        delete(cluster)
+        await until(lambda: stored(cluster))
+        await looked(found.health, 3)
+        assert conditions(cluster) == [pending]
+
+
+async def test_a_condition_that_is_refused_stops_no_record() -> None:
+    cluster = started()
+    gang = cluster.get(GANGS, "team-a", "demo-0")
+    assert gang is not None
+    gang["status"] = {"conditions": [INITIALIZED]}
+    cluster.answering = lambda request: (
+        httpx.Response(403, json={"message": "no"}) if request.url.path.endswith("/status") else None
+    )
+    async with running(cluster, **SYSTEM) as found:
+        await whole(found)
+        delete(cluster)
+        await until(lambda: stored(cluster))
+        await looked(found.health, 3)
+        put_pods(cluster, pod("three"))
+        await until(lambda: not cluster.objects.get(MAPS))
+    assert sum(path.endswith("/status") for _, path in cluster.writes) == 1, "it is not tried again at once"
 
 
 async def test_a_gang_that_is_gone_leaves_no_record() -> None:
