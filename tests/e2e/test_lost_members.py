@@ -56,6 +56,14 @@ def named(pods: list[Manifest], cause: str) -> set[str]:
     return {f"{pod['metadata']['name']} {cause}" for pod in pods}
 
 
+def settle_conditions(plane: ControlPlane, namespace: str) -> None:
+    """As Grove's operator does once all pods exist; from then on it writes no conditions."""
+    settled = {"type": "Initialized", "status": "True", "reason": "PodGangPodsCreated", "message": ""}
+    status = {"phase": "Pending", "conditions": [{**settled, "lastTransitionTime": "2026-09-01T12:00:00Z"}]}
+    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs/failure-0/status"
+    plane.http.patch(path, json={"status": status}, headers=MERGE).raise_for_status()
+
+
 def conditions_of(played: Played) -> list[str]:
     (name,) = played.podgangs
     return [one["type"] for one in played.podgang(name)["status"]["conditions"]]
@@ -108,11 +116,7 @@ def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     for played in gangs.values():
         is_bound(played, 3)
     eventually(lambda: running.metric("rollcall_gangs", health="started") == len(WAYS), "it has seen them started")
-    # As Grove's operator does once all pods exist; from then on it writes no conditions.
-    pending = {"type": "Initialized", "status": "True", "reason": "PodGangPodsCreated", "message": ""}
-    settled = {"phase": "Pending", "conditions": [{**pending, "lastTransitionTime": "2026-09-01T12:00:00Z"}]}
-    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs/failure-0/status"
-    plane.http.patch(path, json={"status": settled}, headers=MERGE).raise_for_status()
+    settle_conditions(plane, namespace)
     expected = lose(plane, gangs)
 
     lost = sum(len(pods) for pods in expected.values()) + 1
