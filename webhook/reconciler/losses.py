@@ -89,6 +89,7 @@ class GangLosses:
 
     async def keep(self) -> None:
         """End a look: count and store what was lost."""
+        self._watch.drop_unclaimed()
         self._count()
         if self._store is None:
             return

@@ -69,10 +69,9 @@ def take(cluster: WritableWorld, reason: str) -> None:
 
 
 def stored(cluster: WritableWorld) -> list[Any]:
-    """What is stored of each gang."""
-    return [
-        json.loads(line) for one in cluster.objects.get(MAPS, []) for line in one["data"].get("losses", "").splitlines()
-    ]
+    """What is stored of each gang. A record begins with the key of its gang, which is a list."""
+    texts = [one["data"].get("losses", "") for one in cluster.objects.get(MAPS, [])]
+    return [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("[[")]
 
 
 def lost(cluster: WritableWorld) -> list[tuple[str, str, str]]:
@@ -258,6 +257,38 @@ async def test_a_pod_that_is_still_there_says_what_took_it_while_no_reconciler_r
     name_pods(cluster)
     async with running(cluster, **SYSTEM):
         await until(lambda: lost(cluster) == [("two", "failure", "n2")])
+
+
+async def test_a_pod_that_was_lost_after_the_record_was_stored_and_before_the_next_reconciler_is_added() -> None:
+    cluster = world("demo-0-a", "demo-0-b")
+    for node in ("n1", "n2"):
+        cluster.put(NODES, {"metadata": {"name": node}})
+    others = [pod("three"), pod("four")]
+    for one in others:
+        one["metadata"]["labels"]["grove.io/podclique"] = "demo-0-b"
+        one["metadata"]["ownerReferences"][0] |= {"name": "demo-0-b", "uid": "clique-demo-0-b"}
+    put_pods(cluster, pod("one"), pod("two", "n2"), *others)
+    async with running(cluster, **SYSTEM) as found:
+        await whole(found)
+        delete(cluster)
+        await until(lambda: stored(cluster))
+    cluster.remove(PODS, "team-a", "three")
+    async with running(cluster, **SYSTEM):
+        await until(lambda: lost(cluster) == [("two", "deletion", "n2"), ("three", "unknown", "")])
+
+
+async def test_the_end_of_a_pod_that_no_gang_claims_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_watch, "FORGET_SECONDS", 0.0)
+    cluster = started()
+    orphan = pod("orphan")
+    orphan["metadata"]["labels"]["grove.io/podgang"] = "no-such-gang"
+    cluster.put(PODS, orphan)
+    async with running(cluster, **SYSTEM) as found:
+        await whole(found)
+        cluster.remove(PODS, "team-a", "orphan")
+        await looked(found.health, 5)
+        assert found.losses._watch._ends == {}
+        assert found.losses._watch._waiting == 0
 
 
 async def test_a_pod_of_another_owner_is_not_lost() -> None:
