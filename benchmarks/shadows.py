@@ -70,7 +70,8 @@ def _judge(state: ServerState, body: bytes) -> None:
     if state.shadows is not None:
         shadows = partial(state.shadows.annotations, moment=Moment(now, now + 5, ()))
     facts = state.facts
-    Deliberation(ENDPOINT, admission.validate, state.settings, lambda: facts, None, shadows).begin(body, orjson.loads)
+    review = Deliberation(ENDPOINT, admission.validate, state.settings, lambda: facts, None, shadows=shadows)
+    review.begin(body, orjson.loads)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -16,6 +16,8 @@ from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
     from webhook.config.settings import Settings
+    from webhook.gangs.gang_view import GangView
+    from webhook.gangs.health import GangHealth
 
 gangs_app = typer.Typer()
 _DEFAULT_NAMESPACE = "that of the kubeconfig's context; all, if it names none"
@@ -77,52 +79,70 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     settings = settings_there(config, access)
     space = namespace_there(namespace, access, everywhere=everywhere)
     try:
-        asyncio.run(_show(settings, access, space, output, held=held, lost=lost, watch=watch))
+        asyncio.run(_show(settings, access, _Choice(space, held, lost, watch), output))
     except KeyboardInterrupt:
         # The usual way to end a watch.
         return
 
 
-async def _show(
-    settings: Settings, access: Access, namespace: str | None, output: Format, *, held: bool, lost: bool, watch: bool
-) -> None:
-    from webhook.errors import FactsUnavailable
+class _Choice(NamedTuple):
+    """Which gangs are shown, and whether those that change are shown after them."""
+
+    namespace: str | None
+    held: bool
+    lost: bool
+    watch: bool
+
+    @property
+    def where(self) -> str:
+        """The namespace, in a note."""
+        return "" if self.namespace is None else f" in {self.namespace}"
+
+
+async def _show(settings: Settings, access: Access, choice: _Choice, output: Format) -> None:
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure
 
     configure()
     async with looking(settings, access) as look:
-        every = look.gangs(namespace)
-        if await look.read_room():
-            every = look.gangs(namespace)
-        if look.losses_unknown:
-            said = f"it is not known which gangs lost pods: {look.losses_unknown}"
-            if lost:
-                raise FactsUnavailable(said)
-            tell(said)
-        found = [one for one in every if (one.obstacles or not held) and (one.lost is not None or not lost)]
-        if output is Format.JSON and not watch:
+        found = await _found(look, choice)
+        if output is Format.JSON and not choice.watch:
             typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
             return
-        if lost:
-            print_losses(found, console(), "" if namespace is None else f" in {namespace}")
+        if choice.lost:
+            print_losses(found, console(), choice.where)
             return
         table = GangTable(found, console())
         if output is Format.TEXT:
-            if not found and not watch:
-                tell("no gangs" if namespace is None else f"no gangs in {namespace}")
+            if not found and not choice.watch:
+                tell(f"no gangs{choice.where}")
             table.print(found)
         else:
             for one in found:
                 typer.echo(as_json_text(one.as_json(), indent=None))
-        if not watch:
+        if not choice.watch:
             return
-        async for one in look.changes(namespace):
+        async for one in look.changes(choice.namespace):
             # This includes a gang that has just started, because it was held before.
             if output is Format.JSON:
                 typer.echo(as_json_text(one.as_json(), indent=None))
             else:
                 table.add(one)
+
+
+async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
+    """The gangs of the choice. Raises `FactsUnavailable` if it is not known which lost pods, and these are chosen."""
+    from webhook.errors import FactsUnavailable
+
+    every = look.gangs(choice.namespace)
+    if await look.read_room():
+        every = look.gangs(choice.namespace)
+    if look.losses_unknown:
+        said = f"it is not known which gangs lost pods: {look.losses_unknown}"
+        if choice.lost:
+            raise FactsUnavailable(said)
+        tell(said)
+    return [one for one in every if (one.obstacles or not choice.held) and (one.lost is not None or not choice.lost)]
 
 
 @gangs_app.command()

@@ -7,7 +7,7 @@ Source: Kubernetes 1.37, pkg/controller/podgc/gc_controller.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from webhook.gangs.pod import GangPod
@@ -34,6 +34,11 @@ class BoundMembers(NamedTuple):
     def is_whole(self) -> bool:
         """Whether every member has as many pods on existing nodes as it needs to start."""
         return not self.lacking
+
+    def without(self, names: Container[str]) -> BoundMembers:
+        """The same without the pods of these names among those that ended or are missing."""
+        ended = tuple(pod for pod in self.ended if pod.name not in names)
+        return self._replace(ended=ended, missing=tuple(name for name in self.missing if name not in names))
 
     @property
     def had_started(self) -> bool:
@@ -83,4 +88,4 @@ def _on_nodes(
 
 def latest(pods: Iterable[GangPod], most: int) -> list[GangPod]:
     """At most so many of the pods, those that were bound last."""
-    return sorted(pods, key=lambda pod: (pod.placed, pod.name), reverse=True)[:most]
+    return sorted(pods, key=lambda pod: (pod.placed, pod.name), reverse=True)[: max(most, 0)]

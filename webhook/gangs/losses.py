@@ -56,9 +56,14 @@ class Loss(NamedTuple):
         found = dict.fromkeys(pod.cause for pod in self.pods)
         return tuple(found or (Cause.UNKNOWN,))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the lost pods."""
+        return frozenset(pod.name for pod in self.pods)
+
     def with_pods(self, pods: Iterable[LostPod]) -> Loss:
         """The record with more lost pods. A pod that it has already is not added."""
-        known = {pod.name for pod in self.pods}
+        known = self.names
         fresh = [pod for pod in pods if pod.name not in known]
         if not fresh:
             return self

@@ -65,6 +65,12 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     if settings.deleted_escapes:
         pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
+    # For the condition of a PodGang that lost pods.
+    podgangs = POD_GANGS.resource
+    rules += [
+        {"apiGroups": [podgangs.api.group], "resources": [podgangs.plural], "verbs": ["get"]},
+        {"apiGroups": [podgangs.api.group], "resources": [f"{podgangs.plural}/status"], "verbs": ["patch"]},
+    ]
     rules += _writing_topologies(settings)
     if settings.admission_check is not CheckMode.OFF:
         rules += _answering_checks(settings)

@@ -106,10 +106,12 @@ class LossWatch:
         if self._changed_nodes:
             changed, self._changed_nodes = self._changed_nodes, set()
             self._gone_nodes = (self._gone_nodes - changed) | self._view.on_nodes(changed)
-        if self._ends:
-            before = time.monotonic() - FORGET_SECONDS
-            for key, ends in list(self._ends.items()):
-                self._keep_ends(key, {uid: one for uid, one in ends.items() if one.noticed > before})
+
+    def drop_unclaimed(self) -> None:
+        """Drop the ends of pods that no gang has claimed in time."""
+        before = time.monotonic() - FORGET_SECONDS
+        for key, ends in list(self._ends.items()):
+            self._keep_ends(key, {uid: one for uid, one in ends.items() if one.noticed > before})
 
     # Gang by gang.
 
@@ -125,6 +127,11 @@ class LossWatch:
             self.forget(key)
             kept = None
         if health.state is State.STARTED and key in self._whole and not (kept or ends or self._gone_nodes):
+            return health
+        if health.state is State.HELD and not (kept or ends):
+            # Nothing is idle, and nothing shows what it may have lost before this process judged it.
+            if key not in self._whole:
+                self._starting.add(key)
             return health
         left = self._view.left(podgang)
         if left is None:
@@ -150,17 +157,19 @@ class LossWatch:
         kept, now = self._kept.get(key), stamp(datetime.now(UTC))
         pods = [self._lost(one) for one in ends]
         pods += [LostPod(pod.name, Cause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
+        more = 0
         if kept is not None:
+            if kept.lost is None:
+                # The record was stored by another process, and pods may have been lost since.
+                pods += _unwatched(left.without(kept.loss.names), len(kept.loss.pods) + kept.loss.more, now)
             kept.loss = kept.loss.with_pods(pods)
             return
-        more = 0
         if key not in self._whole:
             # It lost pods before this process judged it, or it has not started yet.
             if key in self._starting or not left.had_started:
                 self._starting.add(key)
                 return
-            pods += [_ended(pod, now) for pod in latest(left.ended, left.lacking - len(pods))]
-            pods += [LostPod(name, Cause.UNKNOWN, now) for name in left.missing[: max(left.lacking - len(pods), 0)]]
+            pods += _unwatched(left, len(pods), now)
             more = max(left.lacking - len(pods), 0)
         elif not pods:
             # It needs more pods than before.
@@ -222,6 +231,16 @@ def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
     """The keys that pods of a gang may name: a pod alone does not show whether its JobSet starts its parts in order."""
     whole = key._replace(name=label_value(key.workload))
     return (key,) if not isinstance(podgang, OptedInGang) or whole == key else (key, whole)
+
+
+def _unwatched(left: BoundMembers, known: int, now: str) -> list[LostPod]:
+    """The pods that a gang lost while this process did not watch, besides so many that are known: those that ended,
+    the latest first, and those that are gone.
+    """
+    ended = latest(left.ended, left.lacking - known)
+    found = [_ended(pod, now) for pod in ended]
+    found += [LostPod(name, Cause.UNKNOWN, now) for name in left.missing[: max(left.lacking - known - len(found), 0)]]
+    return found
 
 
 def _ended(pod: GangPod, now: str) -> LostPod:

@@ -13,6 +13,7 @@ from webhook.gangs.loss_causes import Cause
 from webhook.gangs.lost_members import members_left, node_exists
 from webhook.gangs.pod_changes import PodEnd
 from webhook.model.workloads.podgang import PodGang
+from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.loss_watch import LossWatch
 from webhook.reconciler.metrics import Metrics
@@ -28,12 +29,15 @@ class GangLosses:
         self._only = only
         self._view: ClusterView | None = None
         self._store: LossStore | None = None
+        self._conditions: LossConditions | None = None
         self._watch = LossWatch(self)
         self._schedulers: dict[GangKey, str] = {}
 
-    def follow(self, view: ClusterView, store: LossStore | None) -> None:
-        """Judge by this view, and store there."""
-        self._view, self._store = view, store
+    def follow(
+        self, view: ClusterView, store: LossStore | None = None, conditions: LossConditions | None = None
+    ) -> None:
+        """Judge by this view, store there, and write these conditions."""
+        self._view, self._store, self._conditions = view, store, conditions
 
     # What happens in the cluster.
 
@@ -67,7 +71,10 @@ class GangLosses:
         self._watch.look()
         if self._store is None or self._store.is_read or not self._leads():
             return ()
-        return list(self._watch.stored(await self._store.read()))
+        found = await self._store.read()
+        if self._conditions is not None:
+            self._conditions.stored(found)
+        return list(self._watch.stored(found))
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
         """The health of a gang with what it lost. Raises `Malformed`, `FactsUnavailable`."""
@@ -82,13 +89,19 @@ class GangLosses:
 
     async def keep(self) -> None:
         """End a look: count and store what was lost."""
+        self._watch.drop_unclaimed()
         self._count()
         if self._store is None:
             return
         if not self._leads():
             self._store.forget()
+            if self._conditions is not None:
+                self._conditions.forget()
         elif self._store.is_read:
-            await self._store.write(self._watch.settled())
+            losses = self._watch.settled()
+            await self._store.write(losses)
+            if self._conditions is not None:
+                await self._conditions.keep(losses)
 
     def _count(self) -> None:
         gangs: Counter[tuple[str, Cause]] = Counter()

@@ -25,6 +25,7 @@ from webhook.gangs.hold_reasons import (
     Reason,
     TopologyReason,
 )
+from webhook.gangs.key import POD_GANG
 from webhook.gangs.loss_causes import Cause
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
@@ -227,6 +228,7 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     yield CONFIG_MAPS.api.kind, "delete"
     yield REPORTS.api.kind, "apply"
     yield REPORTS.api.kind, "delete"
+    yield POD_GANG, "condition"
     yield "Pod", "delete"
     yield "Pod", "ungate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

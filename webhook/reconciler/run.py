@@ -42,6 +42,7 @@ from webhook.reconciler.exception_watch import ExceptionWatch
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
+from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.losses import GangLosses
 from webhook.reconciler.metrics import Metrics
@@ -90,7 +91,7 @@ class Reconciler:
         self._settings = settings
         self.lease: Lease | None = None
         losses = GangLosses(self.metrics, self.leads, only=namespace)
-        self._losses = losses
+        self.losses = losses
         self.following = ClusterView(
             settings,
             access,
@@ -113,8 +114,10 @@ class Reconciler:
                 client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
-        is_kept = lease_namespace is not None and not dry_run
-        losses.follow(self.following, LossStore(client, writer, lease_namespace or "") if is_kept else None)
+        losses.follow(self.following)
+        if lease_namespace is not None and not dry_run:
+            store = LossStore(client, writer, lease_namespace)
+            losses.follow(self.following, store, LossConditions(client, writer))
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
         self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(
@@ -336,7 +339,7 @@ class Reconciler:
         if projection is NODES:
             node = (self.following.live.facts.nodes or {}).get(key)
             self._topologies.node_changed(key, None if node is None else node.labels)
-            self._losses.node_changed(key, exists=node is not None)
+            self.losses.node_changed(key, exists=node is not None)
         if self.admission_checks is not None:
             self.admission_checks.changed(projection, key)
 

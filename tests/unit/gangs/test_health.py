@@ -15,6 +15,7 @@ from webhook.gangs.anchors import Anchor
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.loss_causes import Cause
 from webhook.gangs.pod import Unscheduled
 from webhook.gangs.roster import Roster
 from webhook.model.keys import Record
@@ -216,6 +217,15 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"pods": whole(unscheduled=told("SchedulerError", "no such plugin"))},
         "GangSchedulerError: koord-scheduler reports for pod demo-0-leader-0: no such plugin; read its log",
     ),
+    "the scheduler has not tried a pod": (
+        {"pods": [
+            pod("leader", 0, unscheduled=told("NotReadyForScheduling", "waiting for resource claim 'gpus'")),
+            pod("worker", 0, unscheduled=told("Unschedulable", NO_NODE)),
+            pod("worker", 1),
+        ]},
+        "GangNotReady: koord-scheduler reports for pod demo-0-leader-0: waiting for resource claim 'gpus'; remove what "
+        "the message names; until then the pod is not tried",
+    ),
     "the scheduler is silent": (
         {},
         "GangSchedulerSilent: all pods exist and have no gate, but koord-scheduler has not reported on them; "
@@ -253,6 +263,7 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
         Reason.UNOWNED,
         Reason.FROZEN,
         Reason.IN_PART,
+        Reason.LOST_MEMBERS,
         Reason.INEXPRESSIBLE,
         Reason.REFUSED,
         Reason.TOPOLOGY_UNKNOWN,
@@ -263,7 +274,7 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
     assert said | elsewhere | of_kueue == set(Reason)
 
 
-def test_every_reason_and_every_escape_is_documented() -> None:
+def test_every_reason_cause_and_escape_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "gangs.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert documented == [*(reason.value for reason in Reason), *(escape.value for escape in Escape)]
+    assert documented == [one.value for kind in (Reason, Cause, Escape) for one in kind]

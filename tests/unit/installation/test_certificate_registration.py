@@ -39,7 +39,6 @@ def test_the_reconciler_can_write_two_secrets_and_patch_two_webhook_configuratio
             "resourceNames": ["rollcall-ca", "rollcall-tls"],
             "verbs": ["get", "list", "watch", "update"],
         },
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["services"], "resourceNames": ["rollcall"], "verbs": ["get"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
     ]

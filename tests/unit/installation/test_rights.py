@@ -126,7 +126,9 @@ ALWAYS = {
     "grove.io/podcliques": FOLLOWING,
     "grove.io/podcliquescalinggroups": FOLLOWING,
     "grove.io/clustertopologybindings": FOLLOWING,
-    "scheduler.grove.io/podgangs": FOLLOWING,
+    "scheduler.grove.io/podgangs": [*FOLLOWING, "get"],
+    # The condition of a PodGang that lost pods.
+    "scheduler.grove.io/podgangs/status": ["patch"],
     "grove.io/podgangmaps": FOLLOWING,
     "scheduling.k8s.io/priorityclasses": FOLLOWING,
     "grove.io/podcliquesets/finalizers": ["update"],
@@ -346,6 +348,14 @@ def test_a_reconciler_can_write_for_the_enabled_schedulers_and_hold_its_lease(
             "resources": ["leases"],
             "resourceNames": ["rollcall-reconciler"],
             "verbs": ["get", "update"],
+        },
+        # The records of gangs that lost pods, and no other ConfigMap, such as Rollcall's configuration.
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [f"rollcall-losses-{number}" for number in range(4)],
+            "verbs": ["get", "patch", "delete"],
         },
     ]
 

@@ -67,16 +67,18 @@ def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
             "AdmissionCheck",
             "ClusterNetworkTopology",
             "CompositePodGroup",
+            "ConfigMap",
             "HyperNode",
             "MutatingWebhookConfiguration",
             "Pod",
+            "PodGang",
             "PodGroup",
             "Secret",
             "Topology",
             "ValidatingWebhookConfiguration",
             "Workload",
         ),
-        "action": ("activate", "answer", "apply", "create", "delete", "disown", "replace", "ungate"),
+        "action": ("activate", "answer", "apply", "condition", "create", "delete", "disown", "replace", "ungate"),
     }
 
 

@@ -1,0 +1,170 @@
+"""The records of gangs that lost pods: what they say, and how they are stored."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.gangs.judged_gangs import judged, pod, podgang, whole
+from webhook.gangs.bound_members import BoundMembers, bound_members
+from webhook.gangs.health import State
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.key import GangKey
+from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_records import MOST_BYTES, content_of, losses_in, shard, shards
+from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod
+from webhook.gangs.pod import GangPod
+from webhook.model.workloads.podgang import PodGang
+
+SINCE, LATER = "2026-09-01T12:00:00Z", "2026-09-01T12:05:00Z"
+NOW = datetime(2026, 9, 1, 14, 30, tzinfo=UTC)
+PREEMPTED = LostPod("demo-0-worker-0", Cause.PREEMPTION, SINCE, "node-1")
+LOSS = Loss("g", SINCE, (PREEMPTED,))
+KEY = GangKey("team-a", "demo-0")
+
+
+def test_a_gang_with_gpus_says_what_is_idle() -> None:
+    reason = LostMembers(LOSS, 2, 16, NOW).reason
+    assert str(reason) == (
+        "it has lost pods since 2026-09-01T12:00:00Z: demo-0-worker-0 (preemption, node-1); meanwhile 2 pods with "
+        "16 GPUs, 40.0 GPU hours so far, are idle; give the gang a higher priority, or the disruption mode all, so "
+        "that it is preempted as a whole"
+    )
+    assert LostMembers(LOSS, 2, 16, NOW).as_json() == {
+        "since": SINCE,
+        "causes": ["preemption"],
+        "pods": [{"pod": "demo-0-worker-0", "cause": "preemption", "at": SINCE, "node": "node-1"}],
+        "idle": {"pods": 2, "gpus": 16, "gpuHours": 40.0},
+    }
+
+
+def test_pods_without_a_name_are_counted() -> None:
+    assert LostMembers(Loss("g", SINCE, (), 1), 1, 0, NOW).reason.why == (
+        "it has lacked a pod since 2026-09-01T12:00:00Z, lost while Rollcall did not watch; meanwhile 1 pod is idle"
+    )
+    many = LOSS.with_pods(LostPod(f"p{index}", Cause.DELETION, LATER) for index in range(6))
+    assert "p3 (deletion) and 2 more" in LostMembers(many._replace(more=0), 0, 0, NOW).reason.why
+    assert "idle" not in LostMembers(many, 0, 0, NOW).reason.why
+
+
+def test_a_record_grows_by_pods_that_it_does_not_have_up_to_a_limit() -> None:
+    assert LOSS.with_pods([PREEMPTED._replace(cause=Cause.DELETION, at=LATER)]) is LOSS
+    more = LOSS.with_pods(LostPod(f"p{index}", Cause.DELETION, LATER) for index in range(MOST_PODS + 1))
+    assert (more.since, len(more.pods), more.more) == (SINCE, MOST_PODS, 2)
+    assert more.causes == (Cause.PREEMPTION, Cause.DELETION)
+    assert Loss("g", LATER, ()).with_pods([PREEMPTED]).since == SINCE
+
+
+def test_the_loss_is_the_first_reason_while_pods_are_idle_and_else_the_last() -> None:
+    part = judged([pod("leader", 0, node="n"), pod("worker", 0, node="n"), pod("worker", 1)])
+    assert part.state is State.IN_PART
+    found = part.with_loss(LostMembers(LOSS, 2, 0, NOW))
+    assert [one.reason for one in found.obstacles][:2] == [Reason.LOST_MEMBERS, Reason.IN_PART]
+    assert found.word == "GangLostMembers"
+    assert found.as_json()["lost"]["idle"]["pods"] == 2
+    held = judged(whole()).with_loss(LostMembers(LOSS, 0, 0, NOW))
+    assert [one.reason for one in held.obstacles] == [Reason.SILENT, Reason.LOST_MEMBERS]
+
+
+# What is left of a gang.
+
+
+def left(*pods: GangPod) -> BoundMembers:
+    return bound_members(PodGang(podgang()), pods, lambda node: node != "gone")
+
+
+def on(clique: str, index: int, node: str | None, **changes: Any) -> GangPod:
+    return pod(
+        clique, index, node=node, placed="2026-09-01T12:00:00Z" if node else "", gpus=8 if node else 0, **changes
+    )
+
+
+def test_pods_on_nodes_that_are_gone_are_lost() -> None:
+    found = left(on("leader", 0, "n"), on("worker", 0, "n"), on("worker", 1, "gone"))
+    assert (found.bound, found.gpus, found.lacking) == (2, 16, 1)
+    assert [one.name for one in found.orphans] == ["demo-0-worker-1"]
+    assert not found.is_whole
+    assert left(on("leader", 0, "n"), on("worker", 0, "n"), on("worker", 1, "n")).is_whole
+
+
+EVIDENCE = {
+    "a pod ended": ([on("worker", 1, "n", failed=True)], True),
+    "a pod that the PodGang names is gone": ([], True),
+    "a pod was replaced after the others were bound": ([on("worker", 1, None, created="2026-09-01T12:01:00Z")], True),
+    "a pod is older than the binding of the others": ([on("worker", 1, None, created="2026-09-01T11:59:00Z")], False),
+}
+
+
+@pytest.mark.parametrize(("third", "expected"), EVIDENCE.values(), ids=EVIDENCE.keys())
+def test_a_gang_in_part_shows_whether_it_had_started(third: list[GangPod], expected: bool) -> None:
+    assert left(on("leader", 0, "n"), on("worker", 0, "n"), *third).had_started is expected
+
+
+def test_a_gang_without_a_pod_on_a_node_does_not_show_that_it_had_started() -> None:
+    assert not left(on("leader", 0, None), on("worker", 0, None)).had_started
+
+
+# How records are stored.
+
+
+def test_records_are_read_as_they_were_written() -> None:
+    job = GangKey("team-b", "train", "Job", "train")
+    kept = {KEY: LOSS, job: Loss("u", LATER, (PREEMPTED, LostPod("x", Cause.UNKNOWN, LATER)), 3)}
+    texts = shards(kept)
+    assert len(texts) == 4
+    read = dict(pair for text in texts.values() for pair in losses_in(text))
+    assert read == kept
+    stored = shard("rollcall-losses-0", "rollcall-system", "text")
+    assert content_of(stored) == "text"
+    assert stored["metadata"]["namespace"] == "rollcall-system"
+
+
+def test_a_line_that_was_tampered_with_is_left_out() -> None:
+    (good,) = filter(None, shards({KEY: LOSS}).values())
+    long = "n" * 254
+    tampered = [
+        "",
+        "nonsense",
+        "{}",
+        "[1]",
+        "[" * 100_000,
+        good.replace("preemption", "aliens"),
+        good.replace(SINCE, "yesterday"),
+        good.replace("demo-0-worker-0", long),
+        good.replace('"team-a"', "[]"),
+        good.replace('"team-a",', ""),
+    ]
+    assert list(losses_in("\n".join([*tampered, good]))) == [(KEY, LOSS)]
+
+
+def test_a_record_never_has_more_pods_than_the_limit() -> None:
+    (text,) = filter(None, shards({KEY: LOSS}).values())
+    line = text.replace('[["demo', "[" + '["x","deletion","2026-09-01T12:00:00Z",""],' * 1000 + '["demo')
+    ((_, loss),) = losses_in(line)
+    assert len(loss.pods) == MOST_PODS
+
+
+def test_what_is_stored_is_bounded_and_a_namespace_with_many_gangs_gives_way_first() -> None:
+    pods = tuple(LostPod(f"pod-{index}-{'x' * 200}", Cause.DELETION, SINCE, "n" * 200) for index in range(MOST_PODS))
+    kept = {GangKey("crowd", f"gang-{index}"): Loss("u", SINCE, pods) for index in range(400)}
+    kept[GangKey("quiet", "gang")] = Loss("u", SINCE, pods)
+    texts = shards(kept)
+    assert max(map(len, texts.values())) <= MOST_BYTES
+    read = dict(pair for text in texts.values() for pair in losses_in(text))
+    assert read.keys() == kept.keys()
+    assert read[GangKey("quiet", "gang")].pods == pods
+    short = [loss for loss in read.values() if not loss.pods]
+    assert short
+    assert {loss.more for loss in short} == {MOST_PODS}
+
+
+def test_gangs_are_left_out_if_even_their_names_do_not_fit() -> None:
+    kept = {GangKey("crowd", f"{index}-{'x' * 240}", "Job", "y" * 240): Loss("u", SINCE, ()) for index in range(8000)}
+    kept[GangKey("quiet", "gang")] = LOSS
+    texts = shards(kept)
+    assert max(map(len, texts.values())) <= MOST_BYTES
+    read = dict(pair for text in texts.values() for pair in losses_in(text))
+    assert GangKey("quiet", "gang") in read
+    assert 4000 < len(read) < len(kept)
