@@ -43,6 +43,13 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield f"  net: {registration.net}"
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
+    remedies = settings.remedies
+    yield "remedies"
+    yield f"  causes: {', '.join(sorted(remedies.causes)) or 'none'}"
+    if remedies.causes:
+        yield f"  settleSeconds: {remedies.settle_seconds:g}"
+        yield f"  pauseSeconds: {remedies.pause_seconds:g}"
+        yield f"  perMinute: {remedies.per_minute}"
     yield from _process_lines(settings)
 
 

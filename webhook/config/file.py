@@ -16,6 +16,7 @@ from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
 from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
+from webhook.config.remedies_section import RemediesSection, remedy_settings
 from webhook.config.sections import (
     API_VERSION,
     KIND,
@@ -103,6 +104,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
     grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
     kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
     fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
+    remedies = read_section(RemediesSection, configuration.remedies, "remedies", problems) or RemediesSection()
     kinds = workload_kinds(configuration.workloads, problems, shapes)
     if problems:
         raise ConfigurationError(source, problems)
@@ -122,6 +124,7 @@ def settings_from(document: object, source: str, shapes: Iterable[object] = ()) 
         admission_check=CheckMode(kueue.admissionCheck),
         fit=fit_settings(fit),
         kinds=kinds,
+        remedies=remedy_settings(remedies),
     )
 
 

@@ -14,6 +14,7 @@ from webhook.backends.registry import installed_backends
 from webhook.config import sections
 from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
+from webhook.config.remedies_section import RemediesSection
 from webhook.config.workloads_section import WorkloadsSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 
@@ -28,6 +29,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "grove": sections.GroveSection,
     "kueue": KueueSection,
     "fit": FitSection,
+    "remedies": RemediesSection,
     "workloads": WorkloadsSection,
 }
 # Keys of a model that do not refuse anything.

@@ -138,6 +138,15 @@ class CheckReason(StrEnum):
     MAY_NOT_START = "GangMayNotStart"
 
 
+class RemedyReason(StrEnum):
+    """What was done for a gang that needed a remedy, and whether that helped: the reason of an event."""
+
+    # What was found, and what is done about it.
+    BEGUN = "GangRemedy"
+    HELPED = "GangRemedyHelped"
+    FAILED = "GangRemedyDidNotHelp"
+
+
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
 

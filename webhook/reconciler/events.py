@@ -18,7 +18,7 @@ from webhook.certificates.snapshot import StoredCertificate
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, RemedyReason, TopologyReason
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import WORKLOAD_KIND
 from webhook.model.plain_text import plain
@@ -62,7 +62,9 @@ class CheckedWorkload(NamedTuple):
 
 # What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload
-Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason
+Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | RemedyReason
+# Events that need no person.
+_NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
 _About = tuple[str, str, Why]
 
@@ -138,7 +140,7 @@ class Events:
             "kind": "Event",
             "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "type": "Warning",
+            "type": "Normal" if reason in _NORMAL else "Warning",
             "reason": reason.value,
             "action": identity.action,
             "note": plain(note).encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),

@@ -20,6 +20,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.remedies import Remedies
 from webhook.telemetry.logs import log, outline
 
 # Changes come in bursts: a gang is judged once for all changes within this many seconds.
@@ -72,6 +73,7 @@ class HealthWatch:
         leads: Callable[[], bool],
         *,
         deletion: EscapeDeletion | None = None,
+        remedies: Remedies | None = None,
         fits: Looking | None = None,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it."""
@@ -81,6 +83,7 @@ class HealthWatch:
         self._metrics = metrics
         self._leads = leads
         self._deletion = deletion
+        self._remedies = remedies
         self._fits = fits
         # Gangs with escaped pods.
         self._astray: set[GangKey] = set()
@@ -123,6 +126,8 @@ class HealthWatch:
             await self._tell()
             if self._deletion is not None:
                 await self._deletion.see({key: self._known[key].health for key in sorted(self._astray)})
+            if self._remedies is not None:
+                await self._remedies.see()
 
     def _judge(self, key: GangKey) -> None:
         try:
@@ -142,11 +147,10 @@ class HealthWatch:
             self._astray.add(key)
         else:
             self._astray.discard(key)
+        if self._remedies is not None:
+            self._remedies.judged(key, health)
         if health is None:
-            if self._deletion is not None:
-                self._deletion.forget(key)
-            self._known.pop(key, None)
-            self._untold.discard(key)
+            self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
         health = _with_both_halves(health, held)
@@ -160,6 +164,12 @@ class HealthWatch:
             self._untold.add(key)
         else:
             self._untold.discard(key)
+
+    def _forget(self, key: GangKey) -> None:
+        if self._deletion is not None:
+            self._deletion.forget(key)
+        self._known.pop(key, None)
+        self._untold.discard(key)
 
     def _count(self, health: GangHealth, by: int) -> None:
         scheduler = self._metrics.scheduler(health.scheduler)

@@ -17,11 +17,12 @@ from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.fit.verdict import Family, Scope
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
-from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.hold_reasons import CertificateReason, CheckReason, GroupReason, Reason, RemedyReason, TopologyReason
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.reconciler.check_metrics import CheckMetrics
+from webhook.reconciler.remedy_metrics import RemedyMetrics
 from webhook.telemetry.metrics import Exposition
 
 _SERVER_ERROR = 500
@@ -125,6 +126,7 @@ class Metrics(Exposition):
             registry=self.registry,
         )
         self.checks = CheckMetrics(self.registry)
+        self.remedies = RemedyMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
         self._begin(profiles)
 
@@ -142,7 +144,7 @@ class Metrics(Exposition):
                 self.never.labels(scheduler, scope.label, family.value)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason)
+        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason, *RemedyReason)
         for counter, values in (
             (self.deleted, DELETABLE),
             (self.events, reasons),
@@ -185,8 +187,11 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
         for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
             yield api.kind, "apply"
             yield api.kind, "delete"
+            yield api.kind, "release"
+            yield api.kind, "wake"
     yield WORKLOAD_KIND.api.kind, "answer"
     yield ADMISSION_CHECK_KIND.api.kind, "activate"
     yield "Pod", "delete"
     yield "Pod", "ungate"
+    yield "Pod", "annotate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

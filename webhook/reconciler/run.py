@@ -22,6 +22,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotLeading
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.key import GangKey
+from webhook.gangs.remedies import Excepted, nothing_excepted
 from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
 from webhook.model.keys import Api, ObjectKey
@@ -40,6 +41,7 @@ from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.unknown_kinds import UnknownKinds
 from webhook.reconciler.workers import Workers
@@ -70,11 +72,12 @@ class Reconciler:
         lease_namespace: str | None = None,
         dry_run: bool = False,
         give_back: bool = False,
+        excepted: Excepted = nothing_excepted,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease. With
         `give_back` the gang objects are made as releases up to 0.3.0 expect them, and no pod is changed or deleted.
-        `transport` replaces the network in tests.
+        Pods that are `excepted` are deleted by no remedy. `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
         self.admission_checks: AdmissionChecks | None = None
@@ -118,6 +121,16 @@ class Reconciler:
         )
         deleted = () if give_back else settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
+        remedies = None
+        if settings.remedies.causes and not give_back:
+            remedies = Remedies(
+                settings.remedies,
+                self.following.observed,
+                writer,
+                events,
+                self.metrics.remedies,
+                excepted=excepted,
+            )
         self.health = HealthWatch(
             self.following.health,
             self.following.gang,
@@ -125,6 +138,7 @@ class Reconciler:
             self.metrics,
             self.leads,
             deletion=deletion,
+            remedies=remedies,
             fits=self.following.fits,
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
