@@ -24,6 +24,7 @@ from webhook.doctor import (
     operator_groups,
     reconciling,
     registered,
+    remedies,
     rights,
     schedulers,
     serving,
@@ -55,6 +56,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     namespaces,
     topologies,
     gangs,
+    remedies,
     operator_groups,
     fit,
 )

@@ -149,9 +149,7 @@ class Remedies:
         if done:
             case.done, case.done_at = remedy, now
 
-    async def _tell(
-        self, case: _Case, done: Remedy, still: Remedy | None, podgang: PodGang | None, now: float
-    ) -> None:
+    async def _tell(self, case: _Case, done: Remedy, still: Remedy | None, podgang: PodGang | None, now: float) -> None:
         """Tell whether the last remedy, `done`, helped, once that is known. `still` is what the gang needs now."""
         if podgang is None:
             case.done = None
