@@ -1,7 +1,7 @@
 {{- /*
 A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
 with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), "gate", "escapes",
-"admissionCheck" and "selfManaged". Each configuration has the feature "always". The files of the folder `files` list
+"remedies CAUSE", "admissionCheck" and "selfManaged". Each configuration has the feature "always". The files of the folder `files` list
 what each feature adds.
 */}}
 
@@ -61,6 +61,9 @@ StatefulSets, whatever the configuration says.
 {{- end }}
 {{- if dig "escapes" "delete" list .Values.configuration }}
 {{- $features = append $features "escapes" }}
+{{- end }}
+{{- range dig "remedies" "causes" list .Values.configuration }}
+{{- $features = append $features (printf "remedies %s" .) }}
 {{- end }}
 {{- if has (dig "kueue" "admissionCheck" "off" .Values.configuration) (list "audit" "on" true) }}
 {{- $features = append $features "admissionCheck" }}
