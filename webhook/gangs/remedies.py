@@ -98,7 +98,13 @@ def may_need_remedy(health: GangHealth) -> bool:
     reasons = {one.reason for one in health.obstacles}
     if Reason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
         return True
-    return health.state in {State.HELD, State.IN_PART} and bool(reasons) and reasons <= _LACKS_NOTHING
+    return _lacks_nothing(health)
+
+
+def _lacks_nothing(health: GangHealth) -> bool:
+    """Whether a gang lacks nothing but its scheduler's attention, as far as it is known."""
+    held = health.state in {State.HELD, State.IN_PART} and bool(health.obstacles)
+    return held and all(one.reason in _LACKS_NOTHING for one in health.obstacles) and _has_room(health)
 
 
 def remedy_for(
@@ -116,7 +122,7 @@ def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted
         return
     yield from _left_objects(seen)
     yield from _old_members(health, profile, excepted)
-    if may_need_remedy(health) and {one.reason for one in health.obstacles} <= _LACKS_NOTHING:
+    if _lacks_nothing(health):
         yield from _forgotten(health, seen, profile, tried, excepted)
 
 
@@ -159,7 +165,7 @@ def _forgotten(
 ) -> Iterator[Remedy]:
     """A gang with all its pods and objects that its scheduler does not try, although there is room as far as known."""
     wake = profile.backend.wake
-    if wake is None or not _has_room(health):
+    if wake is None:
         return
     short = [tally for tally in tallies(seen.podgang, seen.roster.members) if not tally.started]
     waiting = tuple(pod for tally in short for pod in tally.pods if pod.node is None)

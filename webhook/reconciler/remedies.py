@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from webhook.cluster.backoff import doubled
 from webhook.config.settings import RemedySettings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
-from webhook.gangs.health import GangHealth
+from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import RemedyReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.observed import Observed
@@ -31,27 +31,29 @@ from webhook.telemetry.logs import log, outline
 
 # The longest pause in one gang.
 MAX_PAUSE_SECONDS = 1800.0
-# A remedy has helped if its cause is gone after this time: a scheduler that was woken takes a moment to bind a gang.
+# A scheduler that was woken takes a moment to bind a gang. After this time the remedy has not helped.
 HELPED_SECONDS = 20.0
+# A gang that looks as if it needed a remedy, and needs none, is looked at again after this time.
+LOOK_AGAIN_SECONDS = 10.0
+# Gangs that are looked at closely at one look: each takes some tenths of a millisecond.
+GANGS_A_LOOK = 50
 _MINUTE = 60.0
-# Remedies that are begun at one look, so that other gangs are judged in between.
-AT_A_LOOK = 5
 
 
 @dataclass(slots=True)
 class _Case:
-    """A gang that needs a remedy. `since` is when its cause was first seen, `until` when the next remedy is due.
-    `times` counts its remedies, and `woken` the wakes among them that did not help. `done` is the last remedy while it
-    is not known whether it helped.
+    """A gang that may need a remedy, or had one. `since` is since when it may without a break, None if it does not.
+    `until` is when it may get the next one. `times` counts its remedies, and `woken` the wakes that did not help.
+    `done` is the last remedy while it is not known whether it helped; `health` is the gang's health since then.
     """
 
-    cause: Cause | None = None
-    since: float = 0.0
+    since: float | None = None
     until: float = 0.0
     times: int = 0
     woken: int = 0
     done: Remedy | None = None
     done_at: float = 0.0
+    health: GangHealth | None = None
 
 
 class Remedies:
@@ -74,7 +76,7 @@ class Remedies:
         self._events = events
         self._metrics = metrics
         self._excepted = excepted
-        # The health of each gang that may need a remedy, or that had one whose outcome is not known.
+        # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
         self._cases: dict[GangKey, _Case] = {}
         # When the remedies of the last minute were begun.
@@ -82,38 +84,45 @@ class Remedies:
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
         """Take note of a gang's health; None if the gang is gone or cannot be judged."""
+        case = self._cases.get(key)
         if health is None:
             self._held.pop(key, None)
             self._cases.pop(key, None)
-        elif may_need_remedy(health):
+            return
+        if case is not None:
+            case.health = health
+        if may_need_remedy(health):
             self._held[key] = health
-        else:
-            self._held.pop(key, None)
+        elif self._held.pop(key, None) is not None and case is not None:
+            case.since = None
 
     async def see(self) -> None:
         """Tell what came of earlier remedies, and begin those that are due."""
         now = time.monotonic()
-        begun = late = 0
-        for key in sorted({*self._held, *self._cases}):
+        for key in self._held:
             case = self._cases.setdefault(key, _Case())
-            remedy, podgang = self._remedy(key, case)
+            case.since = now if case.since is None else case.since
+        due: list[GangKey] = []
+        for key, case in list(self._cases.items()):
             if case.done is not None:
-                await self._tell(case, case.done, remedy, podgang, now)
+                await self._follow(key, case, case.done, now)
+            elif case.since is not None and now >= case.until and now - case.since >= self._settings.settle_seconds:
+                due.append(key)
+            elif case.since is None and now >= case.until + MAX_PAUSE_SECONDS:
+                # It was well for long enough: the next pause is a first one again.
+                del self._cases[key]
+        # Those first that have waited longest.
+        due.sort(key=lambda one: self._cases[one].until)
+        late = 0
+        for key in due[:GANGS_A_LOOK]:
+            case = self._cases[key]
+            remedy, podgang = self._remedy(key, case)
             if remedy is None or podgang is None:
-                case.cause = None
-                if case.done is None and now >= case.until + MAX_PAUSE_SECONDS:
-                    # It was well for long enough: the next pause is a first one again.
-                    del self._cases[key]
-                continue
-            if case.cause is not remedy.cause:
-                case.cause, case.since = remedy.cause, now
-            if case.done is not None or now < case.until or now - case.since < self._settings.settle_seconds:
-                continue
-            if begun == AT_A_LOOK or not self._may_begin(now):
+                case.until = now + LOOK_AGAIN_SECONDS
+            elif self._may_begin(now):
+                await self._begin(case, remedy, podgang, now)
+            else:
                 late += 1
-                continue
-            begun += 1
-            await self._begin(case, remedy, podgang, now)
         self._metrics.waiting.set(late)
 
     def _remedy(self, key: GangKey, case: _Case) -> tuple[Remedy | None, PodGang | None]:
@@ -149,22 +158,34 @@ class Remedies:
         if done:
             case.done, case.done_at = remedy, now
 
-    async def _tell(self, case: _Case, done: Remedy, still: Remedy | None, podgang: PodGang | None, now: float) -> None:
-        """Tell whether the last remedy, `done`, helped, once that is known. `still` is what the gang needs now."""
-        if podgang is None:
-            case.done = None
-            return
-        lasts = still is not None and still.cause is done.cause
-        if lasts and now - case.done_at < HELPED_SECONDS:
+    async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
+        """Tell what came of the remedy `done`, once that is known."""
+        still, podgang = self._remedy(key, case)
+        outcome = self._outcome(case, done, still, now)
+        if outcome is None:
             return
         case.done = None
-        if lasts:
-            if done.act is Act.WAKE:
-                case.woken += 1
-            self._metrics.done.labels(done.cause.value, Outcome.NOT_HELPED.value).inc()
+        case.woken = case.woken + 1 if outcome is Outcome.NOT_HELPED and done.act is Act.WAKE else 0
+        self._metrics.done.labels(done.cause.value, outcome.value).inc()
+        if podgang is None:
+            return
+        if outcome is Outcome.NOT_HELPED:
             note = f"Rollcall {done.done}. That did not help: {done.found}"
             await self._events.say(podgang, RemedyReason.FAILED, note)
             return
-        case.woken = 0
-        self._metrics.done.labels(done.cause.value, Outcome.HELPED.value).inc()
-        await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped")
+        why = (
+            "" if outcome is Outcome.HELPED or case.health is None else f" to find out what it lacks: {case.health.why}"
+        )
+        await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped{why}")
+
+    def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> Outcome | None:
+        """What came of a remedy; None while that is not known."""
+        if done.cause is not Cause.FORGOTTEN:
+            gone = still is None or still.cause is not done.cause
+        else:
+            gone = case.health is not None and case.health.state is State.STARTED
+        if gone:
+            return Outcome.HELPED
+        if now - case.done_at < HELPED_SECONDS:
+            return None
+        return Outcome.EXPLAINED if still is None else Outcome.NOT_HELPED

@@ -14,6 +14,8 @@ class Outcome(StrEnum):
     """What came of a remedy; a metric's label."""
 
     HELPED = "helped"
+    # The scheduler tries the gang again, and says what it lacks.
+    EXPLAINED = "explained"
     NOT_HELPED = "notHelped"
     # The API server refused it, or did not answer.
     FAILED = "failed"
