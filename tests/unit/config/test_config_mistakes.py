@@ -13,7 +13,7 @@ from webhook.installation.network import port_of
 
 KEYS = (
     "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, serving, certificates, tracing, "
-    "tenancy, grove, kueue, fit, workloads"
+    "tenancy, grove, kueue, fit, remedies, workloads"
 )
 
 MISTAKES: dict[str, tuple[Any, list[str]]] = {

@@ -16,6 +16,7 @@ from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import Unscheduled
+from webhook.gangs.remedies import Cause
 from webhook.gangs.roster import Roster
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
@@ -263,7 +264,8 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
     assert said | elsewhere | of_kueue == set(Reason)
 
 
-def test_every_reason_and_every_escape_is_documented() -> None:
+def test_every_reason_escape_and_cause_of_a_remedy_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "gangs.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert documented == [*(reason.value for reason in Reason), *(escape.value for escape in Escape)]
+    words = (*Reason, *Escape, *Cause)
+    assert documented == [word.value for word in words]
