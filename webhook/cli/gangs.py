@@ -180,8 +180,8 @@ def remedy(
     on no node that name a group that is not theirs, if Grove recreates them. A gang that waits for room, quota or Kueue
     gets no remedy. GANG is the name of a PodGang, or KIND/NAME of a gang as `rollcall gangs` shows it.
 
-    Exit code 0 if a remedy was carried out, or with `--dry-run`, if there is one. 1 if none is known for the gang, 3 if
-    the cluster could not be read or changed.
+    Exit code 0 if a remedy was carried out, or with `--dry-run`, if there is one. 1 if none is known for the gang, 2 if
+    there is no such gang, 3 if the cluster could not be read or changed.
 
     **Examples**
 
@@ -286,7 +286,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
     """Carry out the remedy of one gang, and print it. Return the exit code."""
     from datetime import UTC, datetime
 
-    from webhook.errors import RequestFailed
+    from webhook.errors import InputError, RequestFailed
     from webhook.gangs.gang_view import looking
     from webhook.gangs.remedies import remedy_for
     from webhook.reconciler.metrics import Metrics
@@ -301,8 +301,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
             found = _called(look.gangs(namespace), name)
         seen = None if found is None else look.following.observed(found.key)
         if found is None or seen is None:
-            tell(f"no gang {name} in {namespace}")
-            return REFUSED
+            raise InputError("", f"there is no gang {name} in namespace {namespace}")
         of_gang = f"{found.kind} {namespace}/{found.name}"
         chosen = remedy_for(found, seen)
         if chosen is None:
