@@ -135,6 +135,14 @@ class Played(GroveClient):
         self._create_pod_cliques()
         return self.post("pods", self.pod(clique, index))
 
+    def create_missing(self) -> None:
+        """Create the pods that PodCliques lack, as the operator does after a deletion."""
+        there = {(pod["metadata"]["labels"]["grove.io/podclique"], pod_index(pod)) for pod in self.pods()}
+        for clique in self.cliques:
+            for index in range(clique.replicas):
+                if (clique.name, index) not in there:
+                    self.create_pod(clique, index)
+
     def fill_references(self) -> None:
         """Name in each PodGang that is there the pods that its PodCliques control."""
         pods = self.pods()

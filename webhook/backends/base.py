@@ -135,6 +135,15 @@ class NodeTopology(NamedTuple):
     left_out: tuple[str, ...]
 
 
+class Wake(StrEnum):
+    """What makes a scheduler try a gang again that it has forgotten."""
+
+    # Raise the minimum of one of its PodGroups above the number of pods, and set it back.
+    RAISE_MINIMUM = "raiseMinimum"
+    # Change any annotation of one of its PodGroups.
+    ANNOTATE = "annotate"
+
+
 S = TypeVar("S", bound=BackendSettings)
 
 
@@ -162,6 +171,8 @@ class Backend(GangScheduler, ABC, Generic[S]):
     # An extra instruction for a gang that the scheduler holds without a visible reason, if the scheduler is known to do
     # that. It is appended to the remedy.
     when_held: ClassVar[str] = ""
+    # What makes it try a gang again that it has forgotten; None if it is not known to forget any.
+    wake: ClassVar[Wake | None] = None
     # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
     # Whether its gang objects have immutable fields that releases up to 0.3.0 do not send: the API server would refuse

@@ -11,7 +11,7 @@ from webhook.cli.connection import connected, known_settings_there, namespace_th
 from webhook.cli.gang_text import GangTable
 from webhook.cli.loss_text import print_losses
 from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console, namespace_name
-from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
@@ -188,6 +188,47 @@ def ungate(
         raise typer.Exit(NOT_EVALUATED)
 
 
+@gangs_app.command()
+def remedy(
+    name: Annotated[str, typer.Argument(metavar="GANG", show_default=False)],
+    *,
+    config: InstalledConfiguration = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="The namespace of the gang.",
+            show_default="the context's",
+            callback=namespace_name,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cause and the remedy.")] = False,
+) -> None:
+    """Do for one gang what `remedies:` of the configuration would have the reconciler do, whatever it says there.
+
+    It wakes a scheduler that forgot the gang, frees the place of an object that an earlier gang left, or deletes pods
+    on no node that name a group that is not theirs, if Grove recreates them. A gang that waits for room, quota or Kueue
+    gets no remedy. GANG is the name of a PodGang, or KIND/NAME of a gang as `rollcall gangs` shows it.
+
+    Exit code 0 if a remedy was carried out, or with `--dry-run`, if there is one. 1 if none is known for the gang, 2 if
+    there is no such gang, 3 if the cluster could not be read or changed.
+
+    **Examples**
+
+    - `rollcall gangs remedy demo-0 -n team-a --dry-run`
+    - `rollcall gangs remedy jobset/train -n team-a`
+    """
+    access = connected(kubeconfig, context)
+    space = namespace or access.namespace or "default"
+    code = asyncio.run(_remedy(settings_there(config, access), access, space, name, dry_run=dry_run))
+    if code:
+        raise typer.Exit(code)
+
+
 @gangs_app.command(name="give-back")
 def give_back(
     *,
@@ -273,3 +314,49 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
     if not found:
         tell(f"no pod has the gate {GATE}")
     return failed
+
+
+async def _remedy(settings: Settings, access: Access, namespace: str, name: str, *, dry_run: bool) -> int:
+    """Carry out the remedy of one gang, and print it. Return the exit code."""
+    from datetime import UTC, datetime
+
+    from webhook.errors import InputError, RequestFailed
+    from webhook.gangs.gang_view import looking
+    from webhook.gangs.remedies import remedy_for
+    from webhook.reconciler.metrics import Metrics
+    from webhook.reconciler.remedy_writes import carry_out
+    from webhook.reconciler.writer import Writer
+    from webhook.telemetry.logs import configure
+
+    configure()
+    async with looking(settings, access) as look:
+        found = _called(look.gangs(namespace), name)
+        if found is not None and await look.read_room():
+            found = _called(look.gangs(namespace), name)
+        seen = None if found is None else look.following.observed(found.key)
+        if found is None or seen is None:
+            raise InputError("", f"there is no gang {name} in namespace {namespace}")
+        of_gang = f"{found.kind} {namespace}/{found.name}"
+        chosen = remedy_for(found, seen)
+        if chosen is None:
+            typer.echo(f"{of_gang}: {found.word}: no remedy is known" + (f": {found.why}" if found.why else ""))
+            return REFUSED
+        typer.echo(f"{of_gang}: {chosen.cause}: {chosen.found}")
+        if dry_run:
+            typer.echo(f"the remedy ({chosen.act}) would be: {chosen.done}")
+            return CLEAN
+        writer = Writer(look.following.client, lambda: True, Metrics(settings.profiles))
+        try:
+            done = await carry_out(chosen, writer, datetime.now(UTC).isoformat(timespec="microseconds"))
+        except RequestFailed as error:
+            tell(f"the remedy failed: {error}")
+            return NOT_EVALUATED
+        typer.echo(f"{chosen.done}" if done else "nothing was changed: the gang changed in the meantime; try again")
+        return CLEAN if done else NOT_EVALUATED
+
+
+def _called(gangs: list[GangHealth], name: str) -> GangHealth | None:
+    """The gang of that name: of a PodGang, or KIND/NAME."""
+    kind, _, plain = name.rpartition("/")
+    wanted = (kind or "PodGang").lower()
+    return next((one for one in gangs if one.name == plain and one.kind.lower() == wanted), None)

@@ -44,16 +44,28 @@ def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
     yield f"  timeoutSeconds: {registration.timeout_seconds}"
     yield f"  excludedNamespaces: {excluded}"
     yield f"  net: {registration.net}"
-    yield "escapes"
-    yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
-    yield "audit"
-    yield f"  openReports: {_word(settings.auditing.open_reports)}"
-    yield f"  everyMinutes: {settings.auditing.every.total_seconds() / 60:g}"
+    yield from _reconciler_lines(settings)
     yield "shadow"
     yield from (f"  {shadow.name}: {_judging(shadow)}" for shadow in settings.shadows)
     if not settings.shadows:
         yield "  none"
     yield from _process_lines(settings)
+
+
+def _reconciler_lines(settings: Settings) -> Iterator[str]:
+    """Yield what the reconciler does besides keeping gang objects."""
+    yield "escapes"
+    yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
+    yield "audit"
+    yield f"  openReports: {_word(settings.auditing.open_reports)}"
+    yield f"  everyMinutes: {settings.auditing.every.total_seconds() / 60:g}"
+    remedies = settings.remedies
+    yield "remedies"
+    yield f"  causes: {', '.join(sorted(remedies.causes)) or 'none'}"
+    if remedies.causes:
+        yield f"  settleSeconds: {remedies.settle_seconds:g}"
+        yield f"  pauseSeconds: {remedies.pause_seconds:g}"
+        yield f"  perMinute: {remedies.per_minute}"
 
 
 def _exception_lines(exceptions: Exceptions, now: datetime) -> Iterator[str]:

@@ -18,6 +18,7 @@ from webhook.config.audit_section import AuditSection, audit_settings
 from webhook.config.exceptions_section import exceptions_from
 from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
+from webhook.config.remedies_section import RemediesSection, remedy_settings
 from webhook.config.sections import (
     API_VERSION,
     KIND,
@@ -108,6 +109,7 @@ def settings_from(
     grove = read_section(GroveSection, configuration.grove, "grove", problems) or GroveSection()
     kueue = read_section(KueueSection, configuration.kueue, "kueue", problems) or KueueSection()
     fit = read_section(FitSection, configuration.fit, "fit", problems) or FitSection()
+    remedies = read_section(RemediesSection, configuration.remedies, "remedies", problems) or RemediesSection()
     kinds = workload_kinds(configuration.workloads, problems, shapes)
     exceptions = exceptions_from(configuration.exceptions, _every_rule(), _judged_kinds(kinds), problems)
     shadows = read_shadows(configuration.shadow, shadow_files, problems)
@@ -131,6 +133,7 @@ def settings_from(
         fit=fit_settings(fit),
         kinds=kinds,
         exceptions=exceptions,
+        remedies=remedy_settings(remedies),
     )
     return replace(own, shadows=tuple(shadow_of(one, own, general) for one in shadows))
 

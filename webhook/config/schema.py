@@ -16,6 +16,7 @@ from webhook.config.audit_section import AuditSection
 from webhook.config.exceptions_section import ExceptionSection
 from webhook.config.fit_section import FitSection
 from webhook.config.kueue_section import KueueSection
+from webhook.config.remedies_section import RemediesSection
 from webhook.config.shadow_section import MOST_SHADOWS, ShadowFileSection
 from webhook.config.workloads_section import WorkloadsSection
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -32,6 +33,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "grove": sections.GroveSection,
     "kueue": KueueSection,
     "fit": FitSection,
+    "remedies": RemediesSection,
     "workloads": WorkloadsSection,
 }
 # Keys of a model that do not refuse anything.

@@ -194,6 +194,7 @@ class RollcallConfiguration(Section):
     grove: dict[str, Any] = Field(default_factory=dict)
     kueue: dict[str, Any] = Field(default_factory=dict)
     fit: dict[str, Any] = Field(default_factory=dict)
+    remedies: dict[str, Any] = Field(default_factory=dict)
     workloads: dict[str, Any] = Field(default_factory=dict)
     exceptions: list[Any] = Field(default_factory=list)
     shadow: list[Any] = Field(default_factory=list)

@@ -256,6 +256,18 @@ class Auditing:
 
 
 @dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """Which causes the reconciler remedies, by the names in the configuration; how many seconds a cause must last, how
+    many seconds a gang is left alone after its first remedy, and how many remedies there may be a minute.
+    """
+
+    causes: frozenset[str] = frozenset()
+    settle_seconds: float = 30.0
+    pause_seconds: float = 60.0
+    per_minute: int = 10
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
     scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were
@@ -294,6 +306,8 @@ class Settings:
     # The kinds of opted-in workloads.
     kinds: WorkloadKinds = PYTHON_KINDS
     exceptions: Exceptions = NO_EXCEPTIONS
+    # What the reconciler does itself for gangs that would otherwise need a person.
+    remedies: RemedySettings = RemedySettings()
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
     # By which each admission of a workload is also judged, without effect on its answer.

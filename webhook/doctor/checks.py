@@ -26,6 +26,7 @@ from webhook.doctor import (
     operator_groups,
     reconciling,
     registered,
+    remedies,
     rights,
     schedulers,
     serving,
@@ -59,6 +60,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     exceptions,
     topologies,
     gangs,
+    remedies,
     operator_groups,
     fit,
 )

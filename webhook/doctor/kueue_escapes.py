@@ -16,21 +16,30 @@ _SERVED = frozenset({LOCAL_QUEUE_KIND.api, POD_CLIQUE_SETS.resource.api})
     "kueue/escapes",
     level=Level.WARNING,
     passes=lambda: installed(apis=_SERVED),
-    fails=lambda: installed(apis=_SERVED, settings=configured(escapes={"delete": ["stale"]})),
+    fails=lambda: installed(
+        apis=_SERVED, settings=configured(escapes={"delete": ["stale"]}, remedies={"causes": ["oldMembership"]})
+    ),
 )
 def escapes(snapshot: Snapshot) -> Symptoms:
-    """Rollcall deletes no escaped pods where Kueue holds pods. Kueue's finalizer keeps a deleted pod until it has
+    """Rollcall deletes no pods where Kueue holds pods. Kueue's finalizer keeps a deleted pod until it has
     ended, and Kueue waits for a pod in its place.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod (`PodFinalizer`, WaitingForReplacementPods).
     """
     settings = snapshot.settings
-    if not settings.deleted_escapes or LOCAL_QUEUE_KIND.api not in snapshot.served():
+    deleting = (
+        ("escapes.delete", settings.deleted_escapes),
+        ("remedies.causes", settings.remedies.causes & {"forgotten", "oldMembership"}),
+    )
+    if LOCAL_QUEUE_KIND.api not in snapshot.served():
         return
-    if settings.kueue.integrates(Pod.kind):
-        yield Symptom(
-            "the configuration, escapes.delete",
-            f"Rollcall deletes pods ({', '.join(sorted(settings.deleted_escapes))}), and Kueue can hold pods",
-            "Kueue's finalizer keeps a pod that Rollcall deletes, and its Workload waits for another pod",
-            "remove escapes.delete, or remove pod from Kueue's integrations.frameworks and from the section kueue",
-        )
+    if not settings.kueue.integrates(Pod.kind):
+        return
+    for key, values in deleting:
+        if values:
+            yield Symptom(
+                f"the configuration, {key}",
+                f"Rollcall deletes pods ({', '.join(sorted(values))}), and Kueue can hold pods",
+                "Kueue's finalizer keeps a pod that Rollcall deletes, and its Workload waits for another pod",
+                f"remove {key}, or remove pod from Kueue's integrations.frameworks and from the section kueue",
+            )

@@ -38,10 +38,13 @@ class Fits(Protocol):
 
 
 class RoomReasons(NamedTuple):
-    """The hold reasons of a gang that are about room. `never` is the proof that it can never start."""
+    """The hold reasons of a gang that are about room. `never` is the proof that it can never start. `has_room` is the
+    estimate of whether there is room now; None without one.
+    """
 
     reasons: tuple[HoldReason, ...] = ()
     never: Witness | None = None
+    has_room: bool | None = None
 
 
 NOTHING_ABOUT_ROOM = RoomReasons()
@@ -68,6 +71,23 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
     return Waiting(podgang, workload, profile, record, pod_shapes(tallies), counts)
 
 
+def has_room_for_rest(
+    podgang: PodGang,
+    workload: PodCliqueSet | None,
+    tallies: Sequence[Tally],
+    profile: Profile,
+    record: Record,
+    fits: Fits,
+) -> bool | None:
+    """Whether a gang in part would have room now: as if it were placed again as a whole, where its own pods on nodes
+    count as free. None without an estimate, such as for a gang with a member whose pods are all on nodes.
+    """
+    waiting = [one._replace(pods=tuple(pod for pod in one.pods if pod.node is None)) for one in tallies]
+    counts = {one.member.name: len(one.pods) for one in tallies}
+    now = fits.now(Waiting(podgang, workload, profile, record, pod_shapes(waiting), counts))
+    return None if now is None or now.answer is NowAnswer.UNKNOWN else now.answer is NowAnswer.ROOM
+
+
 def room_reasons(gang: Waiting, fits: Fits, *, has_no_room: bool) -> RoomReasons:
     """Why a gang can never start, or if `has_no_room`, what it lacks now. If pods are missing, only a quota counts:
     nothing else about room keeps pods from being made.
@@ -78,9 +98,11 @@ def room_reasons(gang: Waiting, fits: Fits, *, has_no_room: bool) -> RoomReasons
         why = f"{_never(witness)}{'' if gang.is_whole else _OF_TEMPLATES}"
         return RoomReasons((HoldReason(Reason.NEVER_FITS, why, witness.remedy),), witness)
     now = fits.now(gang) if has_no_room else None
-    if now is None or now.answer is not NowAnswer.SHORT:
+    if now is None or now.answer is NowAnswer.UNKNOWN:
         return NOTHING_ABOUT_ROOM
-    return RoomReasons((HoldReason(Reason.NO_ROOM, _short(now), _advice(gang, now)),))
+    if now.answer is NowAnswer.ROOM:
+        return RoomReasons(has_room=True)
+    return RoomReasons((HoldReason(Reason.NO_ROOM, _short(now), _advice(gang, now)),), has_room=False)
 
 
 def _never(witness: Witness) -> str:

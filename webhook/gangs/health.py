@@ -16,8 +16,9 @@ from webhook.config.settings import Profile
 from webhook.fit.verdict import Witness
 from webhook.gangs.anchors import Wait, anchors_of, wait_of
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
-from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, room_reasons, waiting_gang
+from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, has_room_for_rest, room_reasons, waiting_gang
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
+from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.losses import LostMembers
 from webhook.gangs.object_reasons import object_reasons
@@ -34,6 +35,7 @@ from webhook.model.keys import ObjectKey, Record
 from webhook.model.kueue import keys
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.workloads.gang import OptedInGang, no_gang
+from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang, controller_in
 
 
@@ -101,6 +103,8 @@ class GangHealth:
     never: Witness | None = None
     # The pods that it lost since it had started.
     lost: LostMembers | None = None
+    # Whether there is room for it now, by an estimate; None without one.
+    has_room: bool | None = None
 
     def with_loss(self, lost: LostMembers) -> GangHealth:
         """The health of a gang that had started and lost pods. If none of its pods is on a node, it holds nothing, and
@@ -108,6 +112,12 @@ class GangHealth:
         """
         reasons = (lost.reason, *self.obstacles) if lost.bound else (*self.obstacles, lost.reason)
         return replace(self, lost=lost, obstacles=reasons)
+
+    @property
+    def key(self) -> GangKey:
+        """The key of the gang."""
+        name = self.name if self.kind == POD_GANG else label_value(self.name)
+        return GangKey(self.namespace, name, self.kind, self.workload)
 
     @property
     def word(self) -> str:
@@ -196,6 +206,8 @@ def judge(seen: Observed) -> GangHealth:
         if waiting is not None and seen.fits is not None:
             room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is Reason.NO_ROOM)
             obstacles = [*room.reasons, *obstacles]
+        elif state is State.IN_PART and obstacles[0].reason is Reason.NO_ROOM:
+            room = room._replace(has_room=_has_room_for_rest(seen, counted, profile, record))
         if state is State.HELD and _is_queued(obstacles, counted):
             state = State.QUEUED
         else:
@@ -226,6 +238,7 @@ def judge(seen: Observed) -> GangHealth:
         kueue.queued,
         kueue.deadline,
         room.never,
+        has_room=room.has_room,
     )
 
 
@@ -251,6 +264,15 @@ def _waiting(
     if seen.fits is None or profile is None or record is None:
         return None
     return waiting_gang(seen.podgang, seen.workload, seen.roster, counted, profile, record, seen.own)
+
+
+def _has_room_for_rest(
+    seen: Observed, counted: Sequence[Tally], profile: Profile | None, record: Record | None
+) -> bool | None:
+    """Whether a gang in part has room for the rest; None without an estimate."""
+    if seen.fits is None or profile is None or record is None:
+        return None
+    return has_room_for_rest(seen.podgang, seen.workload, counted, profile, record, seen.fits)
 
 
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:

@@ -150,6 +150,15 @@ class ExceptionReason(StrEnum):
     ENDED = "RollcallExceptionEnded"
 
 
+class RemedyReason(StrEnum):
+    """What was done for a gang that needed a remedy, and whether that helped: the reason of an event."""
+
+    # What was found, and what is done about it.
+    BEGUN = "GangRemedy"
+    HELPED = "GangRemedyHelped"
+    FAILED = "GangRemedyDidNotHelp"
+
+
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
 

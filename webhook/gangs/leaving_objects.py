@@ -8,7 +8,7 @@ from webhook.model.reading import Manifest, sequence
 # kube-controller-manager removes it from a PodGroup of scheduling.k8s.io when no pod of the group runs any more. It is
 # safe to remove under running pods: they name the group, and kube-scheduler counts them again once the group is written
 # again (seen with v1.37.0).
-_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
 
 
 def leaving(live: Manifest) -> HoldReason:
@@ -16,14 +16,14 @@ def leaving(live: Manifest) -> HoldReason:
     metadata = live["metadata"]
     why = f"{live['kind']} {metadata['name']} is being deleted"
     finalizers = [str(one) for one in sequence(metadata.get("finalizers"))]
-    if finalizers == [_PROTECTION]:
+    if finalizers == [PROTECTION]:
         command = (
             f"kubectl patch podgroups.scheduling.k8s.io {metadata['name']} -n {metadata['namespace']} "
             """--type=merge -p '{"metadata":{"finalizers":null}}'"""
         )
         return HoldReason(
             Reason.OBJECT_LEAVING,
-            f"{why}, and its finalizer {_PROTECTION} keeps it while its pods run",
+            f"{why}, and its finalizer {PROTECTION} keeps it while its pods run",
             f"remove the finalizer, and Rollcall writes the object again; running pods are not affected: {command}",
         )
     if finalizers:

@@ -64,6 +64,11 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         pods.append("patch")
     if settings.deleted_escapes:
         pods += ["get", "delete"]
+    # A gang is woken by a change of its pods, before one of them is replaced.
+    if "forgotten" in settings.remedies.causes:
+        pods += ["get", "patch", "delete"]
+    if "oldMembership" in settings.remedies.causes:
+        pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     # For the condition of a PodGang that lost pods.
     podgangs = POD_GANGS.resource

@@ -2,8 +2,8 @@
 
 The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
 which they depend: a profile with its settings that matter here, each of these with the audit and as a shadow, the pod
-gate, deleted escapes, answers to Kueue, or self-managed certificates. Features only add objects and rules, so a
-configuration needs what its features need together.
+gate, deleted escapes, a remedy, answers to Kueue, or self-managed certificates. Features only add objects and rules, so
+a configuration needs what its features need together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
-from webhook.config.settings import Auditing, Certificates, Enforcement, Profile, Registration, Settings, Shadow
+from webhook.config.settings import (
+    Auditing,
+    Certificates,
+    Enforcement,
+    Profile,
+    Registration,
+    RemedySettings,
+    Settings,
+    Shadow,
+)
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -31,6 +40,8 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 _NAMESPACE = "{{ .Release.Namespace }}"
 _ALWAYS = "always"
 _ESCAPES = frozenset({"unmutated", "stale", "foreign"})
+# The remedies that need rights of their own.
+_REMEDIES = ("forgotten", "oldMembership")
 _PARTS = ("apiGroups", "resources", "resourceNames")
 
 
@@ -75,6 +86,8 @@ def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds
     gated = _profile(installed_backends()[DEFAULT_SCHEDULER], {}, gate=True)
     yield _Feature("gate", _settings(gated, kinds=kinds))
     yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES, kinds=kinds))
+    for cause in _REMEDIES:
+        yield _Feature(f"remedies {cause}", _settings(remedies=RemedySettings(frozenset({cause})), kinds=kinds))
     yield _Feature("admissionCheck", _settings(admission_check=CheckMode.AUDIT, kinds=kinds))
     yield _Feature("selfManaged", _settings(certificates=Certificates(self_managed=True), kinds=kinds))
 

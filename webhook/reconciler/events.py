@@ -24,6 +24,7 @@ from webhook.gangs.hold_reasons import (
     ExceptionReason,
     GroupReason,
     Reason,
+    RemedyReason,
     TopologyReason,
 )
 from webhook.model.keys import Api
@@ -76,7 +77,9 @@ class ExceptedNamespace(NamedTuple):
 
 # What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | ExceptedNamespace
-Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason
+Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason | RemedyReason
+# Events that need no person.
+_NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
 _About = tuple[str, str, Why]
 
@@ -152,7 +155,7 @@ class Events:
             "kind": "Event",
             "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "type": "Warning",
+            "type": "Normal" if reason in _NORMAL else "Warning",
             "reason": reason.value,
             "action": identity.action,
             "note": plain(note).encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),

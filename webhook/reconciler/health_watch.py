@@ -20,6 +20,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.remedies import Remedies
 from webhook.telemetry.logs import log, outline
 
 # Changes come in bursts: a gang is judged once for all changes within this many seconds.
@@ -87,6 +88,7 @@ class HealthWatch:
         leads: Callable[[], bool],
         *,
         deletion: EscapeDeletion | None = None,
+        remedies: Remedies | None = None,
         fits: Looking | None = None,
         losses: Losses | None = None,
     ) -> None:
@@ -99,6 +101,7 @@ class HealthWatch:
         self._metrics = metrics
         self._leads = leads
         self._deletion = deletion
+        self._remedies = remedies
         self._fits = fits
         self._losses = losses
         # Gangs with escaped pods.
@@ -146,6 +149,8 @@ class HealthWatch:
             await self._tell()
             if self._deletion is not None:
                 await self._deletion.see({key: self._known[key].health for key in sorted(self._astray)})
+            if self._remedies is not None:
+                await self._remedies.see()
 
     def _health(self, key: GangKey) -> GangHealth | None:
         try:
@@ -168,11 +173,10 @@ class HealthWatch:
             self._astray.add(key)
         else:
             self._astray.discard(key)
+        if self._remedies is not None:
+            self._remedies.judged(key, health)
         if health is None:
-            if self._deletion is not None:
-                self._deletion.forget(key)
-            self._known.pop(key, None)
-            self._untold.discard(key)
+            self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
         health = _with_both_halves(health, held)
@@ -186,6 +190,12 @@ class HealthWatch:
             self._untold.add(key)
         else:
             self._untold.discard(key)
+
+    def _forget(self, key: GangKey) -> None:
+        if self._deletion is not None:
+            self._deletion.forget(key)
+        self._known.pop(key, None)
+        self._untold.discard(key)
 
     def _count(self, health: GangHealth, by: int) -> None:
         scheduler = self._metrics.scheduler(health.scheduler)

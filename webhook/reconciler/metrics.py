@@ -23,6 +23,7 @@ from webhook.gangs.hold_reasons import (
     ExceptionReason,
     GroupReason,
     Reason,
+    RemedyReason,
     TopologyReason,
 )
 from webhook.gangs.key import POD_GANG
@@ -34,6 +35,7 @@ from webhook.model.kueue.projections import ADMISSION_CHECK_KIND, WORKLOAD_KIND
 from webhook.model.open_reports import REPORTS
 from webhook.reconciler.audit_metrics import AuditMetrics
 from webhook.reconciler.check_metrics import CheckMetrics
+from webhook.reconciler.remedy_metrics import RemedyMetrics
 from webhook.telemetry.metrics import Exposition
 
 _SERVER_ERROR = 500
@@ -158,6 +160,7 @@ class Metrics(Exposition):
         )
         self.checks = CheckMetrics(self.registry)
         self.audits = AuditMetrics(self.registry)
+        self.remedies = RemedyMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
         self._begin(profiles)
 
@@ -179,7 +182,15 @@ class Metrics(Exposition):
             self.idle_gpu_hours.labels(scheduler)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        reasons = (*Reason, *TopologyReason, *GroupReason, *CertificateReason, *CheckReason, *ExceptionReason)
+        reasons = (
+            *Reason,
+            *TopologyReason,
+            *GroupReason,
+            *CertificateReason,
+            *CheckReason,
+            *ExceptionReason,
+            *RemedyReason,
+        )
         for counter, values in (
             (self.deleted, DELETABLE),
             (self.events, reasons),
@@ -222,6 +233,8 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
         for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
             yield api.kind, "apply"
             yield api.kind, "delete"
+            yield api.kind, "release"
+            yield api.kind, "wake"
     yield WORKLOAD_KIND.api.kind, "answer"
     yield ADMISSION_CHECK_KIND.api.kind, "activate"
     yield CONFIG_MAPS.api.kind, "apply"
@@ -231,4 +244,5 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
     yield POD_GANG, "condition"
     yield "Pod", "delete"
     yield "Pod", "ungate"
+    yield "Pod", "annotate"
     yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

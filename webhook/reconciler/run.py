@@ -47,6 +47,7 @@ from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.losses import GangLosses
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.unknown_kinds import UnknownKinds
 from webhook.reconciler.workers import Workers
@@ -133,6 +134,16 @@ class Reconciler:
         )
         deleted = () if give_back else settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics, self._may_be_excepted) if deleted else None
+        remedies = None
+        if settings.remedies.causes and not give_back:
+            remedies = Remedies(
+                settings.remedies,
+                self.following.observed,
+                writer,
+                events,
+                self.metrics.remedies,
+                excepted=self._may_be_excepted,
+            )
         self.health = HealthWatch(
             self.following.health,
             self.following.gang,
@@ -140,6 +151,7 @@ class Reconciler:
             self.metrics,
             self.leads,
             deletion=deletion,
+            remedies=remedies,
             fits=self.following.fits,
             losses=losses,
         )

@@ -13,7 +13,7 @@ from webhook.installation.network import port_of
 
 KEYS = (
     "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, audit, serving, certificates, "
-    "tracing, tenancy, grove, kueue, fit, workloads, exceptions, shadow"
+    "tracing, tenancy, grove, kueue, fit, remedies, workloads, exceptions, shadow"
 )
 
 MISTAKES: dict[str, tuple[Any, list[str]]] = {

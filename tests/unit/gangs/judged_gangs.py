@@ -98,23 +98,32 @@ def judged(
     now: datetime = datetime.max.replace(tzinfo=UTC),  # noqa: B008 - it never changes
     fits: Fits | None = None,
 ) -> GangHealth:
+    seen = observed(pods, objects, gang=gang, workload=workload, facts=facts, settings=settings, fits=fits)
+    return judge(seen._replace(anchors=anchors, now=now))
+
+
+def observed(
+    pods: list[GangPod] | Roster,
+    objects: Mapping[str, Manifest] | None = None,
+    *,
+    gang: Manifest | None = None,
+    workload: Manifest | None = None,
+    facts: ClusterFacts = FACTS,
+    settings: Settings | None = None,
+    fits: Fits | None = None,
+) -> Observed:
     known = in_step() if objects is None else objects
     found = None if workload is None else PodCliqueSet(workload)
     live: Callable[[Manifest], Manifest | None] = lambda one: known.get(one["metadata"]["name"])  # noqa: E731
-    chosen = settings or koordinator(standalone=False)
-    return judge(
-        Observed(
-            PodGang(gang or podgang()),
-            pods if isinstance(pods, Roster) else Roster(pods),
-            live,
-            list(known.values()),
-            found,
-            facts,
-            chosen,
-            anchors,
-            now=now,
-            fits=fits,
-        )
+    return Observed(
+        PodGang(gang or podgang()),
+        pods if isinstance(pods, Roster) else Roster(pods),
+        live,
+        list(known.values()),
+        found,
+        facts,
+        settings or koordinator(standalone=False),
+        fits=fits,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.gangs.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
 from tests.unit.worlds import settings_of
+from webhook.gangs import remedies
 from webhook.gangs.anchors import Anchor
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State
@@ -277,4 +278,5 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
 def test_every_reason_cause_and_escape_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "gangs.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert documented == [one.value for kind in (Reason, Cause, Escape) for one in kind]
+    words = (*Reason, *Cause, *Escape, *remedies.Cause)
+    assert documented == [word.value for word in words]

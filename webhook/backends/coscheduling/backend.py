@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.base import Backend, GangMember, PodChanges, Wake
 from webhook.backends.coscheduling import gangs, pods
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
 from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP, POD_GROUPS
@@ -41,6 +41,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     # event does not requeue them, but any change of a PodGroup does (pkg/coscheduling/coscheduling.go,
     # `EventsToRegister`).
     when_held = "; if there is room, annotate its PodGroup: coscheduling may not retry a rejected gang for five minutes"
+    wake = Wake.ANNOTATE
     settings_model = CoschedulingSettings
     rules = RULES
     required_apis = (POD_GROUP,)

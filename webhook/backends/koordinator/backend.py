@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift, Wake
 from webhook.backends.koordinator import gangs, network_topology, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.ceilings import ceilings_of
@@ -70,6 +70,8 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         "; if there is room, delete the waiting pods: koord-scheduler may not retry a rejected gang for five minutes; "
         "if its PodGroups were made again, annotate its running pods: koord-scheduler has forgotten them"
     )
+    # Nothing but a new pod, or an update by which a PodGroup comes to have as many pods as it needs, activates a pod.
+    wake = Wake.RAISE_MINIMUM
     settings_model = KoordinatorSettings
     gathers_surplus = True
     rules = RULES

@@ -2,8 +2,8 @@
 A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
 A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
 with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), each of these with the
-audit ("audit volcano") and as a shadow ("shadow volcano"), "gate", "escapes", "admissionCheck" and "selfManaged". Each
-configuration has the feature "always". The files of the folder `files` list what each feature adds.
+audit ("audit volcano") and as a shadow ("shadow volcano"), "gate", "escapes", "remedies CAUSE", "admissionCheck" and
+"selfManaged". Each configuration has the feature "always". The files of the folder `files` list what each feature adds.
 */}}
 
 {{- /* The profiles of the configuration, as JSON. default-scheduler is always one of them. */}}
@@ -99,6 +99,9 @@ StatefulSets, whatever the configuration says.
 {{- end }}
 {{- if dig "escapes" "delete" list .Values.configuration }}
 {{- $features = append $features "escapes" }}
+{{- end }}
+{{- range dig "remedies" "causes" list .Values.configuration }}
+{{- $features = append $features (printf "remedies %s" .) }}
 {{- end }}
 {{- if has (dig "kueue" "admissionCheck" "off" .Values.configuration) (list "audit" "on" true) }}
 {{- $features = append $features "admissionCheck" }}

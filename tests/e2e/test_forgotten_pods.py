@@ -1,0 +1,230 @@
+"""Gangs that koord-scheduler 1.8 forgets, on the real scheduler, and what the reconciler does about them if its
+configuration asks for it: it wakes the scheduler by the gang's own PodGroup, and replaces pods of an old membership.
+
+A gang is forgotten for sure if its PodGroups are deleted and written again while it waits: koord-scheduler then knows
+none of its pods, and hears of each only when it changes. The soak does that too, beside everything else that is
+suspected of it: room that comes while gangs are tried, pods that are replaced meanwhile, nodes that go and come back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.configurations import configuration_of
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.grove_operator import Played
+from tests.e2e.programs import eventually
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.test_gang_health import Gangs, pod_groups
+
+SETTLE = 5
+REMEDIES = {
+    "causes": ["forgotten", "objectLeft", "oldMembership"],
+    "settleSeconds": SETTLE,
+    "pauseSeconds": 10,
+    "perMinute": 600,
+}
+PROFILE = {"name": "koord-scheduler", "gate": False}
+CONFIG = configuration_of(PROFILE, remedies=REMEDIES)
+CONTROL = configuration_of(PROFILE)
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+ROUNDS = int(os.environ.get("ROLLCALL_FORGOTTEN_ROUNDS", "200"))
+GANGS, PODS = 20, 3
+# A gang that has room and has not started by then counts as forgotten.
+FORGOTTEN_SECONDS = 20
+_CLIENTS = 4
+
+
+def unscheduled(played: Played) -> bool:
+    """Whether the scheduler has rejected the gang."""
+    conditions = (one for pod in played.pods() for one in pod["status"].get("conditions", ()))
+    return any(one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions)
+
+
+def groups_of(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:
+    return {one["metadata"]["name"]: one for one in plane.items(pod_groups(namespace))}
+
+
+def write_groups_again(plane: ControlPlane, namespace: str, names: Iterable[str]) -> None:
+    """Delete PodGroups, as a user may, and wait until the reconciler has written them again."""
+    before = {name: one["metadata"]["uid"] for name, one in groups_of(plane, namespace).items() if name in set(names)}
+    for name in before:
+        plane.http.delete(f"{pod_groups(namespace)}/{name}").raise_for_status()
+
+    def again() -> bool:
+        found = groups_of(plane, namespace)
+        return all(name in found and found[name]["metadata"]["uid"] != uid for name, uid in before.items())
+
+    eventually(again, "the PodGroups are written again", timeout=60)
+
+
+def events_of(plane: ControlPlane, namespace: str) -> list[str]:
+    found = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    return [event["reason"] for event in found if event["reason"].startswith("GangRemedy")]
+
+
+def test_a_forgotten_gang_is_woken_and_none_of_its_pods_is_replaced(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    namespace: str,
+    nodes: Nodes,
+) -> None:
+    scheduler(plane, "koordinator")
+    nodes(1, cpu=1)
+    gangs = Gangs(plane, rollcall(plane, CONFIG), namespace)
+    process = reconciler(CONFIG)
+    process.until_leading()
+    made = gangs.create("demo")
+    eventually(lambda: unscheduled(made), "the gang is rejected for lack of room")
+    pods = {pod["metadata"]["uid"] for pod in made.pods()}
+    write_groups_again(plane, namespace, groups_of(plane, namespace))
+    minimums = {name: one["spec"] for name, one in groups_of(plane, namespace).items()}
+    nodes(1, cpu=8)
+
+    eventually(lambda: len(made.bound()) == PODS, "the forgotten gang starts", timeout=90)
+    assert {pod["metadata"]["uid"] for pod in made.pods()} == pods
+    eventually(lambda: "GangRemedyHelped" in events_of(plane, namespace), "it is told that the remedy helped")
+    assert "GangRemedy" in events_of(plane, namespace)
+    assert process.metric("rollcall_remedies_total", cause="forgotten", outcome="helped") >= 1
+    assert {name: one["spec"] for name, one in groups_of(plane, namespace).items()} == minimums
+
+
+def test_a_pod_of_an_old_membership_is_replaced_and_the_others_stay(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    namespace: str,
+    nodes: Nodes,
+) -> None:
+    scheduler(plane, "koordinator")
+    nodes(1, cpu=8)
+    gangs = Gangs(plane, rollcall(plane, CONFIG), namespace)
+    made = gangs.create("demo", gates=True)
+    stray = made.pods()[-1]["metadata"]
+    made.patch("pods", stray["name"], {"metadata": {"labels": {LABEL: "demo-0-earlier"}}})
+    others = {pod["metadata"]["uid"] for pod in made.pods()} - {stray["uid"]}
+    dry = gangs.run("gangs", "remedy", "demo-0", "-n", namespace, "--dry-run")
+    assert (dry.returncode, "oldMembership" in dry.stdout) == (0, True), dry.stdout + dry.stderr
+    assert stray["name"] in {pod["metadata"]["name"] for pod in made.pods()}
+    made.lift_gates()
+
+    process = reconciler(CONFIG)
+    process.until_leading()
+    eventually(
+        lambda: stray["uid"] not in {pod["metadata"]["uid"] for pod in made.pods()}, "the pod is deleted", timeout=60
+    )
+    made.create_missing()
+    made.lift_gates()
+    eventually(lambda: len(made.bound()) == PODS, "the gang starts", timeout=60)
+    assert others < {pod["metadata"]["uid"] for pod in made.pods()}
+    eventually(lambda: "GangRemedyHelped" in events_of(plane, namespace), "it is told that the remedy helped")
+    assert process.metric("rollcall_writes_total", kind="Pod", action="delete") == 1
+
+
+class Storm:
+    """Rounds of gangs that start under one scheduler, each provoked in one way to be forgotten."""
+
+    def __init__(self, plane: ControlPlane, server: RollcallServer, namespace: str, nodes: Nodes) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.nodes = nodes
+        self.gangs = Gangs(plane, server, namespace)
+        self.forgotten: dict[str, int] = {}
+        self.started = 0
+        self.slowest = 0.0
+
+    def round(self, number: int, limit: float) -> None:
+        """Start gangs, make room, and count those that are not whole in time."""
+        ways: tuple[Callable[[int, list[Played]], None], ...] = (
+            self._room_comes,
+            self._groups_go,
+            self._pods_go,
+            self._nodes_flap,
+        )
+        way = ways[number % len(ways)]
+        self.plane.http.delete("/api/v1/nodes").raise_for_status()
+        self.nodes(1, cpu=4)
+        with ThreadPoolExecutor(_CLIENTS) as clients:
+            made = list(clients.map(lambda index: self.gangs.create(f"r{number}g{index}"), range(GANGS)))
+        way(number, made)
+        begun, left = time.monotonic(), set(range(GANGS))
+        while left and time.monotonic() - begun < limit:
+            bound: dict[str, int] = {}
+            for pod in self.plane.items(f"/api/v1/namespaces/{self.namespace}/pods"):
+                if pod["spec"].get("nodeName"):
+                    gang = pod["metadata"]["labels"]["app.kubernetes.io/part-of"]
+                    bound[gang] = bound.get(gang, 0) + 1
+            left = {index for index in left if bound.get(f"r{number}g{index}", 0) < PODS}
+            time.sleep(0.2)
+        self.slowest = max(self.slowest, time.monotonic() - begun)
+        self.started += GANGS
+        self.forgotten[way.__name__] = self.forgotten.get(way.__name__, 0) + len(left)
+        self._remove()
+
+    def _room_comes(self, _: int, __: list[Played]) -> None:
+        for _number in range(4):
+            self.nodes(1, cpu=20)
+
+    def _groups_go(self, number: int, _: list[Played]) -> None:
+        names = [name for name in groups_of(self.plane, self.namespace) if name.startswith(f"r{number}g")]
+        write_groups_again(self.plane, self.namespace, names)
+        self.nodes(1, cpu=80)
+
+    def _pods_go(self, _: int, made: list[Played]) -> None:
+        with ThreadPoolExecutor(_CLIENTS) as clients:
+            found = clients.map(lambda one: one.delete_pod(one.pods()[-1]["metadata"]["name"]), made)
+            self.nodes(1, cpu=80)
+            list(found)
+
+    def _nodes_flap(self, _: int, __: list[Played]) -> None:
+        for cpu in (30, 30):
+            (name,) = self.nodes(1, cpu=cpu)
+            if not any(pod["spec"].get("nodeName") == name for pod in self.plane.items("/api/v1/pods")):
+                self.plane.http.delete(f"/api/v1/nodes/{name}").raise_for_status()
+        self.nodes(1, cpu=80)
+
+    def _remove(self) -> None:
+        groups = ("grove.io/v1alpha1", "podcliquesets"), ("scheduler.grove.io/v1alpha1", "podgangs")
+        for api, plural in groups:
+            self.plane.http.delete(f"/apis/{api}/namespaces/{self.namespace}/{plural}").raise_for_status()
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        self.plane.http.delete(pods, params={"gracePeriodSeconds": "0"}).raise_for_status()
+        self.plane.http.delete(pod_groups(self.namespace)).raise_for_status()
+        eventually(lambda: not self.plane.items(pods), "the pods are gone")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("remedied", [True, False], ids=["remedies", "control"])
+def test_all_gangs_start_whole_with_remedies_and_some_are_forgotten_without(
+    plane: ControlPlane,
+    rollcall: Rollcall,
+    scheduler: Scheduler,
+    reconciler: Reconcilers,
+    namespace: str,
+    nodes: Nodes,
+    *,
+    remedied: bool,
+) -> None:
+    config = CONFIG if remedied else CONTROL
+    scheduler(plane, "koordinator")
+    storm = Storm(plane, rollcall(plane, config), namespace, nodes)
+    process = reconciler(config)
+    process.until_leading()
+    for number in range(ROUNDS if remedied else max(ROUNDS // 20, 4)):
+        storm.round(number, 120 if remedied else FORGOTTEN_SECONDS)
+    helped = process.metric("rollcall_remedies_total", outcome="helped")
+    print(f"{storm.started} gangs, forgotten by way {storm.forgotten}, slowest {storm.slowest:.0f} s, helped {helped}")
+    if remedied:
+        assert sum(storm.forgotten.values()) == 0
+        assert process.metric("rollcall_writes_total", kind="Pod", action="delete") == 0
+    else:
+        assert sum(storm.forgotten.values()) >= 5

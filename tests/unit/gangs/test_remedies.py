@@ -1,0 +1,188 @@
+"""The remedy of a gang, by cause: what is found, what is done, and which gangs are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, whole
+from webhook.backends.base import Wake
+from webhook.fit.now import Now, NowAnswer
+from webhook.fit.verdict import Witness
+from webhook.gangs.leaving_objects import PROTECTION
+from webhook.gangs.pod import GangPod, Unscheduled
+from webhook.gangs.remedies import Act, Cause, Remedy, may_need_remedy, remedy_for
+from webhook.gangs.roster import Roster
+from webhook.gangs.waiting import Waiting
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import OwnerReference
+
+CLIQUE = OwnerReference("grove.io/v1alpha1", "PodClique", "demo-0-worker", "clique")
+REJECTED = Unscheduled("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
+JOINTLY = Unscheduled("Unschedulable", 'Gang "default/demo-0-worker" gets rejected in Unreserve')
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+
+
+class Estimate:
+    """Says the same of every gang."""
+
+    def __init__(self, answer: NowAnswer) -> None:
+        self.answer = answer
+
+    def never(self, _: Waiting) -> Witness | None:
+        return None
+
+    def now(self, _: Waiting) -> Now | None:
+        return Now(self.answer, why="it is short of cpu")
+
+
+def remedy(
+    pods: list[GangPod] | Roster,
+    objects: dict[str, Manifest] | None = None,
+    *,
+    tried: int = 0,
+    excepted: str = "",
+    **known: Any,
+) -> Remedy | None:
+    health, seen = judged(pods, objects, **known), observed(pods, objects, **known)
+    found = remedy_for(health, seen, tried, lambda one: one.name == excepted)
+    assert found is None or may_need_remedy(health)
+    return found
+
+
+def in_part(**changes: Any) -> list[GangPod]:
+    """The leader and one worker are on a node."""
+    return [pod("leader", 0, node="n1"), pod("worker", 0, node="n1"), pod("worker", 1, controller=CLIQUE, **changes)]
+
+
+def test_a_gang_on_which_the_scheduler_says_nothing_is_woken_by_one_of_its_groups() -> None:
+    found = remedy(whole())
+    assert found is not None
+    assert (found.cause, found.act, found.wake, found.known) == (Cause.FORGOTTEN, Act.WAKE, Wake.RAISE_MINIMUM, 4)
+    assert found.target is not None
+    assert found.target["metadata"]["name"] == "demo-0-leader"
+    assert [one.name for one in found.pods] == ["demo-0-leader-0", "demo-0-worker-0", "demo-0-worker-1"]
+    assert found.done == (
+        "annotated the waiting pods; raised minMember of PodGroup demo-0-leader from 1 to 4, and set it back"
+    )
+    again = remedy(whole(), tried=1)
+    assert again is not None
+    assert again.target is not None
+    assert again.target["metadata"]["name"] == "demo-0-worker"
+
+
+@pytest.mark.parametrize(
+    ("answer", "acts"),
+    [(NowAnswer.ROOM, [Act.WAKE]), (NowAnswer.SHORT, []), (NowAnswer.UNKNOWN, [])],
+)
+def test_a_rejected_gang_is_woken_only_if_there_is_room_by_the_estimate(answer: NowAnswer, acts: list[Act]) -> None:
+    found = remedy(whole(unscheduled=REJECTED), fits=Estimate(answer))
+    assert [one.act for one in (found,) if one is not None] == acts
+
+
+def test_a_gang_in_part_is_woken_by_the_group_that_lacks_pods_and_its_running_pods_are_left_alone() -> None:
+    found = remedy(in_part())
+    assert found is not None
+    assert found.target is not None
+    assert (found.act, found.target["metadata"]["name"]) == (Act.WAKE, "demo-0-worker")
+    assert [one.name for one in found.pods] == ["demo-0-worker-1"]
+
+
+@pytest.mark.parametrize(("said", "is_woken"), [(REJECTED, False), (JOINTLY, True)])
+def test_the_rest_of_a_gang_in_part_may_wait_for_room_if_its_message_is_of_nodes(
+    said: Unscheduled, *, is_woken: bool
+) -> None:
+    assert (remedy(in_part(unscheduled=said)) is not None) is is_woken
+
+
+def test_a_gang_that_was_woken_twice_in_vain_gets_one_new_pod_unless_that_is_excepted() -> None:
+    found = remedy(in_part(), tried=2)
+    assert found is not None
+    assert (found.cause, found.act, [one.name for one in found.pods]) == (
+        Cause.FORGOTTEN,
+        Act.REPLACE,
+        ["demo-0-worker-1"],
+    )
+    excepted = remedy(in_part(), tried=2, excepted="demo-0-worker-1")
+    assert excepted is not None
+    assert excepted.act is Act.WAKE
+
+
+def test_pods_are_not_replaced_while_it_is_not_known_that_the_scheduler_works() -> None:
+    found = remedy(whole(controller=CLIQUE), tried=5)
+    assert found is not None
+    assert found.act is Act.WAKE
+
+
+def test_a_pod_that_grove_does_not_make_is_never_replaced() -> None:
+    jobs = OwnerReference("batch/v1", "Job", "demo", "job")
+    found = remedy([*in_part()[:2], pod("worker", 1, controller=jobs)], tried=2)
+    assert found is not None
+    assert found.act is Act.WAKE
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        whole(node="n1"),
+        whole(gates=("grove.io/podgang-pending-creation",)),
+        whole(gates=("kueue.x-k8s.io/admission",)),
+        whole()[:2],
+        Roster(whole()[:2], unnamed=whole()[2:]),
+    ],
+    ids=["started", "gated", "queued", "a pod is missing", "a pod is not named"],
+)
+def test_a_gang_that_runs_or_waits_for_something_else_gets_no_remedy(pods: list[GangPod] | Roster) -> None:
+    assert remedy(pods) is None
+
+
+def test_a_gang_without_one_of_its_objects_is_left_to_the_reconciler() -> None:
+    objects = in_step()
+    del objects["demo-0-worker"]
+    assert remedy(whole(), objects) is None
+
+
+def test_an_object_of_an_earlier_gang_is_deleted() -> None:
+    objects = in_step()
+    owner = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0", "uid": "before"}
+    objects["demo-0-worker"]["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    found = remedy(whole(), objects)
+    assert found is not None
+    assert (found.cause, found.act, found.found) == (
+        Cause.OBJECT_LEFT,
+        Act.DELETE,
+        "PodGroup demo-0-worker still belongs to an earlier PodGang of this name",
+    )
+
+
+@pytest.mark.parametrize(("finalizers", "is_released"), [([PROTECTION], True), (["example.com/mine"], False)])
+def test_only_the_finalizer_of_kubernetes_itself_is_removed(finalizers: list[str], *, is_released: bool) -> None:
+    objects = in_step()
+    objects["demo-0-worker"]["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}
+    found = remedy(whole(), objects)
+    assert (found is not None and found.act is Act.RELEASE) is is_released
+
+
+def stray(**changes: Any) -> GangPod:
+    """A worker that names a group of an earlier gang."""
+    found = pod("worker", 1, controller=CLIQUE, **changes)
+    return found._replace(labels={**found.labels, LABEL: "demo-before-worker"})
+
+
+def test_a_pod_of_an_old_membership_is_replaced_while_it_is_on_no_node() -> None:
+    found = remedy([*whole()[:2], stray()])
+    assert found is not None
+    assert (found.cause, found.act, [one.name for one in found.pods]) == (
+        Cause.OLD_MEMBERSHIP,
+        Act.REPLACE,
+        ["demo-0-worker-1"],
+    )
+    assert remedy([*whole()[:2], stray(node="n1")]) is None
+    assert remedy([*whole()[:2], stray()], excepted="demo-0-worker-1") is None
+    assert remedy([*whole()[:2], stray()._replace(controller=None)]) is None
+
+
+def test_a_pod_of_another_scheduler_is_not_one_of_an_old_membership() -> None:
+    other = pod("worker", 1, controller=CLIQUE)
+    assert remedy([*whole()[:2], other._replace(spec={**other.spec, "schedulerName": "volcano"})]) is None

@@ -1,0 +1,31 @@
+"""The check of the setting that has Rollcall itself do what gangs need that were left behind."""
+
+from __future__ import annotations
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed
+from webhook.doctor.snapshot import Snapshot
+from webhook.gangs.remedies import Cause
+
+
+@check(
+    "gangs/remedies",
+    level=Level.WARNING,
+    passes=lambda: installed(settings=configured(remedies={"causes": ["forgotten"]})),
+    fails=lambda: installed(settings=configured({"name": "volcano"}, remedies={"causes": ["forgotten"]})),
+)
+def remedies(snapshot: Snapshot) -> Symptoms:
+    """The remedy `forgotten` is on only if an enabled scheduler can be woken: koord-scheduler and the scheduler of
+    scheduler-plugins. For other schedulers it does nothing, and the right to change and delete pods is not needed.
+
+    Source: webhook/backends/base.py, `Wake`; what each scheduler does was seen on the real ones.
+    """
+    settings = snapshot.settings
+    woken = any(profile.backend.wake is not None for profile in settings.profiles.values())
+    if Cause.FORGOTTEN.value in settings.remedies.causes and not woken:
+        yield Symptom(
+            "the configuration, remedies.causes",
+            f"it has {Cause.FORGOTTEN}, and none of the schedulers ({', '.join(settings.profiles)}) can be woken",
+            "the remedy has no effect, and the reconciler has the right to change and delete pods for it",
+            f"remove {Cause.FORGOTTEN} from remedies.causes",
+        )

@@ -1,0 +1,235 @@
+"""What can be done for a gang that its scheduler or its cluster left behind (no I/O): one remedy for each cause.
+
+The gentlest remedy comes first. A scheduler that forgot a gang is woken by a change of the gang's own PodGroup; a pod
+is replaced only if that did not help. A pod on a node is never touched, and only pods that Grove makes are deleted: a
+Job counts a deleted pod as a failure, and a LeaderWorkerSet recreates its whole group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from webhook.backends.base import Wake
+from webhook.config.settings import Profile
+from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.gangs.differences import left_behind, other_owner
+from webhook.gangs.escapes import Escape
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.key import POD_GANG
+from webhook.gangs.leaving_objects import PROTECTION
+from webhook.gangs.observed import Observed
+from webhook.gangs.plan import SkipReason, plan
+from webhook.gangs.pod import GangPod
+from webhook.gangs.waits import tallies
+from webhook.model.keys import Api
+from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.workloads.place import label_value
+from webhook.model.workloads.pod_controllers import POD_CLIQUES
+
+# A gang is woken so often before one of its pods is replaced.
+WAKES_BEFORE_REPLACING = 2
+# How many names a text lists before "and N more".
+_NAMED = 3
+# What schedulers say of a pod that found no node.
+_OF_NODES = "nodes are available"
+# The reasons of a gang that lacks nothing but its scheduler's attention, as far as it is known.
+_LACKS_NOTHING = frozenset({Reason.IN_PART, Reason.NO_ROOM, Reason.SILENT, Reason.UNOWNED})
+
+
+class Cause(StrEnum):
+    """Why a gang needs a remedy: a value of the configuration, and a metric's label."""
+
+    # Its pods and objects are right, and its scheduler does not try them.
+    FORGOTTEN = "forgotten"
+    # An object of an earlier gang is in the place of its own.
+    OBJECT_LEFT = "objectLeft"
+    # A pod names a group that is no longer its own.
+    OLD_MEMBERSHIP = "oldMembership"
+
+
+class Act(StrEnum):
+    """What a remedy does; the action of an event."""
+
+    WAKE = "wake"
+    REPLACE = "replace"
+    RELEASE = "release"
+    DELETE = "delete"
+
+
+class Remedy(NamedTuple):
+    """One remedy: what was `found`, and what is `done` about it.
+
+    `target` is the object that is changed or deleted. `pods` are on no node: those that a wake marks, or those that are
+    replaced. `known` is how many pods the scheduler may count for the target.
+    """
+
+    cause: Cause
+    act: Act
+    found: str
+    done: str
+    target: Manifest | None = None
+    pods: tuple[GangPod, ...] = ()
+    wake: Wake | None = None
+    known: int = 0
+
+    @property
+    def api(self) -> Api | None:
+        """The kind of the target."""
+        if self.target is None:
+            return None
+        group, _, version = str(self.target["apiVersion"]).rpartition("/")
+        return Api(group, version, str(self.target["kind"]))
+
+
+# Whether a pod is excepted from deletion.
+Excepted = Callable[[GangPod], bool]
+
+
+def nothing_excepted(_: GangPod) -> bool:
+    """No pod is excepted."""
+    return False
+
+
+def may_need_remedy(health: GangHealth) -> bool:
+    """Whether `remedy_for` may find a remedy; cheap, for each judgement."""
+    reasons = {one.reason for one in health.obstacles}
+    if Reason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
+        return True
+    return _lacks_nothing(health)
+
+
+def _lacks_nothing(health: GangHealth) -> bool:
+    """Whether a gang lacks nothing but its scheduler's attention, as far as it is known."""
+    held = health.state in {State.HELD, State.IN_PART} and bool(health.obstacles)
+    return held and all(one.reason in _LACKS_NOTHING for one in health.obstacles) and _has_room(health)
+
+
+def remedy_for(
+    health: GangHealth, seen: Observed, tried: int = 0, excepted: Excepted = nothing_excepted
+) -> Remedy | None:
+    """The remedy of a gang; None if it needs none, or none is known. `tried` is how often it was woken in vain. Raises
+    `Malformed`.
+    """
+    return next(_remedies(health, seen, tried, excepted), None)
+
+
+def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted) -> Iterator[Remedy]:
+    profile = seen.settings.profiles.get(health.scheduler or "")
+    if profile is None:
+        return
+    yield from _left_objects(seen)
+    yield from _old_members(health, profile, excepted)
+    if _lacks_nothing(health):
+        yield from _forgotten(health, seen, profile, tried, excepted)
+
+
+def _left_objects(seen: Observed) -> Iterator[Remedy]:
+    """Objects in the place of the gang's own: one that belongs to an earlier gang of the name, and a PodGroup that is
+    being deleted and that its running pods keep.
+    """
+    for live in _live_objects(seen):
+        metadata, name = live["metadata"], f"{live['kind']} {live['metadata']['name']}"
+        if metadata.get("deletionTimestamp") is not None:
+            if metadata.get("finalizers") == [PROTECTION]:
+                found = f"{name} is being deleted, and its finalizer {PROTECTION} keeps it while its pods run"
+                done = f"removed the finalizer of {name}, so that it is written again; running pods are not affected"
+                yield Remedy(Cause.OBJECT_LEFT, Act.RELEASE, found, done, live)
+        elif left_behind(live, seen.podgang):
+            found = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
+            yield Remedy(Cause.OBJECT_LEFT, Act.DELETE, found, f"deleted {name}, so that it is written again", live)
+
+
+def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> Iterator[Remedy]:
+    """Pods that name a group by a mark of the gang's own scheduler, and not the group of their gang."""
+    if health.kind != POD_GANG:
+        return
+    keys = {mark.key for marks in profile.backend.membership for mark in marks}
+    pods = tuple(
+        one.pod
+        for one in health.escaped
+        if one.escape is Escape.FOREIGN
+        and any(key in field for key in keys for field in one.fields)
+        and _is_replaceable(one.pod, excepted)
+    )
+    if pods:
+        names = _names(pods)
+        found = f"{names}: on no node, and marked for a group that is not that of the gang"
+        yield Remedy(Cause.OLD_MEMBERSHIP, Act.REPLACE, found, f"deleted {names}, which Grove recreates", None, pods)
+
+
+def _forgotten(
+    health: GangHealth, seen: Observed, profile: Profile, tried: int, excepted: Excepted
+) -> Iterator[Remedy]:
+    """A gang with all its pods and objects that its scheduler does not try, although there is room as far as known."""
+    wake = profile.backend.wake
+    if wake is None:
+        return
+    short = [tally for tally in tallies(seen.podgang, seen.roster.members) if not tally.started]
+    waiting = tuple(pod for tally in short for pod in tally.pods if pod.node is None)
+    members = {None, *(label_value(tally.member.name) for tally in short)}
+    # One group at a time: a raised minimum would take the pods of the others out of the scheduler's cycle.
+    targets = [
+        live
+        for live in _live_objects(seen)
+        if mapping(live["metadata"].get("labels")).get(seen.podgang.member_label) in members
+    ]
+    if not waiting or not targets or any(pod.gates for pod in waiting):
+        return
+    found = f"{profile.name} does not try {_names(waiting)}, although nothing is missing"
+    if tried >= WAKES_BEFORE_REPLACING and health.kind == POD_GANG and _may_replace(health):
+        pods = tuple(pod for pod in waiting if _is_replaceable(pod, excepted))[:1]
+        if pods:
+            done = f"deleted {_names(pods)}, which Grove recreates; it had been woken {tried} times"
+            yield Remedy(Cause.FORGOTTEN, Act.REPLACE, found, done, None, pods)
+            return
+    target = targets[tried % len(targets)]
+    name = f"{target['kind']} {target['metadata']['name']}"
+    if wake is Wake.ANNOTATE:
+        yield Remedy(Cause.FORGOTTEN, Act.WAKE, found, f"annotated {name}", target, (), wake)
+        return
+    minimum = integer(mapping(target.get("spec")).get("minMember")) or 0
+    raised = max(minimum, len(seen.roster.pods)) + 1
+    done = f"annotated the waiting pods; raised minMember of {name} from {minimum} to {raised}, and set it back"
+    yield Remedy(Cause.FORGOTTEN, Act.WAKE, found, done, target, waiting, wake, raised)
+
+
+def _has_room(health: GangHealth) -> bool:
+    """Whether there is room as far as it is known: by the estimate, or else as its scheduler says nothing of nodes."""
+    if health.has_room is not None:
+        return health.has_room
+    return all(_OF_NODES not in one.why for one in health.obstacles if one.reason is Reason.NO_ROOM)
+
+
+def _may_replace(health: GangHealth) -> bool:
+    """Whether its scheduler is known to work, and there to be room: else a new pod would not help."""
+    return health.has_room is True or (health.state is State.IN_PART and _silent(health.obstacles))
+
+
+def _silent(obstacles: Sequence[HoldReason]) -> bool:
+    return any(one.reason is Reason.SILENT for one in obstacles)
+
+
+def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:
+    """Whether a pod may be deleted: Grove recreates it, and it is on no node."""
+    made = pod.controller is not None and pod.controller.kind == POD_CLIQUES.api.kind
+    return made and pod.counts and pod.node is None and not excepted(pod)
+
+
+def _live_objects(seen: Observed) -> list[Manifest]:
+    """The existing objects in the places of those that the gang should have, without those of other owners."""
+    try:
+        planned = plan(seen.podgang, seen.facts, seen.settings)
+        if isinstance(planned, SkipReason):
+            return []
+        found = [live for desired in planned.objects if (live := seen.live(desired)) is not None]
+    except (FactsUnavailable, Inexpressible):
+        return []
+    return [live for live in found if left_behind(live, seen.podgang) or other_owner(live, seen.podgang) is None]
+
+
+def _names(pods: Sequence[GangPod]) -> str:
+    more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
+    return f"{'pod' if len(pods) == 1 else 'pods'} {', '.join(pod.name for pod in pods[:_NAMED])}{more}"

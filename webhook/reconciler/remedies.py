@@ -1,0 +1,191 @@
+"""Does for gangs what would otherwise need a person, as far as the configuration asks for it.
+
+A cause must last for a while before anything is done. Then there are growing pauses in each gang, and a limit on the
+remedies of the whole cluster a minute: a scheduler that is down, or a cause that is judged wrongly, must not turn into
+a storm of writes. What was found and done, and whether it helped, is told by events on the gang.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from webhook.cluster.backoff import doubled
+from webhook.config.settings import RemedySettings
+from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.hold_reasons import RemedyReason
+from webhook.gangs.key import GangKey
+from webhook.gangs.observed import Observed
+from webhook.gangs.remedies import Act, Cause, Excepted, Remedy, may_need_remedy, nothing_excepted, remedy_for
+from webhook.model.reading import Malformed
+from webhook.model.workloads.podgang import PodGang
+from webhook.reconciler.events import Events
+from webhook.reconciler.remedy_metrics import Outcome, RemedyMetrics
+from webhook.reconciler.remedy_writes import carry_out
+from webhook.reconciler.writer import Writer
+from webhook.telemetry.logs import log, outline
+
+# The longest pause in one gang.
+MAX_PAUSE_SECONDS = 1800.0
+# A scheduler that was woken takes a moment to bind a gang. After this time the remedy has not helped.
+HELPED_SECONDS = 20.0
+# A gang that looks as if it needed a remedy, and needs none, is looked at again after this time.
+LOOK_AGAIN_SECONDS = 10.0
+# Gangs that are looked at closely at one look: each takes some tenths of a millisecond.
+GANGS_A_LOOK = 50
+_MINUTE = 60.0
+
+
+@dataclass(slots=True)
+class _Case:
+    """A gang that may need a remedy, or had one. `since` is since when it may without a break, None if it does not.
+    `until` is when it may get the next one. `times` counts its remedies, and `woken` the wakes that did not help.
+    `done` is the last remedy while it is not known whether it helped; `health` is the gang's health since then.
+    """
+
+    since: float | None = None
+    until: float = 0.0
+    times: int = 0
+    woken: int = 0
+    done: Remedy | None = None
+    done_at: float = 0.0
+    health: GangHealth | None = None
+
+
+class Remedies:
+    """Remedies for gangs. Call `judged` with each judgement of a gang, and `see` regularly while this process leads."""
+
+    def __init__(
+        self,
+        settings: RemedySettings,
+        observed: Callable[[GangKey], Observed | None],
+        writer: Writer,
+        events: Events,
+        metrics: RemedyMetrics,
+        *,
+        excepted: Excepted = nothing_excepted,
+    ) -> None:
+        """`observed` returns what is known of a gang. Pods that are `excepted` are never deleted."""
+        self._settings = settings
+        self._observed = observed
+        self._writer = writer
+        self._events = events
+        self._metrics = metrics
+        self._excepted = excepted
+        # The health of each gang that may need a remedy.
+        self._held: dict[GangKey, GangHealth] = {}
+        self._cases: dict[GangKey, _Case] = {}
+        # When the remedies of the last minute were begun.
+        self._begun: deque[float] = deque()
+
+    def judged(self, key: GangKey, health: GangHealth | None) -> None:
+        """Take note of a gang's health; None if the gang is gone or cannot be judged."""
+        case = self._cases.get(key)
+        if health is None:
+            self._held.pop(key, None)
+            self._cases.pop(key, None)
+            return
+        if case is not None:
+            case.health = health
+        if may_need_remedy(health):
+            self._held[key] = health
+        elif self._held.pop(key, None) is not None and case is not None:
+            case.since = None
+
+    async def see(self) -> None:
+        """Tell what came of earlier remedies, and begin those that are due."""
+        now = time.monotonic()
+        for key in self._held:
+            case = self._cases.setdefault(key, _Case())
+            case.since = now if case.since is None else case.since
+        due: list[GangKey] = []
+        for key, case in list(self._cases.items()):
+            if case.done is not None:
+                await self._follow(key, case, case.done, now)
+            elif case.since is not None and now >= case.until and now - case.since >= self._settings.settle_seconds:
+                due.append(key)
+            elif case.since is None and now >= case.until + MAX_PAUSE_SECONDS:
+                # It was well for long enough: the next pause is a first one again.
+                del self._cases[key]
+        # Those first that have waited longest.
+        due.sort(key=lambda one: self._cases[one].until)
+        late = 0
+        for key in due[:GANGS_A_LOOK]:
+            case = self._cases[key]
+            remedy, podgang = self._remedy(key, case)
+            if remedy is None or podgang is None:
+                case.until = now + LOOK_AGAIN_SECONDS
+            elif self._may_begin(now):
+                await self._begin(case, remedy, podgang, now)
+            else:
+                late += 1
+        self._metrics.waiting.set(late)
+
+    def _remedy(self, key: GangKey, case: _Case) -> tuple[Remedy | None, PodGang | None]:
+        """The remedy that a gang needs now, if the configuration asks for it, and the gang."""
+        health = self._held.get(key)
+        try:
+            seen = self._observed(key)
+            if seen is None:
+                return None, None
+            found = None if health is None else remedy_for(health, seen, case.woken, self._excepted)
+        except (Malformed, FactsUnavailable):
+            return None, None
+        wanted = found is not None and found.cause.value in self._settings.causes
+        return found if wanted else None, seen.podgang
+
+    def _may_begin(self, now: float) -> bool:
+        while self._begun and now - self._begun[0] >= _MINUTE:
+            self._begun.popleft()
+        return len(self._begun) < self._settings.per_minute
+
+    async def _begin(self, case: _Case, remedy: Remedy, podgang: PodGang, now: float) -> None:
+        self._begun.append(now)
+        case.times += 1
+        case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
+        await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.found}; remedy: {remedy.act}")
+        try:
+            done = await carry_out(remedy, self._writer, datetime.now(UTC).isoformat(timespec="microseconds"))
+        except (RequestFailed, NotLeading) as error:
+            log.info("remedy failed", namespace=podgang.namespace, name=podgang.name, why=outline(error))
+            self._metrics.done.labels(remedy.cause.value, Outcome.FAILED.value).inc()
+            await self._events.say(podgang, RemedyReason.FAILED, f"the remedy failed: {error}")
+            return
+        if done:
+            case.done, case.done_at = remedy, now
+
+    async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
+        """Tell what came of the remedy `done`, once that is known."""
+        still, podgang = self._remedy(key, case)
+        outcome = self._outcome(case, done, still, now)
+        if outcome is None:
+            return
+        case.done = None
+        case.woken = case.woken + 1 if outcome is Outcome.NOT_HELPED and done.act is Act.WAKE else 0
+        self._metrics.done.labels(done.cause.value, outcome.value).inc()
+        if podgang is None:
+            return
+        if outcome is Outcome.NOT_HELPED:
+            note = f"Rollcall {done.done}. That did not help: {done.found}"
+            await self._events.say(podgang, RemedyReason.FAILED, note)
+            return
+        why = (
+            "" if outcome is Outcome.HELPED or case.health is None else f" to find out what it lacks: {case.health.why}"
+        )
+        await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped{why}")
+
+    def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> Outcome | None:
+        """What came of a remedy; None while that is not known."""
+        if done.cause is not Cause.FORGOTTEN:
+            gone = still is None or still.cause is not done.cause
+        else:
+            gone = case.health is not None and case.health.state is State.STARTED
+        if gone:
+            return Outcome.HELPED
+        if now - case.done_at < HELPED_SECONDS:
+            return None
+        return Outcome.EXPLAINED if still is None else Outcome.NOT_HELPED
