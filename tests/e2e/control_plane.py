@@ -155,6 +155,7 @@ class ControlPlane:
         client, peer, port = free_port(), free_port(), free_port()
         apis = _RUNTIME_CONFIG.get(self.version, "")
         self.url = f"https://127.0.0.1:{port}"
+        self.store_url = f"http://127.0.0.1:{client}"
         etcd = self.workplace.start(
             "etcd",
             [

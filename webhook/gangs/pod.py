@@ -7,13 +7,14 @@ gang.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of
 from webhook.gangs.pod_spec import spec_text
 from webhook.model import grove
-from webhook.model.bounds import name_text
+from webhook.model.bounds import name_text, shared
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
@@ -118,7 +119,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         tuple(name_text(gate) or "" for gate in gates[:_GATES]),
         gates.index(GATE) if GATE in gates else None,
         _unscheduled(status),
-        text(metadata.get("creationTimestamp")) or "",
+        shared(text(metadata.get("creationTimestamp")) or ""),
         kept_controller(metadata),
         *parts,
         needs=spec_text(spec) if node is None else None,
@@ -174,5 +175,11 @@ def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
         said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         # SchedulingGated is set by the API server. It stays until a scheduler processes the pod.
         if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
-            return Unscheduled(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
+            return _latest(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
     return None
+
+
+@lru_cache(maxsize=1024)
+def _latest(reason: str, message: str) -> Unscheduled:
+    """One object for equal messages among the latest: a scheduler says the same of all pods of a gang."""
+    return Unscheduled(reason, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
@@ -42,7 +43,7 @@ class GangPods:
         self._gated: Grouping[ObjectKey, GangKey] = Grouping()
         self._below: Grouping[ObjectKey, ControllerKey] = Grouping()
         self._watch = Watch(
-            client, Projection("", PODS, read, most=POD_BYTES), self._pods_read, self._noticed, selector
+            client, Projection("", PODS, read, most=POD_BYTES, own_key=True), self._pods_read, self._noticed, selector
         )
         self._controllers = Controllers(client, kinds, self._controller_noticed, self._kind_read, self._controlled)
 
@@ -105,7 +106,7 @@ class GangPods:
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)
         found: GangPod | None = self._watch.index.entries.get(key)
-        now = None if found is None or not found.kind else found.gang
+        now = None if found is None or not found.kind else _latest(found.gang)
         self._of.move(key, now)
         self._gated.move(key, now if found is not None and found.gate is not None else None)
         controller = None if found is None else found.controller
@@ -128,3 +129,9 @@ class GangPods:
         for gang in list(self._of.groups()):
             self._changed(gang)
         self._say_filled()
+
+
+@lru_cache(maxsize=1024)
+def _latest(gang: GangKey) -> GangKey:
+    """The key that stands for equal ones, of the latest: the pods of a gang share it."""
+    return gang

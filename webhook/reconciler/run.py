@@ -93,6 +93,7 @@ class Reconciler:
             read=self.queue.retry_failed,
             give_back=give_back,
             transport=transport,
+            writes=True,
         )
         client = self.following.client
         # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
@@ -126,6 +127,7 @@ class Reconciler:
             self.leads,
             deletion=deletion,
             fits=self.following.fits,
+            has_turn=self.queue.has_turn,
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self.unknown_kinds = UnknownKinds(
