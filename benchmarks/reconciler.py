@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import time
-from collections import Counter
 from pathlib import Path
 
 from benchmarks.control_planes import find_programs
@@ -18,6 +16,7 @@ from tests.e2e.conftest import KOORDINATOR, apply_crds
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.programs import Program, eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.requests_counted import requests_of, shown
 from webhook.config.file import settings_from
 from webhook.model.facts import ClusterFacts
 
@@ -31,9 +30,6 @@ _CONFIGURATIONS = {
         }
     ),
 }
-_REQUESTS = re.compile(r'apiserver_request_total\{.*[{,]resource="([^"]*)".*verb="([A-Z]+)".*\} (\S+)')
-# Of these a change of the cluster is a write of the reconciler; the API server and its own clients write no such.
-_OWN = ("flowschemas", "prioritylevelconfigurations", "leases", "tokenreviews", "subjectaccessreviews")
 
 
 def main() -> None:
@@ -87,7 +83,7 @@ def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -
         leading = time.perf_counter() - begun - made
         while process.metric("rollcall_reconciled_total", outcome="written") < gangs:
             process.program.check()
-            time.sleep(0.25)
+            time.sleep(1)
         taken = time.perf_counter() - begun - made
         writes = process.metric("rollcall_writes_total")
         process.until_settled()
@@ -98,13 +94,13 @@ def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -
         print(f"processor time, API server {_processor_seconds(plane.api_server) - served:>8.1f} s")
         print(f"processor time, etcd       {_processor_seconds(etcd) - kept:>8.1f} s")
         _memory(process.program)
-        print(f"requests                   {_told(requests_of(plane) - before)}")
+        print(f"requests                   {shown(requests_of(plane) - before)}")
         before, busy = requests_of(plane), _processor_seconds(process.program)
         _wait(process, 30)
-        print(f"in the next 30 s           {_told(requests_of(plane) - before)}")
+        print(f"in the next 30 s           {shown(requests_of(plane) - before)}")
         before, busy = requests_of(plane), _processor_seconds(process.program)
         _wait(process, steady)
-        print(f"in {steady:.0f} s after these      {_told(requests_of(plane) - before)}")
+        print(f"in {steady:.0f} s after these      {shown(requests_of(plane) - before)}")
         print(f"processor time             {_processor_seconds(process.program) - busy:>8.2f} s")
         _memory(process.program)
     finally:
@@ -120,21 +116,6 @@ def _wait(process: ReconcilerProcess, seconds: float) -> None:
 
 def _memory(program: Program) -> None:
     print(f"resident                   {program.resident_megabytes:>8.0f} MB, {program.peak_megabytes:.0f} MB at most")
-
-
-def requests_of(plane: ControlPlane) -> Counter[tuple[str, str]]:
-    """How many requests of each verb and resource the API server has had, without those of its own."""
-    found: Counter[tuple[str, str]] = Counter()
-    for line in plane.http.get("/metrics").text.splitlines():
-        if (told := _REQUESTS.match(line)) is not None and told[1] and told[1] not in _OWN:
-            found[told[2], told[1]] += int(float(told[3]))
-    return found
-
-
-def _told(requests: Counter[tuple[str, str]]) -> str:
-    """Requests by verb and resource, the most first, without watches: these end now and then and are resumed."""
-    some = (f"{count} {verb} {resource}" for (verb, resource), count in requests.most_common() if verb != "WATCH")
-    return ", ".join(some) or "none"
 
 
 def _processor_seconds(program: Program) -> float:

@@ -25,6 +25,8 @@ FINALIZERS = {
         "leaderworkerset.x-k8s.io/leaderworkersets",
     )
 }
+# This is used when the number of gangs that share an event changes: see test_shared_events.py.
+SERIES = ("events.k8s.io/events", "patch")
 
 
 class ReconcilerProcess:

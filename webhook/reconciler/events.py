@@ -147,20 +147,25 @@ class Events:
         if not self._leads():
             return event
         # The API server accepts no series of one.
-        series = None if count == 1 else {"count": count, "lastObservedTime": _now()}
-        if event is None:
-            log.warning("told", reason=reason, **said, count=count)
-            manifest = self._event(regarded, reason, note, "")
-            event = str(manifest["metadata"]["name"])
-            created = requests.create(EVENTS, manifest if series is None else {**manifest, "series": series})
-            if (code := await self._written(created, reason, said)) != HTTPStatus.CONFLICT:
-                return event if code is None else None
-        if series is None:
+        series = {"series": {"count": count, "lastObservedTime": _now()}} if count > 1 else {}
+        if event is not None and await self._continued(event, namespace, reason, series) != HTTPStatus.NOT_FOUND:
             return event
-        # Another process, or this one before, wrote the event.
-        change = {"op": "add", "path": "/series", "value": series}
-        continued = requests.json_patch(EVENTS, namespace, event, [change])
-        return None if await self._written(continued, reason, said) == HTTPStatus.NOT_FOUND else event
+        log.warning("told", reason=reason, **said, count=count)
+        manifest = {**self._event(regarded, reason, note, ""), **series}
+        event = str(manifest["metadata"]["name"])
+        code = await self._written(requests.create(EVENTS, manifest), reason, said)
+        if code == HTTPStatus.CONFLICT:
+            # An earlier leader wrote it.
+            code = await self._continued(event, namespace, reason, series)
+        return event if code is None else None
+
+    async def _continued(self, event: str, namespace: str, reason: Why, series: Manifest) -> int | None:
+        """Change the series of an event; return as `_written` does."""
+        changes = [{"op": "add", "path": f"/{field}", "value": value} for field, value in series.items()]
+        if not changes:
+            return None
+        said = {"kind": "Namespace", "name": namespace}
+        return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, said)
 
     async def _written(self, write: requests.Write, reason: Why, said: dict[str, str]) -> int | None:
         """Send a write; return the code of the failure, 0 for no answer, None if it succeeded."""

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 import httpx
+import uvloop
 
 from webhook import __version__
 from webhook.cluster.access import Access
@@ -359,7 +360,8 @@ class Port(Protocol):
 def run(reconciler: Reconciler, port: Port) -> None:
     """Run with health and metrics at `port` until SIGTERM or SIGINT."""
     configure()
-    asyncio.run(_serve(reconciler, port))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(reconciler, port))
 
 
 async def _serve(reconciler: Reconciler, port: Port) -> None:
