@@ -7,65 +7,115 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.control_planes import find_programs
+from benchmarks.stored_gangs import MEMBERS, Cluster, store
+from tests.configurations import configuration_of
 from tests.e2e.conftest import KOORDINATOR, apply_crds
-from tests.e2e.control_plane import ControlPlane
-from tests.e2e.programs import Program
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.programs import Program, eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.test_zero_cost import podgang, requests_of
+from tests.e2e.requests_counted import requests_of, shown
+from webhook.config.file import settings_from
+from webhook.model.facts import ClusterFacts
 
-_NAMESPACE = "default"
+_CONFIGURATIONS = {
+    "koord-scheduler": KOORDINATOR,
+    "default-scheduler": configuration_of(
+        {
+            "name": "default-scheduler",
+            "gate": False,
+            "config": {"gangScheduling": True},
+        }
+    ),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reconciler", description=__doc__)
     parser.add_argument("--gangs", type=int, default=1000, help="PodGangs, of 4 PodGroups each (default 1000)")
+    parser.add_argument("--pods", type=int, default=0, help="pods of these gangs; half of the gangs run (default 0)")
+    parser.add_argument("--namespaces", type=int, default=20, help="the namespaces they are in (default 20)")
     parser.add_argument("--steady", type=float, default=60, help="seconds to watch it do nothing (default 60)")
     parser.add_argument("--kube", default="1.37", help="the version of Kubernetes (default 1.37)")
+    parser.add_argument("--scheduler", choices=_CONFIGURATIONS, default="koord-scheduler")
     chosen = parser.parse_args()
     find_programs(f"kube-{chosen.kube}")
     plane = ControlPlane(chosen.kube)
     try:
         apply_crds(plane)
-        _measure(plane, chosen.gangs, chosen.steady)
+        _fill(plane, chosen.scheduler, chosen.gangs, chosen.pods, chosen.namespaces)
+        _measure(plane, _CONFIGURATIONS[chosen.scheduler], chosen.gangs, chosen.steady)
     finally:
         plane.close()
 
 
-def _measure(plane: ControlPlane, gangs: int, steady: float) -> None:
-    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{_NAMESPACE}/podgangs"
-    with ThreadPoolExecutor(8) as clients:
-        for answer in clients.map(lambda number: plane.http.post(path, json=podgang(number, _NAMESPACE)), range(gangs)):
-            answer.raise_for_status()
-    served = _processor_seconds(plane.api_server)
+def _fill(plane: ControlPlane, scheduler: str, gangs: int, pods: int, namespaces: int) -> None:
+    """Store the gangs, and wait until the API server has read them."""
+    names = tuple(f"team-{number}" for number in range(namespaces))
+    for name in names:
+        metadata = {"name": name}
+        plane.http.post("/api/v1/namespaces", json={"metadata": metadata}).raise_for_status()
+    profile = settings_from(_CONFIGURATIONS[scheduler], "the benchmark").profiles[scheduler]
+    facts = ClusterFacts(apis=frozenset(profile.backend.writable_kinds))
+    stored = store(plane, Cluster(profile, gangs, pods, names, facts).objects())
+    path = "/apis/scheduler.grove.io/v1alpha1/podgangs"
+
+    def read() -> bool:
+        found = plane.http.get(path, params={"limit": "1"}).json()
+        left = found["metadata"].get("remainingItemCount", 0)
+        assert len(found["items"]) + left == gangs, f"{left} PodGangs"
+        return True
+
+    eventually(read, "the API server has read the PodGangs", timeout=120, pause=0.5)
+    print(f"{stored} objects are stored")
+
+
+def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -> None:
+    etcd = plane.workplace.programs[0]
+    served, kept, before = _processor_seconds(plane.api_server), _processor_seconds(etcd), requests_of(plane)
     begun = time.perf_counter()
-    process = ReconcilerProcess(plane, KOORDINATOR)
+    process = ReconcilerProcess(plane, config)
     made = time.perf_counter() - begun
     try:
         process.until_leading()
         leading = time.perf_counter() - begun - made
-        while process.metric("rollcall_writes_total") < 4 * gangs:
+        while process.metric("rollcall_reconciled_total", outcome="written") < gangs:
             process.program.check()
-            time.sleep(0.25)
+            time.sleep(1)
         taken = time.perf_counter() - begun - made
+        writes = process.metric("rollcall_writes_total")
         process.until_settled()
-        print(f"{gangs} PodGangs of 4 PodGroups from nothing, on {os.cpu_count()} processors")
+        print(f"{gangs} PodGangs of {MEMBERS} PodGroups from nothing, on {os.cpu_count()} processors")
         print(f"leads after                {leading:>8.1f} s")
-        print(f"all written after          {taken:>8.1f} s   ({4 * gangs / taken:.0f} writes/s)")
+        print(f"all written after          {taken:>8.1f} s   ({writes / taken:.0f} writes/s)")
         print(f"processor time, rollcall   {_processor_seconds(process.program):>8.1f} s")
         print(f"processor time, API server {_processor_seconds(plane.api_server) - served:>8.1f} s")
-        print(f"resident                   {process.program.resident_megabytes:>8.0f} MB")
+        print(f"processor time, etcd       {_processor_seconds(etcd) - kept:>8.1f} s")
+        _memory(process.program)
+        print(f"requests                   {shown(requests_of(plane) - before)}")
         before, busy = requests_of(plane), _processor_seconds(process.program)
-        time.sleep(steady)
-        asked = {verb: count for verb, count in (requests_of(plane) - before).items() if verb != "WATCH"}
-        print(f"then for {steady:.0f} s, requests about gangs: {asked or 'none'}")
+        _wait(process, 30)
+        print(f"in the next 30 s           {shown(requests_of(plane) - before)}")
+        before, busy = requests_of(plane), _processor_seconds(process.program)
+        _wait(process, steady)
+        print(f"in {steady:.0f} s after these      {shown(requests_of(plane) - before)}")
         print(f"processor time             {_processor_seconds(process.program) - busy:>8.2f} s")
-        print(f"resident                   {process.program.resident_megabytes:>8.0f} MB")
+        _memory(process.program)
     finally:
         process.close()
+
+
+def _wait(process: ReconcilerProcess, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        process.program.check()
+        time.sleep(0.5)
+
+
+def _memory(program: Program) -> None:
+    print(f"resident                   {program.resident_megabytes:>8.0f} MB, {program.peak_megabytes:.0f} MB at most")
 
 
 def _processor_seconds(program: Program) -> float:

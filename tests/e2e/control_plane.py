@@ -160,7 +160,7 @@ class ControlPlane:
         client, peer, port = free_port(), free_port(), free_port()
         apis = _RUNTIME_CONFIG.get(self.version, "")
         self.url = f"https://127.0.0.1:{port}"
-        self._etcd_url = f"http://127.0.0.1:{client}"
+        self.store_url = f"http://127.0.0.1:{client}"
         etcd = self.workplace.start(
             "etcd",
             [
@@ -233,7 +233,7 @@ class ControlPlane:
 
     def compact(self) -> None:
         """Forget all versions but the present one, as API servers have etcd do every five minutes."""
-        with httpx.Client(base_url=self._etcd_url, trust_env=False) as etcd:
+        with httpx.Client(base_url=self.store_url, trust_env=False) as etcd:
             found = etcd.post("/v3/kv/range", json={"key": base64.b64encode(b"/").decode()}).raise_for_status()
             revision = found.json()["header"]["revision"]
             etcd.post("/v3/kv/compaction", json={"revision": revision, "physical": True}).raise_for_status()

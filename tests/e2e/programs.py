@@ -185,6 +185,12 @@ class Program:
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     @property
+    def peak_megabytes(self) -> float:
+        """The most memory that it held at a time."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    @property
     def own_megabytes(self) -> float:
         """How much of that is its own, and not of files, whose pages come and go with the memory of the machine."""
         assert self._process is not None

@@ -30,6 +30,8 @@ RECORDS = {("/configmaps", verb) for verb in ("create", "patch", "delete")} | {
     ("scheduler.grove.io/podgangs", "get"),
     ("scheduler.grove.io/podgangs/status", "patch"),
 }
+# This is used when the number of gangs that share an event changes: see test_shared_events.py.
+SERIES = ("events.k8s.io/events", "patch")
 
 
 class ReconcilerProcess:

@@ -14,7 +14,7 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Clique, Played
 from tests.e2e.programs import eventually
-from tests.e2e.reconciler_process import forget_lease
+from tests.e2e.reconciler_process import SERIES, forget_lease
 from tests.e2e.test_five_schedulers import KAI_QUEUE, kai_queue
 from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import configuration
@@ -165,7 +165,7 @@ def test_a_tree_gets_an_added_member_while_pods_wait_but_not_once_they_are_bound
     creating = [
         (f"scheduling.k8s.io/{plural}", "create") for plural in ("workloads", "compositepodgroups", "podgroups")
     ]
-    started.uses_all_but(*creating)
+    started.uses_all_but(*creating, SERIES)
 
 
 def with_gate() -> Manifest:

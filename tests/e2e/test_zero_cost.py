@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.e2e.conftest import KOORDINATOR, apply_crds
-from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.gang_story import KOORD
+from tests.e2e.control_plane import ControlPlane
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.requests_counted import Requests, requests_of
+from tests.e2e.test_shared_events import counted, create_gangs
+from webhook.reconciler.held_gangs import OWN_EVENTS
 
 pytestmark = pytest.mark.soak
 
 GANGS, MEMBERS = 1000, 4
 STEADY_SECONDS = 60.0
-# What the reconciler follows or writes: every group whose objects decide about gangs, and events.
-_GROUPS = ("scheduler.grove.io", "grove.io", "scheduling.sigs.k8s.io", "events.k8s.io")
-_REQUESTS = re.compile(r'apiserver_request_total\{.*group="([^"]*)".*verb="([A-Z]+)".*\} (\S+)')
 
 
 @pytest.fixture
@@ -36,33 +32,9 @@ def quiet_plane(version: str) -> Iterator[ControlPlane]:
         found.close()
 
 
-def requests_of(plane: ControlPlane) -> Counter[str]:
-    """How many requests of each verb the API server has had that concern gangs."""
-    found: Counter[str] = Counter()
-    for line in plane.http.get("/metrics").text.splitlines():
-        if (told := _REQUESTS.match(line)) is not None and told[1] in _GROUPS:
-            found[told[2]] += int(float(told[3]))
-    return found
-
-
-def podgang(number: int, namespace: str) -> Manifest:
-    name = f"g{number}"
-    groups = [{"name": f"{name}-c{index}", "minReplicas": 2, "podReferences": []} for index in range(MEMBERS)]
-    metadata = {"name": name, "namespace": namespace, "labels": {"rollcall.dev/scheduler": KOORD}}
-    return {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "metadata": metadata,
-        "spec": {"podgroups": groups},
-    }
-
-
 def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: ControlPlane) -> None:
     plane, namespace = quiet_plane, "default"
-    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs"
-    with ThreadPoolExecutor(4) as clients:
-        for answer in clients.map(lambda number: plane.http.post(path, json=podgang(number, namespace)), range(GANGS)):
-            assert answer.is_success, answer.text
+    create_gangs(plane, namespace, range(GANGS), MEMBERS)
     process = ReconcilerProcess(plane, KOORDINATOR)
     process.until_leading()
 
@@ -73,20 +45,20 @@ def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: Co
     eventually(written, "every gang has its PodGroups", timeout=180, pause=0.5)
     process.until_settled()
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS, "each is written once"
-
-    def told() -> bool:
-        # None of them has a pod, and each gets an event about it, some at a time.
-        assert process.metric("rollcall_events_total", reason="GangTooFewPods") == GANGS
-        return True
-
-    eventually(told, "every PodGang was told what it lacks", timeout=180, pause=0.5)
+    # None of them has a pod. The first get an event about it each, and all share one.
+    eventually(lambda: counted(plane, namespace) == [GANGS], "the event counts every gang", timeout=180, pause=0.5)
     before, begun = requests_of(plane), time.monotonic()
-    assert before["APPLY"] + before["PATCH"] >= GANGS * MEMBERS, "the counters count what the reconciler does"
-    assert before["LIST"] > 0
+    assert before["APPLY", "podgroups"] + before["PATCH", "podgroups"] >= GANGS * MEMBERS, "the counters count"
+    assert before["POST", "events"] <= OWN_EVENTS + 1
+    assert before["LIST", "podgangs"] > 0
     eventually(lambda: time.monotonic() - begun > STEADY_SECONDS, "a minute", timeout=STEADY_SECONDS * 2, pause=1)
-    # Watches end now and then, and resume where they were.
-    assert {verb: count for verb, count in (requests_of(plane) - before).items() if verb != "WATCH"} == {}
+    assert _of_gangs(requests_of(plane) - before) == {}
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS
     # For the log only: the test does not depend on it.
     print(f"resident {process.program.resident_megabytes:.0f} MB with {GANGS} PodGangs of {MEMBERS} PodGroups")
     process.close()
+
+
+def _of_gangs(requests: Requests) -> dict[tuple[str, str], int]:
+    """All but the reads of the API server's own objects: its controllers go on."""
+    return {one: count for one, count in requests.items() if one[1] not in {"apis", "namespaces", "apiservices"}}

@@ -65,6 +65,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     # These import uvicorn and an HTTP client; imported here, so that other commands start faster.
     from webhook.cluster.access import find
     from webhook.reconciler.run import Reconciler, run
+    from webhook.server.memory import give_back_memory, make_collections_rare, return_large_blocks
     from webhook.telemetry.logs import configure
     from webhook.telemetry.span_collector import started
 
@@ -77,7 +78,9 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
             configure()
             asyncio.run(reconciler.once())
         else:
-            run(reconciler, _listener(reconciler, (host, port)))
+            make_collections_rare()
+            return_large_blocks()
+            run(reconciler, _listener(reconciler, (host, port)), give_back_memory)
 
 
 def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 import httpx
 import orjson
@@ -23,6 +25,8 @@ ANSWER_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 # A kubeconfig may name a program that asks a person for credentials.
 CREDENTIALS_SECONDS = 15.0
+# A burst of requests reads the credentials once. A token that was replaced stays valid for longer.
+CREDENTIALS_KEPT_SECONDS = 1.0
 # A watch that is silent for this long is restarted from its last version. Bookmarks arrive about once a minute, and a
 # broken connection, such as to a machine that is gone, stays silent forever.
 SILENCE_SECONDS = 150.0
@@ -72,11 +76,23 @@ class Client:
         access: Access,
         transport: httpx.AsyncBaseTransport | None = None,
         connect_seconds: float = CONNECT_SECONDS,
+        *,
+        pooled: bool = False,
     ) -> None:
+        """`pooled` is for thousands of requests. `transport` replaces the network in tests."""
+        if pooled and transport is None and access.proxy is None:
+            # It takes 10 MB, which most processes do not need.
+            from webhook.cluster.transport import PooledTransport  # noqa: PLC0415
+
+            transport = PooledTransport(access)
         self._access = access
+        self._url = httpx.URL(access.url)
+        # A kubeconfig may name a server below a path.
+        self._path = self._url.path.rstrip("/")
+        # The last credentials, and until when they are used.
+        self._credentials: tuple[str | None, float] = (None, 0.0)
         self._connect_seconds = connect_seconds
         self._http = httpx.AsyncClient(
-            base_url=access.url,
             verify=access.tls,
             proxy=_proxy(access),
             transport=transport,
@@ -188,7 +204,8 @@ class Client:
         if allowed is not None:
             # A new connection may be needed first, and the process may be suspended at any time.
             allowed()
-            built.extensions = {**built.extensions, "trace": _before_the_body(allowed)}
+            guards = {"trace": _before_the_body(allowed), "before_body": allowed}
+            built.extensions = {**built.extensions, **guards}
         return await self._sent(built, MAX_ANSWER_BYTES)
 
     async def _sent(self, built: httpx.Request, most: int) -> Answer:
@@ -270,6 +287,27 @@ class Client:
         content: bytes | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> httpx.Request:
+        # Decompression would delay admissions, and the network is near.
+        headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
+        if (authorization := await self._authorization()) is not None:
+            headers["authorization"] = authorization
+        extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
+        query = f"?{urlencode(params, quote_via=quote)}" if params else ""
+        return self._http.build_request(
+            method,
+            # httpx would parse a text three times, which takes as long as the rest of a request.
+            self._url.copy_with(raw_path=f"{self._path}{path}{query}".encode()),
+            headers=headers,
+            content=content,
+            extensions=extensions,
+            timeout=httpx.Timeout(seconds, connect=self._connect_seconds),
+        )
+
+    async def _authorization(self) -> str | None:
+        """Return the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises `RequestFailed`."""
+        known, until = self._credentials
+        if time.monotonic() < until:
+            return known
         try:
             # This may read a file or run a program.
             async with asyncio.timeout(CREDENTIALS_SECONDS):
@@ -280,24 +318,13 @@ class Client:
             # The error quotes the output of the program, which may be a token, and our text is written to logs and
             # /readyz.
             raise RequestFailed(f"no credentials: {type(error).__name__}; run kubectl to see why") from None
-        # Decompression would delay admissions, and the network is near.
-        headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):
                 # The HTTP library would raise too, but quote the value, and our text is written to logs and /readyz.
                 raise RequestFailed("no credentials: they have characters that a header must not have")
-            headers["authorization"] = authorization
-        extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
-        return self._http.build_request(
-            method,
-            path,
-            params=dict(params),
-            headers=headers,
-            content=content,
-            extensions=extensions,
-            timeout=httpx.Timeout(seconds, connect=self._connect_seconds),
-        )
+        self._credentials = authorization, time.monotonic() + CREDENTIALS_KEPT_SECONDS
+        return authorization
 
 
 async def _received(response: httpx.Response, most: int) -> bytearray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -77,7 +77,7 @@ class Index:
         self._changed = changed
         self.entries: dict[Any, Any] = projection.entries() if entries is None else entries
         # Every known object, with its key and value.
-        self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
+        self._objects: MutableMapping[ObjectKey, tuple[Any, Any]] = _OwnKeys(self.entries) if projection.own_key else {}
         # Two objects may have the same key, as ElasticQuotas of two namespaces. For each key the objects that have it,
         # the latest last.
         self._sources: dict[Any, dict[ObjectKey, None]] = {}
@@ -112,7 +112,11 @@ class Index:
             self._forget(source)
         if before is not None and self._replaced is not None:
             self._replaced(before[1], read[1], watched=True)
-        key, value = self._objects[source] = read
+        key, value = read
+        if key == source:
+            # One key instead of two equal ones.
+            key = source if before is None else before[0]
+        self._objects[source] = key, value
         self.entries[key] = value
         if key != source and self.projection.resource.namespaced:
             holders = self._sources.setdefault(key, {})
@@ -164,6 +168,28 @@ class Index:
             name = "/".join(source)[:MAX_WORDS]
             kind, count = self.projection.resource.api.kind, self._warnings
             log.warning(event, kind=kind, name=name, why=why[:MAX_WORDS], count=count, exc_info=exc_info)
+
+
+class _OwnKeys(MutableMapping[ObjectKey, tuple[ObjectKey, Any]]):
+    """The objects of a projection whose keys are their own: its entries say everything, and nothing is kept twice."""
+
+    def __init__(self, entries: Mapping[Any, Any]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, source: ObjectKey) -> tuple[ObjectKey, Any]:
+        return source, self._entries[source]
+
+    def __setitem__(self, source: ObjectKey, known: tuple[ObjectKey, Any]) -> None:
+        """Nothing: `Index` writes the entry."""
+
+    def __delitem__(self, source: ObjectKey) -> None:
+        """Nothing: `Index` removes the entry."""
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 class Watch:

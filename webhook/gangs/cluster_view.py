@@ -85,9 +85,12 @@ class ClusterView:
         pod_ended: Callable[[PodEnd], None] | None = None,
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
+        writes: bool = False,
     ) -> None:
-        """With `give_back` PodGangs are to own their gang objects again."""
-        self.client = Client(access, transport)
+        """With `give_back` PodGangs are to own their gang objects again. With `writes` its client is for thousands of
+        writes.
+        """
+        self.client = Client(access, transport, pooled=writes)
         self._settings = settings
         self._gang_changed = gang_changed
         self._held_changed = facts_changed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from webhook.cluster.client import Client
@@ -38,8 +38,9 @@ class Controlled(NamedTuple):
     controller: OwnerReference | None
 
 
+@lru_cache(maxsize=4096)
 def controller_key(namespace: str, reference: OwnerReference) -> ControllerKey:
-    """The key of the object that a reference names, regardless of its uid."""
+    """The key of the object that a reference names, regardless of its uid. Siblings share it."""
     return reference.api_version.rpartition("/")[0], reference.kind, namespace, reference.name
 
 
@@ -66,7 +67,7 @@ class Controllers:
         self._kinds = {
             (resource.api.group, resource.api.kind): ServedWatch(
                 client,
-                Projection("", resource, read_controlled),
+                Projection("", resource, read_controlled, own_key=True),
                 partial(self._noticed, resource.api),
                 {"labelSelector": selector} if selector else None,
                 filled,

@@ -18,7 +18,6 @@ from webhook.gangs.pod import GangPod
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.living_gang import LivingGang, gang_joined, is_divided, map_key
-from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang, Present, no_count
 
@@ -50,14 +49,13 @@ class Known(NamedTuple):
     give_back: bool = False
 
 
-def gang_of(raw: Manifest, known: Known) -> PodGang:
+def gang_of(podgang: PodGang, known: Known) -> PodGang:
     """The PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods` does."""
-    podgang = PodGang(raw)
     named = _named(podgang, known)
     own = (one for one in known.holders if (one.gang, one.podgang) == (named.gang, podgang.name))
     owns = known.give_back or any(one.given_back for one in own)
     divided = _divided(podgang, named.gang, known)
-    return PodGang(raw, gang=named.gang, settled=named.settled, owns=owns, divided=divided, present=named.present)
+    return podgang.named(named.gang, settled=named.settled, owns=owns, divided=divided, present=named.present)
 
 
 def _named(podgang: PodGang, known: Known) -> Named:

@@ -7,15 +7,16 @@ gang.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.loss_causes import Cause, cause_in
 from webhook.gangs.pod_gpus import gpus_of
-from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of, shared_text
+from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of
 from webhook.gangs.pod_spec import spec_text
 from webhook.model import grove
-from webhook.model.bounds import name_text
+from webhook.model.bounds import name_text, shared
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
@@ -133,7 +134,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         tuple(name_text(gate) or "" for gate in gates[:_GATES]),
         gates.index(GATE) if GATE in gates else None,
         _unscheduled(status),
-        text(metadata.get("creationTimestamp")) or "",
+        shared(text(metadata.get("creationTimestamp")) or ""),
         kept_controller(metadata),
         *parts,
         needs=spec_text(spec) if node is None else None,
@@ -191,7 +192,7 @@ def _placed(status: Mapping[str, Any]) -> str:
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            return shared_text((text(condition.get("lastTransitionTime")) or "")[:_TIME_CHARACTERS])
+            return shared((text(condition.get("lastTransitionTime")) or "")[:_TIME_CHARACTERS])
     return ""
 
 
@@ -201,5 +202,11 @@ def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
         said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         # SchedulingGated is set by the API server. It stays until a scheduler processes the pod.
         if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
-            return Unscheduled(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
+            return _latest(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
     return None
+
+
+@lru_cache(maxsize=1024)
+def _latest(reason: str, message: str) -> Unscheduled:
+    """One object for equal messages among the latest: a scheduler says the same of all pods of a gang."""
+    return Unscheduled(reason, message)

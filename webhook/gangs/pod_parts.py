@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import entries_kept
+from webhook.model.bounds import entries_kept, shared
 from webhook.model.capabilities import KAI_QUEUE, QOS_LABEL, QUOTA_LABEL
 from webhook.model.claims import CLAIMS
 from webhook.model.kueue import keys as kueue
-from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import Manifest, mapping
+from webhook.model.rows import Row
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.workloads.place import JOB_INDEX, LWS_REVISION, LWS_SIZE, NAME_LABELS, REPLICATED_JOB_NAME
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
@@ -69,7 +69,7 @@ READ: Mapping[Part, frozenset[str]] = {
 }
 # Bytes for the other keys. Pods with the sidecars and networks of a large cluster need less.
 _ROOM: Mapping[Part, int] = {"labels": 8 * 1024, "annotations": 6 * 1024, "spec": 4 * 1024}
-# Fields of a pod's spec that do not matter for its gang and are most of it. Its gates are read separately.
+# Fields of a pod's spec that do not matter for its gang and are most of it. Its node and its gates are read separately.
 _UNREAD = frozenset(
     {
         "affinity",
@@ -79,6 +79,7 @@ _UNREAD = frozenset(
         "hostAliases",
         "imagePullSecrets",
         "initContainers",
+        "nodeName",
         "nodeSelector",
         "schedulingGates",
         "securityContext",
@@ -89,6 +90,10 @@ _UNREAD = frozenset(
 )
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+# Each other empty set is an object of its own.
+_WHOLE: frozenset[Part] = frozenset()
 
 
 class PodParts(NamedTuple):
@@ -111,23 +116,27 @@ def parts_of(raw: Manifest) -> PodParts:
         "spec": spec,
     }
     kept = {part: _shared(entries_kept(found, READ[part], _ROOM[part])) for part, found in whole.items()}
-    cut = frozenset(part for part, found in whole.items() if len(kept[part]) < len(found))
+    cut = frozenset(part for part, found in whole.items() if len(kept[part]) < len(found)) or _WHOLE
     return PodParts(kept["labels"], kept["annotations"], kept["spec"], cut)
 
 
-def _shared(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The same entries, with one object for equal texts: the pods of a gang differ in few of their texts."""
-    return {shared_text(key): shared_text(value) if type(value) is str else value for key, value in found.items()}
-
-
-def shared_text(text: str) -> str:
-    """The same text, one object for equal ones."""
-    return text if len(text) > NAME_LIMIT else _latest(text)
+def _shared(found: Mapping[str, Any]) -> Row[Any]:
+    """The same entries, with one object for equal keys and texts: the pods of a gang differ in few of them."""
+    values = (shared(value) if type(value) is str else value for value in found.values())
+    row = Row[Any](_places(tuple(found)), tuple(values))
+    try:
+        return _latest(row)
+    except TypeError:
+        # A value that is a list or a map.
+        return row
 
 
 @lru_cache(maxsize=4096)
-def _latest(text: str) -> str:
-    """The object that stands for `text`, of the latest ones. `sys.intern` would keep each for the life of the process:
-    Python 3.12 never frees an interned text, and tenants write these.
-    """
-    return text
+def _latest(row: Row[Any]) -> Row[Any]:
+    """The row that stands for equal ones, of the latest."""
+    return row
+
+
+@lru_cache(maxsize=4096)
+def _places(keys: tuple[str, ...]) -> Mapping[str, int]:
+    return {shared(key): place for place, key in enumerate(keys)}

@@ -119,7 +119,7 @@ class PodGangs:
             lambda: self._workload_of(key),
             self._give_back,
         )
-        return gang_of(podgang.raw, known)
+        return gang_of(podgang, known)
 
     def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
         """A PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""

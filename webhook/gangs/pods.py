@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
@@ -48,7 +49,7 @@ class GangPods:
         self._below: Grouping[ObjectKey, ControllerKey] = Grouping()
         self._watch = Watch(
             client,
-            Projection("", PODS, read, most=POD_BYTES),
+            Projection("", PODS, read, most=POD_BYTES, own_key=True),
             self._pods_read,
             self._noticed,
             selector,
@@ -131,7 +132,7 @@ class GangPods:
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)
         found: GangPod | None = self._watch.index.entries.get(key)
-        now = None if found is None or not found.kind else found.gang
+        now = None if found is None or not found.kind else _latest(found.gang)
         self._of.move(key, now)
         self._gated.move(key, now if found is not None and found.gate is not None else None)
         controller = None if found is None else found.controller
@@ -154,3 +155,9 @@ class GangPods:
         for gang in list(self._of.groups()):
             self._changed(gang)
         self._say_filled()
+
+
+@lru_cache(maxsize=1024)
+def _latest(gang: GangKey) -> GangKey:
+    """The key that stands for equal ones, of the latest: the pods of a gang share it."""
+    return gang

@@ -33,7 +33,9 @@ class StoredWorkloads(ServedWatch):
         selector: Mapping[str, str] | None = None,
         filled: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(client, Projection("", resource, self._packed, most=STORED_BYTES), changed, selector, filled)
+        super().__init__(
+            client, Projection("", resource, self._packed, most=STORED_BYTES, own_key=True), changed, selector, filled
+        )
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """One workload; None if it does not exist."""

@@ -17,8 +17,6 @@ from webhook.model.bounds import (
     Packed,
     fits,
     labels_kept,
-    stored,
-    unpacked,
     weight,
 )
 from webhook.model.gang_object import STARTED, is_restored, says_started
@@ -79,7 +77,7 @@ class Store:
         self._part_of = part_of or whose
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
-        projection = Projection("", resource, self._read, most=self._most)
+        projection = Projection("", resource, self._read, most=self._most, own_key=True)
         self._watch = Watch(client, projection, lambda _: filled(), self._noticed)
 
     @property
@@ -133,7 +131,7 @@ class Store:
         """Store the response of a write now; the watch delivers the same object later."""
         self._watch.put(raw)
 
-    def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest | Packed]:
+    def _read(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
         metadata = mapping(raw.get("metadata"))
         api = self.resource.api
         found = {
@@ -142,20 +140,22 @@ class Store:
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
-        key, kept = key_of(raw), stored(found)
+        key, kept = key_of(raw), Packed.of(found)
         if _has_started(raw):
             self._started.add(key)
         else:
             self._started.discard(key)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key, kept if whole else stored(_outlined(found))
+        return key, kept if whole else Packed.of(_outlined(found))
 
     def _noticed(self, key: ObjectKey) -> None:
         before, found = self._concerned.group(key), self.objects.get(key)
         whose = None if found is None else self._whose(found)
         self._concerned.move(key, whose)
         self._restored.move(key, whose if is_restored(found) else None)
-        self._of.move(key, None if found is None else self._part_of(found))
+        part = None if found is None else self._part_of(found)
+        # One object for equal keys.
+        self._of.move(key, whose if part == whose else part)
         where = (self.resource.api, *key)
         if found is not None and (gang := living_gang(found)) is not None:
             self.gangs[where] = gang
@@ -167,13 +167,16 @@ class Store:
 
 
 class _Unpacked(Mapping[ObjectKey, Manifest]):
-    """Objects by key; large ones are stored packed."""
+    """Objects by key, which are stored packed: each access makes another copy."""
 
-    def __init__(self, kept: Mapping[ObjectKey, Manifest | Packed]) -> None:
+    def __init__(self, kept: Mapping[ObjectKey, Packed]) -> None:
         self._kept = kept
 
     def __getitem__(self, key: ObjectKey) -> Manifest:
-        return unpacked(self._kept[key])
+        return self._kept[key].manifest()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._kept
 
     def __iter__(self) -> Iterator[ObjectKey]:
         return iter(self._kept)

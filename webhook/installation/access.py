@@ -92,7 +92,8 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
         for found in owners
     ]
-    events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}
+    # The series of an event is changed, which counts the gangs that share it.
+    events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
     # A create request has no name yet, so resourceNames cannot restrict it.
     leases = [
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},

@@ -13,9 +13,12 @@ import sys
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from typing import Any
+
+import orjson
 
 from webhook.model.reading import Manifest, text
 from webhook.model.rows import Row
@@ -26,6 +29,8 @@ KEPT_BYTES = 16 * 1024
 # PodGang, which names every pod.
 STORED_BYTES = 64 * 1024
 POD_GANG_BYTES = 256 * 1024
+# A packed object of at most this size is not compressed: it is read often, and little would be saved.
+_PLAIN_BYTES = 512
 # For a list of names, or of labels.
 MOST_ITEMS, MOST_CHARACTERS = 64, 4096
 # The longest name of an object (RFC 1123 subdomain).
@@ -40,6 +45,21 @@ def name_text(value: object) -> str | None:
     """
     found = text(value)
     return found if found is None or len(found) <= _LONGEST_NAME else f"{found[:_START]}… {digest((found,))}"
+
+
+def shared(text: str) -> str:
+    """One object for equal texts among the latest: neighbours in a list have most of their texts in common. Texts that
+    are longer than a name are not shared.
+    """
+    return text if len(text) > _LONGEST_NAME else _latest(text)
+
+
+@lru_cache(maxsize=4096)
+def _latest(text: str) -> str:
+    """The object that stands for `text`, of the latest ones. `sys.intern` would keep each for the life of the process:
+    Python 3.12 never frees an interned text, and tenants write these.
+    """
+    return text
 
 
 def digest(texts: Iterable[str]) -> str:
@@ -119,24 +139,31 @@ def entries_kept(entries: Mapping[str, Any], first: Container[str], room: int) -
 
 
 class Packed(bytes):
-    """A manifest that rules need whole, kept as compressed JSON: a tenth of the size of its dicts."""
+    """A manifest that is needed whole, kept as JSON, and compressed if that is long: a tenth of the size of its dicts.
+    The garbage collector does not look into it, so a process may keep very many.
+    """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, manifest: Manifest) -> Packed:
         """A manifest, packed."""
-        return cls(zlib.compress(json.dumps(manifest, separators=(",", ":")).encode(), 1))
+        try:
+            content = orjson.dumps(manifest)
+        except TypeError:
+            # Half of a surrogate pair, or a number of more than 64 bits.
+            content = json.dumps(manifest, separators=(",", ":")).encode()
+        return cls(content if len(content) <= _PLAIN_BYTES else zlib.compress(content, 1))
 
     def manifest(self) -> Manifest:
         """The manifest."""
-        found: Manifest = json.loads(zlib.decompress(self))
+        content = bytes(self) if self.startswith(b"{") else zlib.decompress(self)
+        found: Manifest
+        try:
+            found = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            found = json.loads(content)
         return found
-
-
-def stored(manifest: Manifest) -> Manifest | Packed:
-    """A manifest as it is kept: packed if it is large."""
-    return manifest if weight(manifest) <= KEPT_BYTES else Packed.of(manifest)
 
 
 def unpacked(kept: Manifest | Packed) -> Manifest:

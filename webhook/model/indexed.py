@@ -17,8 +17,9 @@ class Indexed(dict[K, V], Generic[K, V]):
 
     def __init__(self, known: Mapping[K, V] | None = None) -> None:
         super().__init__()
-        # By term: the keys that have it. A dict instead of a set, so that the keys stay in insertion order.
-        self._keys: dict[Hashable, dict[K, None]] = {}
+        # By term: the keys that have it. A tuple of the only key, as most terms have, takes a third of a dict. A dict
+        # instead of a set, so that the keys stay in insertion order.
+        self._keys: dict[Hashable, tuple[K] | dict[K, None]] = {}
         self.update(known or {})
 
     @staticmethod
@@ -28,7 +29,8 @@ class Indexed(dict[K, V], Generic[K, V]):
 
     def having(self, term: Hashable) -> Set[K]:
         """The keys of the entries that have a term."""
-        return self._keys.get(term, {}).keys()
+        keys = self._keys.get(term, ())
+        return (keys if isinstance(keys, dict) else dict.fromkeys(keys)).keys()
 
     @property
     def every_term(self) -> Set[Hashable]:
@@ -39,7 +41,13 @@ class Indexed(dict[K, V], Generic[K, V]):
         self._forget(key)
         super().__setitem__(key, value)
         for term in self.terms(key, value):
-            self._keys.setdefault(term, {})[key] = None
+            keys = self._keys.get(term)
+            if keys is None:
+                self._keys[term] = (key,)
+            elif isinstance(keys, dict):
+                keys[key] = None
+            elif keys != (key,):
+                self._keys[term] = {keys[0]: None, key: None}
 
     def __delitem__(self, key: K) -> None:
         self._forget(key)
@@ -61,8 +69,9 @@ class Indexed(dict[K, V], Generic[K, V]):
             return
         for term in self.terms(key, self[key]):
             keys = self._keys[term]
-            del keys[key]
-            if not keys:
+            if isinstance(keys, dict):
+                del keys[key]
+            if not isinstance(keys, dict) or not keys:
                 del self._keys[term]
 
 

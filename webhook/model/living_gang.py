@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import POD_GANG_BYTES, name_text
+from webhook.model.bounds import POD_GANG_BYTES, name_text, shared
 from webhook.model.gang_object import DIVIDED_ANNOTATION, GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
 from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
@@ -26,6 +26,10 @@ PART = "gang_objects"
 # The members that are read of one object. A tenant may write an object with tens of thousands, and the index keeps
 # half a kilobyte for each.
 MOST_MEMBERS = 1000
+
+
+# Each other empty set is an object of its own.
+_UNDIVIDED: frozenset[str] = frozenset()
 
 
 class LivingGang(NamedTuple):
@@ -82,14 +86,16 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
         return None
     # A tenant may write a member twice, and the index has each once.
     members = (own,) if own is not None else tuple(dict.fromkeys(member for member in listed.split(",") if member))
+    divided = frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members)
+    owner = (name_text(controller.uid) or "") if moved and controller is not None else ""
     return LivingGang(
-        name_text(labels.get(GANG_LABEL)) or podgang,
-        podgang,
+        shared(name_text(labels.get(GANG_LABEL)) or podgang),
+        shared(podgang),
         members,
         moved,
         GIVEN_BACK_ANNOTATION in annotations,
-        frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members),
-        (name_text(controller.uid) or "") if moved and controller is not None else "",
+        divided or _UNDIVIDED,
+        shared(owner),
     )
 
 

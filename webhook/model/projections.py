@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept
+from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept, shared
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_objects import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
@@ -67,6 +67,8 @@ class Projection(NamedTuple):
     most: int = KEPT_BYTES
     # Whether other projections fill the same part, each with other objects.
     shared: bool = False
+    # Whether `read` returns the namespace and name of the object itself as the key, for every object.
+    own_key: bool = False
     # The fields that `read` needs, besides the name, as paths: `rollcall facts` writes these and no others. Objects of
     # a kind without them are not written.
     fields: tuple[str, ...] = ()
@@ -109,7 +111,7 @@ def name_of(raw: Manifest) -> str:
 
 def key_of(raw: Manifest) -> ObjectKey:
     """Namespace and name. Raises `Missing`."""
-    return text(mapping(raw.get("metadata")).get("namespace")) or "default", name_of(raw)
+    return shared(text(mapping(raw.get("metadata")).get("namespace")) or "default"), name_of(raw)
 
 
 def labels_of(raw: Manifest) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups, Secrets and Workloads of Kueue: what keeps
 them from working. Events on namespaces: which exceptions end.
 
-A problem is reported once, not at every attempt. Source: events.k8s.io/v1; the API server keeps an event for an hour.
+A problem is reported once, not at every attempt. Many gangs of a namespace that are held for the same cause share one
+event, which is about the namespace. Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from webhook.model.keys import Api
 from webhook.model.kueue.projections import WORKLOAD_KIND
 from webhook.model.plain_text import plain
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
+from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.podgang import PodGang
+from webhook.reconciler.held_gangs import Cause, OwnEvents
 from webhook.reconciler.metrics import Metrics
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
@@ -75,8 +78,23 @@ class ExceptedNamespace(NamedTuple):
     uid: str | None = None
 
 
+class HoldingNamespace(NamedTuple):
+    """A namespace with many gangs that are held for the same cause."""
+
+    name: str
+    uid: None = None
+
+
 # What an event may be about, and its reason.
-Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | ExceptedNamespace
+Regarded = (
+    PodGang
+    | ClusterTopologyBinding
+    | CircledGroup
+    | StoredCertificate
+    | CheckedWorkload
+    | ExceptedNamespace
+    | HoldingNamespace
+)
 Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason | RemedyReason
 # Events that need no person.
 _NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
@@ -100,12 +118,16 @@ class Events:
         self._instance = instance
         self._leads = leads
         self._dry_run = dry_run
+        # Which gangs get an event of their own.
+        self.own = OwnEvents()
         self._said: OrderedDict[_About, _Said] = OrderedDict()
         # How often each report was written.
         self._times: OrderedDict[_About, int] = OrderedDict()
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
-        """Write a Warning, unless the last one for this object and reason has the same note and is recent."""
+        """Write a Warning, unless the last one for this object and reason has the same note and is recent, or too many
+        gangs of its namespace had one for this reason: then they share an event.
+        """
         about, now = _about(regarded, reason), time.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
@@ -114,7 +136,14 @@ class Events:
         self._said.move_to_end(about)
         while len(self._said) > MEMORY:
             self._said.popitem(last=False)
-        await self.say(regarded, reason, note, apart=note)
+        if self._has_own(regarded, reason, now):
+            await self.say(regarded, reason, note, apart=note)
+
+    def _has_own(self, regarded: Regarded, reason: Why, now: float) -> bool:
+        """Whether an object gets an event of its own: too many gangs of a namespace share one."""
+        if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, Reason)):
+            return True
+        return self.own.take(Cause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
         """Write a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different
@@ -128,25 +157,59 @@ class Events:
             return
         # The note quotes the object and is in the event, so it is not logged.
         log.warning("told", reason=reason, **said)
+        if self._leads():
+            await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, said)
+
+    async def say_of_many(self, namespace: str, reason: Reason, note: str, count: int, event: str | None) -> str | None:
+        """Write a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
+        the series change. Return the event's name; None if there is none.
+        """
+        regarded = HoldingNamespace(namespace)
+        said = _identity(regarded).said
+        if self._dry_run:
+            log.warning("told", reason=reason, **said, count=count, why=note)
+            return None
         if not self._leads():
-            return
+            return event
+        # The API server accepts no series of one.
+        series = {"series": {"count": count, "lastObservedTime": _now()}} if count > 1 else {}
+        if event is not None and await self._continued(event, namespace, reason, series) != HTTPStatus.NOT_FOUND:
+            return event
+        log.warning("told", reason=reason, **said, count=count)
+        manifest = {**self._event(regarded, reason, note, ""), **series}
+        event = str(manifest["metadata"]["name"])
+        code = await self._written(requests.create(EVENTS, manifest), reason, said)
+        if code == HTTPStatus.CONFLICT:
+            # An earlier leader wrote it.
+            code = await self._continued(event, namespace, reason, series)
+        return event if code is None else None
+
+    async def _continued(self, event: str, namespace: str, reason: Why, series: Manifest) -> int | None:
+        """Change the series of an event; return as `_written` does."""
+        changes = [{"op": "add", "path": f"/{field}", "value": value} for field, value in series.items()]
+        if not changes:
+            return None
+        said = {"kind": "Namespace", "name": namespace}
+        return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, said)
+
+    async def _written(self, write: requests.Write, reason: Why, said: dict[str, str]) -> int | None:
+        """Send a write; return the code of the failure, 0 for no answer, None if it succeeded."""
         try:
             with spans.span("write", spans.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
-                await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
+                await self._client.write(write)
         except RequestFailed as error:
-            if error.code == HTTPStatus.CONFLICT:
-                # The event already exists.
-                return
-            log.info("event not written", reason=reason, **said, why=outline(error))
-        else:
-            self._metrics.events.labels(reason.value).inc()
+            if error.code != HTTPStatus.CONFLICT:
+                log.info("event not written", reason=reason, **said, why=outline(error))
+            return error.code
+        self._metrics.events.labels(reason.value).inc()
+        return None
 
     def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
         """Forget the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
             self._said.pop(_about(regarded, reason), None)
 
-    def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> dict[str, object]:
+    def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> Manifest:
         identity = _identity(regarded)
         namespace = identity.namespace or CLUSTER_NAMESPACE
         digest = self._digest(regarded, reason, apart)
@@ -154,7 +217,7 @@ class Events:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": namespace},
-            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": _now(),
             "type": "Normal" if reason in _NORMAL else "Warning",
             "reason": reason.value,
             "action": identity.action,
@@ -164,7 +227,7 @@ class Events:
             "regarding": {
                 "apiVersion": identity.api_version,
                 **identity.said,
-                "uid": regarded.uid,
+                **({} if regarded.uid is None else {"uid": regarded.uid}),
             },
         }
 
@@ -199,6 +262,9 @@ def _identity(regarded: Regarded) -> _Identity:
     if isinstance(regarded, PodGang):
         owner = regarded.reference
         return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, "WriteGangObjects")
+    if isinstance(regarded, HoldingNamespace):
+        # An event about an object without a namespace would have to be in the namespace default.
+        return _Identity("v1", "Namespace", regarded.name, regarded.name, "WriteGangObjects")
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
         return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
@@ -214,6 +280,11 @@ def _identity(regarded: Regarded) -> _Identity:
         return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
     return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
+
+
+def _now() -> str:
+    """The time, as Kubernetes writes a MicroTime."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _about(regarded: Regarded, reason: Why) -> _About:

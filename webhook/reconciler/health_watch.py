@@ -19,6 +19,7 @@ from webhook.model.reading import Malformed
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
+from webhook.reconciler.held_gangs import HeldGangs, Pace, Series
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.remedies import Remedies
 from webhook.telemetry.logs import log, outline
@@ -29,8 +30,8 @@ LOOK_SECONDS = 1.0
 SETTLE_SECONDS = 10.0
 # In a full cluster hundreds of gangs wait for room. The limit protects the API server from an event for each.
 EVENTS_A_LOOK = 20
-# Number of gangs judged before other tasks may run; one takes some tenths of a millisecond.
-GANGS_A_TURN = 50
+# Number of gangs judged before other tasks may run; one takes about a millisecond.
+GANGS_A_TURN = 10
 # The reasons of gangs that wait for room, or may do so.
 _FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
@@ -64,13 +65,9 @@ class Losses(Protocol):
 
 @dataclass(slots=True)
 class _Known:
-    """The last judgement of a gang. `since` is when its reason last changed, `told` when it was reported. `held` is
-    why its scheduler last held it, until it starts.
-    """
+    """The last judgement of a gang. `held` is why its scheduler last held it, until it starts."""
 
     health: GangHealth
-    since: float
-    told: float | None = None
     held: HoldReason | None = None
 
 
@@ -91,9 +88,10 @@ class HealthWatch:
         remedies: Remedies | None = None,
         fits: Looking | None = None,
         losses: Losses | None = None,
+        has_turn: Callable[[GangKey], bool] = lambda _: False,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
-        it lost.
+        it lost. `has_turn` returns whether the objects of a gang are about to be written: it is judged afterwards.
         """
         self._judging = AnchoredHealth(health)
         self._podgang = podgang
@@ -104,12 +102,13 @@ class HealthWatch:
         self._remedies = remedies
         self._fits = fits
         self._losses = losses
+        self._has_turn = has_turn
         # Gangs with escaped pods.
         self._astray: set[GangKey] = set()
         self._marked: set[GangKey] = set()
         self._known: dict[GangKey, _Known] = {}
-        # Gangs with something still to report.
-        self._untold: set[GangKey] = set()
+        # What is to be reported.
+        self._held = HeldGangs(events.own)
 
     def mark(self, key: GangKey) -> None:
         """Judge this gang again."""
@@ -137,7 +136,8 @@ class HealthWatch:
             self._marked.update(key for key, known in self._known.items() if known.health.word in _FOR_ROOM)
         if self._losses is not None:
             self._marked.update(await self._losses.look())
-        marked, self._marked = self._judging.with_waiting(self._marked), set()
+        later = set(filter(self._has_turn, self._marked))
+        marked, self._marked = self._judging.with_waiting(self._marked - later), later
         for count, key in enumerate(marked, 1):
             self._judge(key)
             if count % GANGS_A_TURN == 0:
@@ -181,21 +181,18 @@ class HealthWatch:
         held = _last_held(health, None if before is None else before.held)
         health = _with_both_halves(health, held)
         self._count(health, 1)
-        if before is not None and before.health.word == health.word:
-            before.health = health
+        self._known[key] = _Known(health, held)
+        if health.in_trouble:
+            reason = health.obstacles[0].reason
+            self._held.put(key, reason, time.monotonic(), told=reason in _SAID_BY_WRITER)
         else:
-            before = self._known[key] = _Known(health, time.monotonic())
-        before.held = held
-        if health.in_trouble and health.obstacles[0].reason not in _SAID_BY_WRITER:
-            self._untold.add(key)
-        else:
-            self._untold.discard(key)
+            self._held.drop(key, time.monotonic())
 
     def _forget(self, key: GangKey) -> None:
         if self._deletion is not None:
             self._deletion.forget(key)
         self._known.pop(key, None)
-        self._untold.discard(key)
+        self._held.drop(key, time.monotonic())
 
     def _count(self, health: GangHealth, by: int) -> None:
         scheduler = self._metrics.scheduler(health.scheduler)
@@ -207,19 +204,15 @@ class HealthWatch:
             self._metrics.escaped.labels(scheduler, one.escape.value).inc(by)
 
     async def _tell(self) -> None:
-        now, said = time.monotonic(), 0
-        for key in sorted(self._untold):
-            known = self._known[key]
-            if now - known.since < SETTLE_SECONDS or (known.told is not None and now - known.told < REPEAT_SECONDS):
-                continue
-            podgang = self._podgang(key)
-            if podgang is None:
-                continue
-            known.told = now
-            await self._events.say(podgang, known.health.obstacles[0].reason, _note(known.health))
-            said += 1
-            if said == EVENTS_A_LOOK:
-                return
+        now = time.monotonic()
+        for one in self._held.due(now, Pace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
+            if isinstance(one, Series):
+                note = _note_of_many(one, self._known[one.examples[0]].health)
+                event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
+                self._held.written(one, event, now)
+            elif (podgang := self._podgang(one)) is not None:
+                health = self._known[one].health
+                await self._events.say(podgang, health.obstacles[0].reason, _note(health))
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
@@ -250,3 +243,15 @@ def _note(health: GangHealth) -> str:
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
     what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"
     return f"{what}: {health.why}; {first.remedy}{more}"
+
+
+def _note_of_many(series: Series, first: GangHealth) -> str:
+    """The note of a series, which stays while its number changes."""
+    names = " and ".join((", ".join(key.name for key in series.examples[:-1]), series.examples[-1].name)).removeprefix(
+        " and "
+    )
+    return (
+        f"Many gangs of this namespace do not start for the same cause, and share this event; its series counts them: "
+        f"rollcall gangs -n {series.cause.namespace} --held shows all. They are, for example, {names}. "
+        f"{first.name}: {first.why}; {first.obstacles[0].remedy}"
+    )

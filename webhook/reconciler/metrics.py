@@ -90,7 +90,12 @@ class Metrics(Exposition):
         self.lease_lost = Counter(
             "rollcall_lease_lost", "Times that the lease was lost without being released.", registry=self.registry
         )
-        self.events = Counter("rollcall_events", "Events written, by reason.", ["reason"], registry=self.registry)
+        self.events = Counter(
+            "rollcall_events",
+            "Events written, and numbers written into an event that many gangs share, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.topologies = Gauge(
             "rollcall_topology_problems",
             "ClusterTopologyBindings whose topology objects or node labels are wrong, by scheduler and event reason.",

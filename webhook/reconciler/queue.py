@@ -53,6 +53,10 @@ class KeyQueue(Generic[K]):
         failed = sum(times >= TRIES for times in self._failures.values())
         return failed + sum(times > 1 for times in self._put_off.values())
 
+    def has_turn(self, key: K) -> bool:
+        """Whether a worker has `key`, or takes it as soon as it can."""
+        return key in self._waiting or key in self._running
+
     def add(self, key: K) -> None:
         """Queue `key` now."""
         if (timer := self._timers.pop(key, None)) is not None:

@@ -8,13 +8,14 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Protocol
 
 import httpx
+import uvloop
 
 from webhook import __version__
 from webhook.cluster.access import Access
@@ -60,6 +61,8 @@ WORKERS = 8
 RESYNC_SECONDS = 600.0
 # Time to read the cluster at the start; `once` does not give up earlier.
 READ_SECONDS = 30.0
+# Interval in which workers look whether everything is read.
+UNREAD_SECONDS = 0.02
 # How many unread kinds a message lists: usually all have the same cause.
 SAID_AT_MOST = 3
 # After the drain of the workers, time for a running answer about health or metrics.
@@ -106,6 +109,7 @@ class Reconciler:
             pod_ended=losses.pod_ended,
             give_back=give_back,
             transport=transport,
+            writes=True,
         )
         client = self.following.client
         # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
@@ -154,6 +158,7 @@ class Reconciler:
             remedies=remedies,
             fits=self.following.fits,
             losses=losses,
+            has_turn=self.queue.has_turn,
         )
         self.exceptions = ExceptionWatch(settings.exceptions, events, self.leads, self.health.mark_held, only=namespace)
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
@@ -267,7 +272,7 @@ class Reconciler:
             following.append(asyncio.create_task(self.audits.run()))
         if self.certificates is not None:
             following.append(asyncio.create_task(self.certificates.run()))
-        workers = [asyncio.create_task(self._workers.run()) for _ in range(WORKERS)]
+        workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         if self.admission_checks is not None:
             checking = self.admission_checks.workers
             workers += [asyncio.create_task(checking.run()) for _ in range(CHECK_WORKERS)]
@@ -281,6 +286,15 @@ class Reconciler:
             await _ended(following)
             await self._topologies.close()
             await self.following.close()
+
+    async def _work(self) -> None:
+        """One worker. It begins when everything is read, unless something cannot be read: thousands of gangs would each
+        fail and be retried.
+        """
+        until = time.monotonic() + READ_SECONDS
+        while any(self.unready()) and not self.following.in_trouble and time.monotonic() < until:
+            await asyncio.sleep(UNREAD_SECONDS)
+        await self._workers.run()
 
     async def once(self) -> None:
         """Write until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
@@ -405,13 +419,14 @@ class Port(Protocol):
         """Finish running answers, in at most this many seconds."""
 
 
-def run(reconciler: Reconciler, port: Port) -> None:
-    """Run with health and metrics at `port` until SIGTERM or SIGINT."""
+def run(reconciler: Reconciler, port: Port, beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run with health and metrics at `port` until SIGTERM or SIGINT, and with a task `beside`, which has no end."""
     configure()
-    asyncio.run(_serve(reconciler, port))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(reconciler, port, beside))
 
 
-async def _serve(reconciler: Reconciler, port: Port) -> None:
+async def _serve(reconciler: Reconciler, port: Port, beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -419,10 +434,10 @@ async def _serve(reconciler: Reconciler, port: Port) -> None:
     port.open()
     log.info("reconciling", version=__version__)
     work = asyncio.create_task(reconciler.run())
-    stopped = asyncio.create_task(stop.wait())
+    stopped, other = asyncio.create_task(stop.wait()), asyncio.create_task(beside())
     await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
     log.info("stopping")
-    await _ended([work, stopped])
+    await _ended([work, stopped, other])
     await port.close(FINISH_SECONDS)
     if work.done() and not work.cancelled() and (error := work.exception()) is not None:
         raise error

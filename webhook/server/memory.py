@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ GROWN_BYTES = 32 * 1024 * 1024
 # From malloc.h of glibc. Python allocates 256 KiB for each read from a TLS connection, which must stay cheap.
 _M_MMAP_THRESHOLD = -3
 _LARGE_BYTES = 384 * 1024
+# The net number of new containers before a collection. Requests free theirs at once, so only kept objects add up.
+_GC_THRESHOLD = 50_000
 
 
 def memory_limit(cgroup: Path = _CGROUP) -> int:
@@ -55,6 +58,16 @@ def return_large_blocks() -> None:
     mallopt: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def make_collections_rare() -> None:
+    """Make garbage collection rare. Loaded objects stay for the life of the process, and requests leave no cycles. But
+    each request makes some hundred containers, so with Python's default threshold nearly every request would trigger a
+    collection.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)
 
 
 async def give_back_memory() -> None:

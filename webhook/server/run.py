@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -20,7 +19,7 @@ from webhook.server.descriptors import HEALTH_CONNECTIONS, NEXT_CONNECTIONS, rai
 from webhook.server.drain import Signals, drain
 from webhook.server.life import create_health_app
 from webhook.server.listener import Listener
-from webhook.server.memory import give_back_memory, return_large_blocks
+from webhook.server.memory import give_back_memory, make_collections_rare, return_large_blocks
 from webhook.server.next_port import create_next_app
 from webhook.server.self_probe import SelfProbe
 from webhook.server.state import ServerState
@@ -30,8 +29,6 @@ from webhook.telemetry.span_collector import started
 
 # Kubernetes takes a minute to update a Secret in a pod, so one more second does not matter.
 LOOK_SECONDS = 1.0
-# The net number of new containers before a collection. Requests free theirs at once, so only kept objects add up.
-_GC_THRESHOLD = 50_000
 # How long a thread that judges manifests keeps the GIL when admission needs it. With Python's default of 5 ms every
 # step of every admission call waits that long: 190 calls a second were left of 7,300 while /check was busy.
 _SWITCH_SECONDS = 0.0001
@@ -68,7 +65,7 @@ def run(state: ServerState, plan: Plan) -> None:
     for reason in state.degraded():
         log.warning("degraded", reason=reason)
     server = _Server(state, plan)
-    _tame_the_garbage_collector()
+    make_collections_rare()
     return_large_blocks()
     sys.setswitchinterval(_SWITCH_SECONDS)
     with (
@@ -76,16 +73,6 @@ def run(state: ServerState, plan: Plan) -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         runner.run(server.serve())
-
-
-def _tame_the_garbage_collector() -> None:
-    """Make garbage collection rare. Loaded objects stay for the life of the process, and requests leave no cycles. But
-    each request makes some hundred containers, so with Python's default threshold nearly every request would trigger a
-    collection.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD)
 
 
 class _Server:

@@ -19,6 +19,7 @@ from webhook.model.living_gang import LivingGang
 from webhook.model.pod_gang_map import Entry, PodGangMap
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
 
 OLD, NEW, SCALED = "demo-0", "demo-0-1795344276589742021", "demo-0-1795344276589742021-prefill-2"
 LABELS = {"app.kubernetes.io/part-of": "demo", "grove.io/podcliqueset-replica-index": "0"}
@@ -112,7 +113,7 @@ def decided(
     """The name of the gang, and whether pods on nodes need it."""
     facts = ClusterFacts(pod_gang_maps={} if known is None else {("team-a", "demo-0"): known})
     read = pods if callable(pods) else partial(list, pods)
-    found = gang_of(podgang(name, clique), Known(holders, read, prepared, facts, lambda: workload))
+    found = gang_of(PodGang(podgang(name, clique)), Known(holders, read, prepared, facts, lambda: workload))
     assert found.name == name, "the PodGang keeps its own name"
     return found.gang, found.settled
 
@@ -169,9 +170,9 @@ def test_the_pods_on_nodes_that_are_in_the_gang_are_counted_if_a_member_lacks_so
     raw = podgang(NEW)
     raw["spec"]["podgroups"][0]["minReplicas"] = 2
     known = Known([], lambda: strayed, preparing(), ClusterFacts(pod_gang_maps={}), lambda: None)
-    assert gang_of(raw, known).present() == {"demo-0-worker": 1}
+    assert gang_of(PodGang(raw), known).present() == {"demo-0-worker": 1}
     raw["spec"]["podgroups"][0]["minReplicas"] = 1
-    assert gang_of(raw, known).present() is None
+    assert gang_of(PodGang(raw), known).present() is None
 
 
 def test_pods_that_wait_decide_as_well_but_do_not_settle_the_name() -> None:
@@ -254,7 +255,7 @@ def test_without_its_podcliqueset_a_scaled_gang_has_no_earlier_name() -> None:
 
 def test_the_map_of_a_podgang_is_that_of_its_replica() -> None:
     known = PodGangMap("demo-0", ())
-    found = gang_of(podgang(NEW), Known((), list, None, NOTHING_KNOWN, lambda: None))
+    found = gang_of(PodGang(podgang(NEW)), Known((), list, None, NOTHING_KNOWN, lambda: None))
     here, elsewhere = (ClusterFacts(pod_gang_maps={(namespace, "demo-0"): known}) for namespace in ("team-a", "team-b"))
     assert here.pod_gang_map(found.namespace, found.labels) is known
     assert elsewhere.pod_gang_map(found.namespace, found.labels) is None

@@ -133,7 +133,7 @@ ALWAYS = {
     "scheduling.k8s.io/priorityclasses": FOLLOWING,
     "grove.io/podcliquesets/finalizers": ["update"],
     "scheduler.grove.io/podgangs/finalizers": ["update"],
-    "events.k8s.io/events": ["create"],
+    "events.k8s.io/events": ["create", "patch"],
     "/pods": FOLLOWING,
 }
 GATED = {"/pods": ["list", "watch", "patch"]}

@@ -18,7 +18,6 @@ from webhook.model.bounds import (
     list_kept,
     name_text,
     names_kept,
-    stored,
     unpacked,
     weight,
 )
@@ -89,10 +88,17 @@ def test_wanted_labels_are_kept_among_thousands() -> None:
 
 def test_a_packed_manifest_is_unpacked_unchanged() -> None:
     manifest = {"spec": {"names": [f"n{number}" for number in range(5000)], "large": 2**70, "half": "\ud800"}}
-    kept = stored(manifest)
-    assert isinstance(kept, Packed)
+    kept = Packed.of(manifest)
+    assert len(kept) < KEPT_BYTES
     assert unpacked(kept) == manifest
-    assert stored({"spec": {}}) == {"spec": {}}
+    assert unpacked(manifest) == manifest
+
+
+@pytest.mark.parametrize("spec", [{}, {"minMember": 2}, {"large": 2**70}, {"half": "\ud800"}])
+def test_a_small_manifest_is_packed_as_it_is(spec: dict[str, object]) -> None:
+    kept = Packed.of({"spec": spec})
+    assert kept.startswith(b'{"spec":')
+    assert kept.manifest() == {"spec": spec}
 
 
 @pytest.mark.parametrize(

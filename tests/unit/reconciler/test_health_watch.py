@@ -20,12 +20,13 @@ from tests.unit.reconciler.running_reconciler import (
     running_written,
     sample,
     until,
+    workload,
     world,
 )
 from tests.unit.worlds import koordinator
 from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.hold_reasons import Reason
-from webhook.reconciler import health_watch
+from webhook.reconciler import health_watch, held_gangs
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -105,6 +106,56 @@ async def test_events_of_many_gangs_are_sent_one_after_the_other(monkeypatch: py
     async with running_written(cluster):
         await until(lambda: len(cluster.events) == 5)
         assert {event["regarding"]["name"] for event in cluster.events} == {f"demo-{index}" for index in range(5)}
+
+
+def put_gangs(cluster: WritableWorld, numbers: range) -> None:
+    for index in numbers:
+        gang = podgang("demo-0-a")
+        gang["metadata"] |= {"name": f"many-{index:03}", "uid": f"g{index}"}
+        gang["spec"]["podgroups"][0]["name"] = f"many-{index:03}-a"
+        cluster.put(GANGS, gang)
+
+
+async def test_many_gangs_of_one_cause_share_an_event_whose_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_gangs, "SERIES_SECONDS", (0.1, 60.0))
+
+    cluster = WritableWorld()
+    cluster.put(SETS, workload())
+    put_gangs(cluster, range(200))
+    async with running_written(cluster) as found:
+        await until(lambda: any("series" in event for event in cluster.events))
+        (shared,) = [event for event in cluster.events if event["regarding"]["kind"] == "Namespace"]
+        await until(lambda: shared["series"]["count"] == 200)
+        assert shared["regarding"] == {"apiVersion": "v1", "kind": "Namespace", "name": "team-a", "namespace": "team-a"}
+        assert shared["note"].startswith(
+            "Many gangs of this namespace do not start for the same cause, and share this event; its series counts "
+            "them: rollcall gangs -n team-a --held shows all. They are, for example, many-000, many-001 and many-002. "
+            "many-000: many-000-a has 0 pods of the 2 that it needs to start; "
+        )
+        assert len(cluster.events) == held_gangs.OWN_EVENTS + 1
+        put_gangs(cluster, range(200, 220))
+        await until(lambda: shared["series"]["count"] == 220)
+        assert len(cluster.events) == held_gangs.OWN_EVENTS + 1
+        written = sample(found, "rollcall_events_total", reason="GangTooFewPods")
+        assert written == len(cluster.events) + cluster.continued
+    put_gangs(cluster, range(220, 240))
+    async with running_written(cluster):
+        # The next leader begins with the same event.
+        await until(lambda: shared["series"]["count"] == 240)
+        assert len(cluster.events) == held_gangs.OWN_EVENTS + 1
+
+
+async def test_a_shared_event_that_is_gone_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_gangs, "SERIES_SECONDS", (0.1, 60.0))
+
+    cluster = WritableWorld()
+    cluster.put(SETS, workload())
+    put_gangs(cluster, range(30))
+    async with running_written(cluster):
+        await until(lambda: len(cluster.events) == held_gangs.OWN_EVENTS + 1)
+        cluster.events.clear()
+        put_gangs(cluster, range(30, 60))
+        await until(lambda: [event["series"]["count"] for event in cluster.events] == [60])
 
 
 async def test_a_lasting_reason_gets_another_event(monkeypatch: pytest.MonkeyPatch) -> None:

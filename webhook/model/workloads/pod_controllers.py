@@ -6,12 +6,13 @@ Source for which kind controls which: Grove's operator as recorded, jobset v0.12
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from webhook.model import grove
+from webhook.model.bounds import shared
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
@@ -31,11 +32,14 @@ _LONGEST = 317
 
 
 def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """The reference to an object's controller as it is kept; None if no such object can exist. Texts are shared,
-    because siblings have the same controller.
-    """
+    """The reference to an object's controller as it is kept; None if no such object can exist. Siblings share it."""
     found = controller_in(metadata)
     if found is None or any(len(part or "") > _LONGEST for part in found):
         return None
-    api_version, kind, name, uid = map(sys.intern, (*found[:3], found.uid or ""))
-    return OwnerReference(api_version, kind, name, uid)
+    return _latest(*found[:3], found.uid or "")
+
+
+@lru_cache(maxsize=4096)
+def _latest(api_version: str, kind: str, name: str, uid: str) -> OwnerReference:
+    """The reference that stands for equal ones, of the latest."""
+    return OwnerReference(shared(api_version), shared(kind), name, uid)

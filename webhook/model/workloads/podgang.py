@@ -7,6 +7,7 @@ scheduler/api/core/v1alpha1/podgang.go, operator/internal/controller/podcliquese
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model import grove
@@ -142,6 +143,13 @@ class PodGang:
         spec = mapping(raw.get("spec"))
         self.constraint = _constraint(spec, SPEC)
         self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
+
+    def named(self, gang: str, *, settled: bool, owns: bool, divided: frozenset[str], present: Present) -> PodGang:
+        """The same PodGang with what is known of its gang."""
+        found = copy(self)
+        found.gang, found.settled, found.divided, found.present = gang or self.name, settled, divided, present
+        found.owns = owns and found.gang == self.name
+        return found
 
     @property
     def owner(self) -> OwnerReference:

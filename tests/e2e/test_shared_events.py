@@ -1,0 +1,110 @@
+"""The events about many held gangs of one namespace: a few of their own, and one that all share."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.e2e.conftest import KOORDINATOR
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Reconcilers
+from tests.e2e.gang_story import KOORD
+from tests.e2e.programs import eventually
+from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from webhook.reconciler.held_gangs import OWN_EVENTS
+
+GANGS = 200
+
+
+def podgang(number: int, namespace: str, members: int = 1) -> Manifest:
+    """A PodGang without pods."""
+    name = f"g{number:04}"
+    groups = [{"name": f"{name}-c{index}", "minReplicas": 2, "podReferences": []} for index in range(members)]
+    metadata = {"name": name, "namespace": namespace, "labels": {"rollcall.dev/scheduler": KOORD}}
+    return {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "metadata": metadata,
+        "spec": {"podgroups": groups},
+    }
+
+
+def create_gangs(plane: ControlPlane, namespace: str, numbers: range, members: int = 1) -> None:
+    """Create PodGangs without pods."""
+    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs"
+    with ThreadPoolExecutor(4) as clients:
+        made = (podgang(number, namespace, members) for number in numbers)
+        for answer in clients.map(lambda one: plane.http.post(path, json=one), made):
+            assert answer.is_success, answer.text
+
+
+def events(plane: ControlPlane, namespace: str) -> list[Manifest]:
+    """The events of Rollcall in a namespace."""
+    found: list[Manifest] = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    return [one for one in found if one["reportingController"] == "rollcall.dev/reconciler"]
+
+
+def shared(plane: ControlPlane, namespace: str) -> list[Manifest]:
+    """Those that many gangs share."""
+    return [one for one in events(plane, namespace) if one["regarding"]["kind"] == "Namespace"]
+
+
+def counted(plane: ControlPlane, namespace: str) -> list[int]:
+    """The number of gangs of each shared event."""
+    return [one["series"]["count"] for one in shared(plane, namespace)]
+
+
+def writes(process: ReconcilerProcess, namespace: str) -> list[tuple[str, str]]:
+    """The writes of a reconciler in a namespace: verb and resource."""
+    within = re.compile(f"/namespaces/{namespace}/")
+    reading = {"get", "list", "watch"}
+    asked = (one for one in process.asked() if one.verb not in reading and within.search(one.uri))
+    return [(one.verb, one.resource) for one in asked]
+
+
+@pytest.mark.beside
+def test_many_gangs_of_one_cause_share_an_event_and_then_nothing_is_written(
+    plane: ControlPlane, reconciler: Reconcilers, namespace: str
+) -> None:
+    forget_lease(plane)
+    create_gangs(plane, namespace, range(GANGS))
+    started = reconciler(KOORDINATOR)
+    started.until_leading()
+    eventually(lambda: counted(plane, namespace) == [GANGS], "the event counts every gang", timeout=90, pause=0.5)
+    found = shared(plane, namespace)[0]
+    assert found["reason"] == "GangTooFewPods"
+    assert found["regarding"]["name"] == namespace
+    assert f"rollcall gangs -n {namespace} --held" in found["note"]
+    assert "g0000, g0001 and g0002" in found["note"]
+    own = [one["regarding"]["name"] for one in events(plane, namespace) if one not in shared(plane, namespace)]
+    assert sorted(own) == [f"g{number:04}" for number in range(OWN_EVENTS)]
+    shown = plane.kubectl("events", "-n", namespace, "--for", f"namespace/{namespace}", check=True).out
+    assert f"(x{GANGS} over" in shown or "GangTooFewPods" in shown
+    # Each PodGroup and each event was written once.
+    before = writes(started, namespace)
+    assert len(before) == GANGS + OWN_EVENTS + 1, before
+    assert before.count(("create", "events.k8s.io/events")) == OWN_EVENTS + 1
+
+
+@pytest.mark.soak
+def test_a_new_leader_continues_the_event_that_the_gangs_share(
+    plane: ControlPlane, reconciler: Reconcilers, namespace: str
+) -> None:
+    forget_lease(plane)
+    create_gangs(plane, namespace, range(GANGS))
+    first = reconciler(KOORDINATOR)
+    first.until_leading()
+    eventually(lambda: counted(plane, namespace) == [GANGS], "the event counts every gang", timeout=120, pause=0.5)
+    create_gangs(plane, namespace, range(GANGS, GANGS + 50))
+    eventually(lambda: counted(plane, namespace) == [GANGS + 50], "it counts the new ones", timeout=120, pause=0.5)
+    first.program.stop()
+    create_gangs(plane, namespace, range(GANGS + 50, GANGS + 80))
+    second = reconciler(KOORDINATOR)
+    second.until_leading()
+    # The names of events change every ten minutes; then there are two.
+    last = GANGS + 80
+    eventually(lambda: last in counted(plane, namespace), "a new leader counts on", timeout=120, pause=0.5)
+    assert len(shared(plane, namespace)) <= 2
+    assert len(events(plane, namespace)) <= 2 * (OWN_EVENTS + 1)

@@ -1,0 +1,142 @@
+"""The client for thousands of requests, against a server on a real socket: it answers and fails like the other one."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+
+import pytest
+
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster import client as asking
+from webhook.cluster import requests
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.errors import NotFound, RequestFailed
+
+READ = requests.read(ELASTIC_QUOTAS.resource, "quota", "team-a")
+WATCH = requests.watch(ELASTIC_QUOTAS.resource, "5", 60)
+WRITE = requests.create(ELASTIC_QUOTAS.resource, {"metadata": {"namespace": "team-a", "name": "quota"}})
+Ask = Callable[["Server"], AbstractAsyncContextManager[Client]]
+EVENT = b'{"type":"BOOKMARK","object":{}}\n'
+
+
+def answer(code: int, body: bytes, *headers: str) -> bytes:
+    lines = (f"HTTP/1.1 {code} Said", f"content-length: {len(body)}", *headers)
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+class Server:
+    """Answers each request with the next of `answers`; after the last it hangs up. An answer of None is never given."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers = list(answers)
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self.ended = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while self.answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+                body = await reader.readexactly(int(length[0].partition(b":")[2])) if length else b""
+                self.requests.append(head + body)
+                said = self.answers.pop(0)
+                if said is None:
+                    await reader.read()
+                    return
+                writer.write(said)
+        except (EOFError, OSError):
+            pass
+        finally:
+            self.ended.set()
+            writer.close()
+
+
+@asynccontextmanager
+async def asked(server: Server, *, pooled: bool) -> AsyncIterator[Client]:
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    found = Client(Access(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: "Bearer t"), pooled=pooled)
+    try:
+        async with asyncio.timeout(30):
+            yield found
+    finally:
+        await found.close()
+        listening.close()
+
+
+@pytest.fixture(params=[True, False], ids=["pooled", "alone"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    return lambda server: asked(server, pooled=request.param)
+
+
+async def test_a_connection_is_kept_for_the_next_request(ask: Ask) -> None:
+    server = Server(answer(200, b'{"a":1}', 'etag: "7"'), answer(201, b'{"a":2}'), answer(404, b'{"message":"none"}'))
+    async with ask(server) as client:
+        found = await client.get(READ)
+        assert (found.content, found.etag) == ({"a": 1}, '"7"')
+        assert await client.write(WRITE) == {"a": 2}
+        with pytest.raises(NotFound, match="none"):
+            await client.get(READ)
+        assert server.connections == 1
+    first, second, _ = server.requests
+    assert first.startswith(b"GET /apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a/elasticquotas/quota HTTP/1.1")
+    assert b"\r\nauthorization: bearer t\r\n" in first.lower()
+    assert b"\r\naccept-encoding: identity\r\n" in first.lower()
+    assert second.endswith(b'{"metadata":{"namespace":"team-a","name":"quota"}}')
+
+
+async def test_a_query_arrives_as_it_was_asked(ask: Ask) -> None:
+    server = Server(answer(200, b'{"items":[],"metadata":{"resourceVersion":"5"}}'))
+    async with ask(server) as client:
+        selector = {"labelSelector": "a in (b, c),d=e+f"}
+        assert [one async for one in client.items(ELASTIC_QUOTAS.resource, selector=selector)] == []
+    assert b"labelSelector=a%20in%20%28b%2C%20c%29%2Cd%3De%2Bf" in server.requests[0]
+
+
+async def test_a_server_that_hangs_up_is_a_failure(ask: Ask) -> None:
+    cut = answer(200, b'{"a":1}').replace(b"content-length: 7", b"content-length: 70")
+    server = Server(cut)
+    async with ask(server) as client:
+        with pytest.raises(RequestFailed):
+            await client.get(READ)
+
+
+async def test_a_port_without_a_server_is_named(ask: Ask) -> None:
+    server = Server()
+    async with ask(server) as client:
+        client._url = client._url.copy_with(port=1)
+        with pytest.raises(RequestFailed, match=r"^ConnectError: .*\(http://127\.0\.0\.1:"):
+            await client.get(READ)
+
+
+async def test_a_silent_server_is_given_up(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", 0.2)
+
+    server = Server(None)
+    async with ask(server) as client:
+        with pytest.raises(RequestFailed, match="ReadTimeout"):
+            await client.write(WRITE)
+
+
+async def test_a_silent_watch_ends_and_one_that_is_left_frees_its_connection(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "SILENCE_SECONDS", 0.3)
+
+    server = Server(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n20\r\n" + EVENT + b"\r\n", None)
+    async with ask(server) as client:
+        with pytest.raises(TimeoutError):
+            async for _ in client.lines(WATCH):
+                pass
+        await server.ended.wait()
+        server.answers = [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n20\r\n" + EVENT + b"\r\n", None]
+        server.ended.clear()
+        async with aclosing(client.lines(WATCH)) as lines:
+            assert [await anext(lines), await anext(lines)] == [b"", EVENT.strip()]
+        await server.ended.wait()

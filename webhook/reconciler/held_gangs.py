@@ -1,0 +1,205 @@
+"""Which held gangs get an event of their own, and which share one (no I/O).
+
+A namespace may have thousands of gangs that are held for the same cause. The first get an event each. All of them
+together get one event whose series says how many they are. The namespaces take turns, so none delays the events of
+another.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import NamedTuple
+
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.key import GangKey
+
+# How many gangs of one namespace get an event of their own for one reason before the events are repeated.
+OWN_EVENTS = 10
+# A series is written at most this often, and while its number changes all the time at least this often. The second is
+# the interval of Kubernetes' own events (client-go, tools/events/event_broadcaster.go).
+SERIES_SECONDS = (30.0, 360.0)
+# How many gangs a series names.
+EXAMPLES = 3
+# How many causes are remembered.
+_MEMORY = 10_000
+
+
+class Cause(NamedTuple):
+    """Why gangs of a namespace are held."""
+
+    namespace: str
+    reason: Reason
+
+
+class Pace(NamedTuple):
+    """When events are due, in seconds: a gang is told of once its reason has lasted for `settle`, and again after
+    `repeat`.
+    """
+
+    settle: float
+    repeat: float
+
+
+class Series(NamedTuple):
+    """An event for all gangs of a cause that is due: their number, and some of them. `event` is the name of the event
+    to continue, None for a new one.
+    """
+
+    cause: Cause
+    number: int
+    examples: tuple[GangKey, ...]
+    event: str | None
+
+
+class OwnEvents:
+    """When gangs of a cause got events of their own: at most `OWN_EVENTS` within the time after which events are
+    repeated.
+    """
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[Cause, deque[float]] = OrderedDict()
+
+    def is_left(self, cause: Cause, now: float, repeat: float) -> bool:
+        """Whether one more gang of this cause may get an event of its own."""
+        times = self._times.get(cause)
+        return times is None or len(times) < OWN_EVENTS or now - times[0] >= repeat
+
+    def take(self, cause: Cause, now: float, repeat: float) -> bool:
+        """Count an event of a gang of this cause, and return whether it may be written."""
+        if not self.is_left(cause, now, repeat):
+            return False
+        self._times.setdefault(cause, deque(maxlen=OWN_EVENTS)).append(now)
+        self._times.move_to_end(cause)
+        if len(self._times) > _MEMORY:
+            self._times.popitem(last=False)
+        return True
+
+
+@dataclass(slots=True)
+class _Written:
+    """The event of a series: its name, None if it could not be written, when it was created and last written, and the
+    number in it.
+    """
+
+    event: str | None
+    begun: float
+    at: float
+    number: int
+
+
+@dataclass(slots=True)
+class _Held:
+    """The gangs of a cause: since when each is held, and when it got an event of its own. `changed` is when the number
+    of gangs last changed, and `begun` when the first came. `counted` means that the series has that number.
+    """
+
+    begun: float
+    changed: float
+    since: dict[GangKey, float] = field(default_factory=dict)
+    told: dict[GangKey, float] = field(default_factory=dict)
+    series: _Written | None = None
+    counted: bool = False
+
+
+class HeldGangs:
+    """The held gangs by cause."""
+
+    def __init__(self, own: OwnEvents) -> None:
+        self._own = own
+        self._causes: dict[Cause, _Held] = {}
+        self._of: dict[GangKey, Cause] = {}
+        # The namespace that had the last turn.
+        self._last = ""
+
+    def put(self, key: GangKey, reason: Reason, now: float, *, told: bool) -> None:
+        """Note that a gang is held. With `told` another part of the process writes the gang's own event."""
+        cause = Cause(key.namespace, reason)
+        if self._of.get(key) == cause:
+            return
+        self.drop(key, now)
+        self._of[key] = cause
+        held = self._causes.setdefault(cause, _Held(now, now))
+        if not held.since:
+            held.begun = now
+        held.since[key] = held.changed = now
+        held.counted = False
+        if told:
+            held.told[key] = float("inf")
+
+    def drop(self, key: GangKey, now: float) -> None:
+        """Forget a gang that is not held any more."""
+        cause = self._of.pop(key, None)
+        if cause is None:
+            return
+        held = self._causes[cause]
+        del held.since[key]
+        held.told.pop(key, None)
+        held.changed, held.counted = now, False
+
+    def due(self, now: float, pace: Pace, most: int) -> list[GangKey | Series]:
+        """What to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the other."""
+        causes: dict[str, list[Cause]] = {}
+        for cause, held in list(self._causes.items()):
+            if held.since:
+                causes.setdefault(cause.namespace, []).append(cause)
+            elif held.series is None or now - held.series.begun >= pace.repeat:
+                del self._causes[cause]
+        names = sorted(causes, key=lambda name: (name <= self._last, name))
+        turns = deque((name, self._due_of(sorted(causes[name]), now, pace)) for name in names)
+        found: list[GangKey | Series] = []
+        while turns and len(found) < most:
+            name, left = turns.popleft()
+            if (one := next(left, None)) is not None:
+                found.append(one)
+                self._last = name
+                turns.append((name, left))
+        return found
+
+    def written(self, series: Series, event: str | None, now: float) -> None:
+        """Note that a series was written as the event of this name; None if it could not be."""
+        if (held := self._causes.get(series.cause)) is not None:
+            begun = now if series.event is None or held.series is None else held.series.begun
+            held.series = _Written(event, begun, now, series.number)
+
+    def _due_of(self, causes: Iterable[Cause], now: float, pace: Pace) -> Iterator[GangKey | Series]:
+        for cause in causes:
+            held = self._causes[cause]
+            yield from self._gangs(cause, held, now, pace)
+            if (series := self._series(cause, held, now, pace)) is not None:
+                yield series
+
+    def _gangs(self, cause: Cause, held: _Held, now: float, pace: Pace) -> Iterator[GangKey]:
+        """The gangs that get an event of their own, first those that had one before."""
+        if not self._own.is_left(cause, now, pace.repeat):
+            return
+        waiting = (key for key, since in held.since.items() if now - since >= pace.settle)
+        due = (key for key in waiting if key not in held.told or now - held.told[key] >= pace.repeat)
+        for key in nsmallest(OWN_EVENTS, due, key=lambda key: (key not in held.told, key)):
+            if not self._own.take(cause, now, pace.repeat):
+                return
+            held.told[key] = now
+            yield key
+
+    def _series(self, cause: Cause, held: _Held, now: float, pace: Pace) -> Series | None:
+        before = held.series
+        expired = before is None or now - before.begun >= pace.repeat
+        if held.counted and not expired:
+            return None
+        least, longest = SERIES_SECONDS
+        if before is not None and now - before.at < least:
+            return None
+        changing = now - held.changed < pace.settle
+        if changing and now - (held.begun if before is None else before.at) < longest:
+            return None
+        held.counted = not changing
+        settled = [key for key, since in held.since.items() if now - since >= pace.settle]
+        examples = tuple(nsmallest(EXAMPLES, settled))
+        if before is not None and not expired:
+            changed = len(settled) not in {before.number, 0}
+            return Series(cause, len(settled), examples, before.event) if changed else None
+        spent = not self._own.is_left(cause, now, pace.repeat)
+        needed = len(settled) > OWN_EVENTS or (spent and any(key not in held.told for key in settled))
+        return Series(cause, len(settled), examples, None) if needed else None
