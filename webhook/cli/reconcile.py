@@ -64,7 +64,8 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
 
     # These import uvicorn and an HTTP client; imported here, so that other commands start faster.
     from webhook.cluster.access import find
-    from webhook.reconciler.run import Reconciler, run
+    from webhook.reconciler.process import run
+    from webhook.reconciler.run import Reconciler
     from webhook.server.memory import give_back_memory, make_collections_rare, return_large_blocks
     from webhook.telemetry.logs import configure
     from webhook.telemetry.span_collector import started

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
-import uvloop
 
-from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
@@ -51,9 +48,8 @@ from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.unknown_kinds import UnknownKinds
-from webhook.reconciler.workers import Workers
+from webhook.reconciler.workers import Workers, ended
 from webhook.reconciler.writer import Writer
-from webhook.telemetry.logs import configure, log
 
 # Gangs reconciled in parallel: most of the time is spent waiting for the API server.
 WORKERS = 8
@@ -65,8 +61,6 @@ READ_SECONDS = 30.0
 UNREAD_SECONDS = 0.02
 # How many unread kinds a message lists: usually all have the same cause.
 SAID_AT_MOST = 3
-# After the drain of the workers, time for a running answer about health or metrics.
-FINISH_SECONDS = 1
 
 
 class Reconciler:
@@ -88,7 +82,6 @@ class Reconciler:
         `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
-        self.admission_checks: AdmissionChecks | None = None
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
@@ -138,16 +131,7 @@ class Reconciler:
         )
         deleted = () if give_back else settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics, self._may_be_excepted) if deleted else None
-        remedies = None
-        if settings.remedies.causes and not give_back:
-            remedies = Remedies(
-                settings.remedies,
-                self.following.observed,
-                writer,
-                events,
-                self.metrics.remedies,
-                excepted=self._may_be_excepted,
-            )
+        remedies = None if give_back else self._remedies_with(writer, events)
         self.health = HealthWatch(
             self.following.health,
             self.following.gang,
@@ -165,20 +149,7 @@ class Reconciler:
         self.unknown_kinds = UnknownKinds(
             settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace
         )
-        self.audits: AuditReports | None = None
-        if settings.auditing.open_reports:
-            self.audits = AuditReports(
-                settings,
-                access,
-                client,
-                writer,
-                self.metrics.audits,
-                self.leads,
-                served=lambda: self.following.live.facts.apis,
-                idle=lambda: not (len(self.queue) or self._workers.busy),
-                only=namespace,
-                transport=transport,
-            )
+        self.audits = self._audits_with(access, writer, transport)
         self._topologies = Topologies(
             settings,
             client,
@@ -191,31 +162,10 @@ class Reconciler:
             self.queue.retry_failed,
         )
         self.certificates: CertificateController | None = None
-        if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
+        if lease_namespace is not None and not dry_run:
             # Needs the lease: two writers without one would each create an authority.
-            self.certificates = CertificateController(
-                settings.certificates,
-                lease_namespace,
-                access=access,
-                transport=transport,
-                client=client,
-                writer=writer,
-                events=events,
-                metrics=self.metrics,
-                leads=self.leads,
-            )
-        if settings.admission_check is not CheckMode.OFF:
-            self.admission_checks = AdmissionChecks(
-                settings,
-                client,
-                writer,
-                events,
-                self.metrics,
-                self.leads,
-                facts=lambda: self.following.live.facts,
-                ready=lambda: not any(self.following.live.unready()),
-                only=namespace,
-            )
+            self.certificates = self._certificates_with(lease_namespace, access, writer, events, transport)
+        self.admission_checks = self._admission_checks_with(writer, events)
         self._workers = Workers(
             self.queue,
             self._reconcile,
@@ -226,6 +176,70 @@ class Reconciler:
         self.metrics.interrupted.set_function(self._interrupted)
         kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
+
+    # Parts that only some configurations have.
+
+    def _remedies_with(self, writer: Writer, events: Events) -> Remedies | None:
+        wanted = self._settings.remedies
+        if not wanted.causes:
+            return None
+        observed, metrics = self.following.observed, self.metrics.remedies
+        return Remedies(wanted, observed, writer, events, metrics, excepted=self._may_be_excepted)
+
+    def _audits_with(
+        self, access: Access, writer: Writer, transport: httpx.AsyncBaseTransport | None
+    ) -> AuditReports | None:
+        if not self._settings.auditing.open_reports:
+            return None
+        return AuditReports(
+            self._settings,
+            access,
+            self.following.client,
+            writer,
+            self.metrics.audits,
+            self.leads,
+            served=lambda: self.following.live.facts.apis,
+            idle=lambda: not (len(self.queue) or self._workers.busy),
+            only=self._only,
+            transport=transport,
+        )
+
+    def _certificates_with(
+        self,
+        namespace: str,
+        access: Access,
+        writer: Writer,
+        events: Events,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> CertificateController | None:
+        if not self._settings.certificates.self_managed:
+            return None
+        return CertificateController(
+            self._settings.certificates,
+            namespace,
+            access=access,
+            transport=transport,
+            client=self.following.client,
+            writer=writer,
+            events=events,
+            metrics=self.metrics,
+            leads=self.leads,
+        )
+
+    def _admission_checks_with(self, writer: Writer, events: Events) -> AdmissionChecks | None:
+        if self._settings.admission_check is CheckMode.OFF:
+            return None
+        return AdmissionChecks(
+            self._settings,
+            self.following.client,
+            writer,
+            events,
+            self.metrics,
+            self.leads,
+            facts=lambda: self.following.live.facts,
+            ready=lambda: not any(self.following.live.unready()),
+            only=self._only,
+        )
 
     def _watches(self) -> Iterator[Watch]:
         """All watches."""
@@ -282,8 +296,8 @@ class Reconciler:
             for task in done:
                 task.result()
         finally:
-            await _ended(workers)
-            await _ended(following)
+            await ended(workers)
+            await ended(following)
             await self._topologies.close()
             await self.following.close()
 
@@ -401,43 +415,3 @@ def _said(key: GangKey | ObjectKey) -> dict[str, str]:
     """The fields that name the key in the log."""
     kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
     return {"kind": kind, "namespace": key[0], "name": key[1]}
-
-
-async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class Port(Protocol):
-    """The port that serves health and metrics."""
-
-    def open(self) -> None:
-        """Start to answer."""
-
-    async def close(self, seconds: int) -> None:
-        """Finish running answers, in at most this many seconds."""
-
-
-def run(reconciler: Reconciler, port: Port, beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run with health and metrics at `port` until SIGTERM or SIGINT, and with a task `beside`, which has no end."""
-    configure()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(reconciler, port, beside))
-
-
-async def _serve(reconciler: Reconciler, port: Port, beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
-    port.open()
-    log.info("reconciling", version=__version__)
-    work = asyncio.create_task(reconciler.run())
-    stopped, other = asyncio.create_task(stop.wait()), asyncio.create_task(beside())
-    await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    log.info("stopping")
-    await _ended([work, stopped, other])
-    await port.close(FINISH_SECONDS)
-    if work.done() and not work.cancelled() and (error := work.exception()) is not None:
-        raise error

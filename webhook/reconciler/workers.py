@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -94,3 +94,11 @@ async def _unbroken(work: Awaitable[Any]) -> Any:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await task
         raise
+
+
+async def ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    every = list(tasks)
+    for task in every:
+        task.cancel()
+    await asyncio.gather(*every, return_exceptions=True)
