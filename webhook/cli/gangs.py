@@ -337,7 +337,9 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
         if found is None or seen is None:
             raise InputError("", f"there is no gang {name} in namespace {namespace}")
         of_gang = f"{found.kind} {namespace}/{found.name}"
-        chosen = remedy_for(found, seen)
+        now = datetime.now(UTC)
+        excepted = settings.exceptions.may_except_pods
+        chosen = remedy_for(found, seen, excepted=lambda pod: excepted(pod.namespace, pod.workload_name, now))
         if chosen is None:
             typer.echo(f"{of_gang}: {found.word}: no remedy is known" + (f": {found.why}" if found.why else ""))
             return REFUSED
@@ -347,7 +349,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
             return CLEAN
         writer = Writer(look.following.client, lambda: True, Metrics(settings.profiles))
         try:
-            done = await carry_out(chosen, writer, datetime.now(UTC).isoformat(timespec="microseconds"))
+            done = await carry_out(chosen, writer, now.isoformat(timespec="microseconds"))
         except RequestFailed as error:
             tell(f"the remedy failed: {error}")
             return NOT_EVALUATED

@@ -1,8 +1,9 @@
 {{- /*
 A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
+A feature is a part of the configuration that adds rules to roles, webhooks or the ValidatingAdmissionPolicy: a profile
 with those of its settings that matter here ("volcano", "default-scheduler gangScheduling=true"), each of these with the
-audit ("audit volcano"), "gate", "escapes", "admissionCheck" and "selfManaged". Each configuration has the feature
-"always". The files of the folder `files` list what each feature adds.
+audit ("audit volcano") and as a shadow ("shadow volcano"), "gate", "escapes", "remedies CAUSE", "admissionCheck" and
+"selfManaged". Each configuration has the feature "always". The files of the folder `files` list what each feature adds.
 */}}
 
 {{- /* The profiles of the configuration, as JSON. default-scheduler is always one of them. */}}
@@ -44,17 +45,49 @@ StatefulSets, whatever the configuration says.
 {{- toJson $found }}
 {{- end }}
 
+{{- /* The feature of the profile `profile`: its scheduler, and those of its settings that matter here. */}}
+{{- define "rollcall.feature" -}}
+{{- $feature := .profile.name }}
+{{- $config := .profile.config | default dict }}
+{{- range $key, $default := (index .backends .profile.name).settings }}
+{{- $feature = printf "%s %s=%v" $feature $key (dig $key $default $config) }}
+{{- end }}
+{{- $feature }}
+{{- end }}
+
+{{- /* The features of what the shadows of the configuration judge by, as JSON: the server reads their facts. */}}
+{{- define "rollcall.shadowFeatures" -}}
+{{- $backends := .Files.Get "files/profiles.yaml" | fromYaml }}
+{{- $found := list }}
+{{- range $shadow := dig "shadow" list .Values.configuration | default list }}
+{{- if kindIs "map" $shadow }}
+{{- $values := dict "Values" (dict "configuration" (index $.Values.shadowConfigurations $shadow.config)) }}
+{{- $found = concat $found (include "rollcall.profiles" $values | fromJsonArray) }}
+{{- else }}
+{{- $profile := dict "name" $shadow }}
+{{- range include "rollcall.profiles" $ | fromJsonArray }}
+{{- if eq .name $shadow }}
+{{- $profile = . }}
+{{- end }}
+{{- end }}
+{{- $found = append $found $profile }}
+{{- end }}
+{{- end }}
+{{- $features := list }}
+{{- range $found }}
+{{- $feature := include "rollcall.feature" (dict "profile" . "backends" $backends) }}
+{{- $features = append $features (printf "shadow %s" $feature) }}
+{{- end }}
+{{- uniq $features | toJson }}
+{{- end }}
+
 {{- /* The features of the configuration, as JSON. */}}
 {{- define "rollcall.features" -}}
 {{- $backends := .Files.Get "files/profiles.yaml" | fromYaml }}
 {{- $features := list "always" }}
 {{- range $profile := include "rollcall.profiles" . | fromJsonArray }}
 {{- $backend := index $backends $profile.name }}
-{{- $feature := $profile.name }}
-{{- range $key, $default := $backend.settings }}
-{{- $feature = printf "%s %s=%v" $feature $key (dig $key $default ($profile.config | default dict)) }}
-{{- end }}
-{{- $features = append $features $feature }}
+{{- $features = append $features (include "rollcall.feature" (dict "profile" $profile "backends" $backends)) }}
 {{- if ternary $profile.gate $backend.gate (kindIs "bool" $profile.gate) }}
 {{- $features = append $features "gate" }}
 {{- end }}
@@ -66,6 +99,9 @@ StatefulSets, whatever the configuration says.
 {{- end }}
 {{- if dig "escapes" "delete" list .Values.configuration }}
 {{- $features = append $features "escapes" }}
+{{- end }}
+{{- range dig "remedies" "causes" list .Values.configuration }}
+{{- $features = append $features (printf "remedies %s" .) }}
 {{- end }}
 {{- if has (dig "kueue" "admissionCheck" "off" .Values.configuration) (list "audit" "on" true) }}
 {{- $features = append $features "admissionCheck" }}
@@ -88,6 +124,9 @@ StatefulSets, whatever the configuration says.
 {{- /* The rules of the role `role`, each with the verbs that the features need. */}}
 {{- define "rollcall.rules" -}}
 {{- $features := include "rollcall.features" .root | fromJsonArray }}
+{{- if eq .role "ClusterRole/rollcall-serve" }}
+{{- $features = concat $features (include "rollcall.shadowFeatures" .root | fromJsonArray) | uniq }}
+{{- end }}
 {{- $roles := tpl (.root.Files.Get "files/rights.yaml") .root | fromYaml }}
 {{- $left := include "rollcall.disabledKinds" .root | fromJsonArray }}
 {{- $rules := list }}
