@@ -184,7 +184,7 @@ def test_a_priority_class_is_accepted_where_groups_have_one(plane: ControlPlane,
             Record("default-scheduler", priority_class=name),
         )
         groups = [found["spec"].get("priority") for found in stored[1:]]
-        assert groups == {"1.35": [], "1.36": [None], "1.37": [1_000_000_000] * 3}[plane.version]
+        assert groups == {"1.35": [], "1.36": [1_000_000_000], "1.37": [1_000_000_000] * 3}[plane.version]
     finally:
         plane.http.delete(path_of(head)).raise_for_status()
 

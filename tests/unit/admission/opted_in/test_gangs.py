@@ -183,7 +183,7 @@ def test_kubernetes_1_36_gets_a_workload_and_a_pod_group_with_all_parts_merged()
     workload = _two()
     (gang,) = gangs_of(workload)
     reference = {"workload": {"workloadName": "demo", "podGroupTemplateName": "gang"}}
-    together = {"disruptionMode": "PodGroup"}
+    together = {"priorityClassName": "high", "disruptionMode": "PodGroup"}
     templates = [{"name": "gang", "schedulingPolicy": GANG_OF_FIVE, **together}]
     group = {"podGroupTemplateRef": reference, "schedulingPolicy": GANG_OF_FIVE, **together}
     assert _objects(gang, workload, "default-scheduler", _kube("v1alpha2")) == [
