@@ -79,6 +79,7 @@ def test_a_configuration_is_shown_with_its_defaults(rollcall: Run, tmp_path: Pat
         "namespaces: {team-a: {enforcement: warn}}\n"
         "registration: {failurePolicy: Ignore, timeoutSeconds: 3, excludedNamespaces: [monitoring, storage]}\n"
         "escapes: {delete: [unmutated, stale]}\n"
+        "audit: {openReports: true, everyMinutes: 90}\n"
         "certificates: {mode: selfManaged, renewAtPercent: 58, overlapSeconds: 86400}\n"
         "tracing: {endpoint: 'http://otel:4318'}\n"
     )
@@ -144,6 +145,9 @@ registration
   net: off
 escapes
   delete: stale, unmutated
+audit
+  openReports: true
+  everyMinutes: 90
 serving
   maxInFlight: 256
   maxConnections: 512

@@ -44,6 +44,7 @@ NOT_RUN = {
     "rollcall facts ": "needs a cluster; tests/e2e/test_written_facts.py runs it",
     "rollcall check --facts cluster/": "needs the folder that `rollcall facts` writes; the same test runs it",
     "uv ": "needs the network",
+    "rollcall audit": "needs a cluster; tests/e2e/test_audit.py runs it",
     "rollcall doctor": "needs a cluster; tests/e2e/test_doctor.py runs it",
     "rollcall gangs": "needs a cluster; tests/e2e/test_gang_health.py runs it",
     "rollcall upgrade-plan ": "needs a cluster; tests/e2e/test_upgrade_plan.py runs it",
