@@ -126,6 +126,7 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
                 "cannot keep a multi-node NVLink group inside one NVLink domain; set "
                 '"grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
                 "or choose another scheduler",
+                "exception": None,
                 "level": "error",
                 "ruleUrl": "docs/reference/rules/koord-scheduler.md#koordinatormnnvl",
                 "fails": True,
