@@ -80,11 +80,12 @@ class Client:
         pooled: bool = False,
     ) -> None:
         """`pooled` is for thousands of requests. `transport` replaces the network in tests."""
+        self._direct: httpx.AsyncBaseTransport | None = None
         if pooled and transport is None and access.proxy is None:
             # It takes 10 MB, which most processes do not need.
             from webhook.cluster.transport import PooledTransport  # noqa: PLC0415
 
-            transport = PooledTransport(access)
+            self._direct = transport = PooledTransport(access)
         self._access = access
         self._url = httpx.URL(access.url)
         # A kubeconfig may name a server below a path.
@@ -212,7 +213,7 @@ class Client:
         """Return the answer to a request, of at most `most` bytes."""
         await self._turn()
         try:
-            response = await self._http.send(built, stream=True)
+            response = await self._send(built)
             try:
                 content = await _received(response, most)
             finally:
@@ -224,6 +225,13 @@ class Client:
         headers = response.headers
         _check(response.status_code, content, headers.get("retry-after"))
         return Answer(_parse(content), headers.get("etag"), headers.get("date"), _warnings(headers), len(content))
+
+    async def _send(self, built: httpx.Request) -> httpx.Response:
+        """Return the answer to a request, its body unread. Raises `httpx.HTTPError`."""
+        if self._direct is not None:
+            # httpx would look for redirects, cookies and logins.
+            return await self._direct.handle_async_request(built)
+        return await self._http.send(built, stream=True)
 
     async def _turn(self) -> None:
         """Wait until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
@@ -254,7 +262,7 @@ class Client:
         headers = {"accept": request.accept}
         built = await self._built("GET", request.path, request.params, headers, seconds=SILENCE_SECONDS)
         try:
-            response = await self._http.send(built, stream=True)
+            response = await self._send(built)
             try:
                 if response.status_code != HTTPStatus.OK:
                     content = await _received(response, MAX_ANSWER_BYTES)

@@ -14,11 +14,12 @@ from tests.unit.cluster.scripted import namespace, quota
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster.watch import EVENTS_SHARE, Index, rest_after
 from webhook.model.known_objects import Quota
-from webhook.model.projections import NAMESPACES, Projection
+from webhook.model.projections import NAMESPACES, Projection, key_of
 from webhook.model.reading import Manifest
 
 Each = pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
 SMALL = NAMESPACES._replace(most=2048)
+OWN = Projection("", ELASTIC_QUOTAS.resource, lambda raw: (key_of(raw), str(raw["metadata"]["labels"])), own_key=True)
 
 
 def steps(act: Callable[[], Any]) -> int:
@@ -106,6 +107,20 @@ def test_a_left_out_object_is_forgotten_when_it_is_deleted() -> None:
     assert index.left_out == {("default", "b")}
     index.keep_only(set())
     assert index.left_out == set()
+
+
+def test_objects_whose_key_is_their_own_are_kept_once() -> None:
+    told: list[Any] = []
+    index = Index(OWN, told.append)
+    for parent in (False, True, True):
+        index.put(quota("a", "team", parent=parent))
+    index.put(quota("b", "team"))
+    assert index.entries.keys() == {("team", "a"), ("team", "b")}
+    index.drop(quota("a", "team"))
+    index.drop(quota("a", "team"))
+    index.keep_only(set())
+    assert index.entries == {}
+    assert told == [("team", name) for name in "aabab"]
 
 
 def test_objects_that_are_not_cached_are_logged_at_growing_intervals() -> None:

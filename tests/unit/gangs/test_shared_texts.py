@@ -19,6 +19,18 @@ def test_sibling_pods_share_equal_strings() -> None:
     assert one is other
 
 
+def test_sibling_pods_share_equal_parts() -> None:
+    one, other = (parts_of(pod(name, "same")) for name in ("a", "b"))
+    assert (one.labels is other.labels, one.annotations is other.annotations, one.spec is other.spec) == (True,) * 3
+    assert one.cut is other.cut
+
+
+def test_parts_with_lists_are_kept_alike() -> None:
+    raw = {"metadata": {"name": "a"}, "spec": {"schedulerName": "x", "resourceClaims": [{"name": "gpu"}]}}
+    one, other = parts_of(raw), parts_of(raw)
+    assert one.spec == other.spec == raw["spec"]
+
+
 def test_strings_of_deleted_pods_are_freed() -> None:
     kept = parts_of(pod("a", "text of a tenant")).labels["note"]
     for index in range(5000):

@@ -14,6 +14,7 @@ from tests.unit.reconciler.grove import grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     SETS,
+    looked,
     names,
     podgang,
     running,
@@ -26,6 +27,7 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.unit.worlds import koordinator
 from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.key import GangKey
 from webhook.reconciler import health_watch, held_gangs
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -156,6 +158,29 @@ async def test_a_shared_event_that_is_gone_is_written_again(monkeypatch: pytest.
         cluster.events.clear()
         put_gangs(cluster, range(30, 60))
         await until(lambda: [event["series"]["count"] for event in cluster.events] == [60])
+
+
+async def test_a_gang_is_judged_after_its_objects_are_written() -> None:
+    cluster = world("demo-0-a")
+    waiting = True
+    async with running_written(cluster) as found:
+        found.health._has_turn = lambda _: waiting
+        cluster.put(GANGS, podgang("demo-0-a", "demo-0-b"))
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        await looked(found.health, 3)
+        known = found.health.known(GangKey("team-a", "demo-0"))
+        assert known is None or len(known.members) == 1
+        waiting = False
+        await until(lambda: len(getattr(found.health.known(GangKey("team-a", "demo-0")), "members", ())) == 2)
+
+
+async def test_no_gang_is_tried_before_everything_is_read() -> None:
+    cluster = WritableWorld()
+    cluster.put(SETS, workload())
+    put_gangs(cluster, range(50))
+    async with running(cluster) as found:
+        await until(lambda: len(names(cluster)) == 50)
+        assert sample(found, "rollcall_retries_total", why="unknown") == 0
 
 
 async def test_a_lasting_reason_gets_another_event(monkeypatch: pytest.MonkeyPatch) -> None:
