@@ -8,12 +8,10 @@ import argparse
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from benchmarks.control_planes import find_programs
 from tests.e2e.conftest import KOORDINATOR, apply_crds
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.programs import Program
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.test_zero_cost import podgang, requests_of
 
@@ -40,7 +38,7 @@ def _measure(plane: ControlPlane, gangs: int, steady: float) -> None:
     with ThreadPoolExecutor(8) as clients:
         for answer in clients.map(lambda number: plane.http.post(path, json=podgang(number, _NAMESPACE)), range(gangs)):
             answer.raise_for_status()
-    served = _processor_seconds(plane.api_server)
+    served = plane.api_server.processor_seconds
     begun = time.perf_counter()
     process = ReconcilerProcess(plane, KOORDINATOR)
     made = time.perf_counter() - begun
@@ -55,22 +53,17 @@ def _measure(plane: ControlPlane, gangs: int, steady: float) -> None:
         print(f"{gangs} PodGangs of 4 PodGroups from nothing, on {os.cpu_count()} processors")
         print(f"leads after                {leading:>8.1f} s")
         print(f"all written after          {taken:>8.1f} s   ({4 * gangs / taken:.0f} writes/s)")
-        print(f"processor time, rollcall   {_processor_seconds(process.program):>8.1f} s")
-        print(f"processor time, API server {_processor_seconds(plane.api_server) - served:>8.1f} s")
+        print(f"processor time, rollcall   {process.program.processor_seconds:>8.1f} s")
+        print(f"processor time, API server {plane.api_server.processor_seconds - served:>8.1f} s")
         print(f"resident                   {process.program.resident_megabytes:>8.0f} MB")
-        before, busy = requests_of(plane), _processor_seconds(process.program)
+        before, busy = requests_of(plane), process.program.processor_seconds
         time.sleep(steady)
         asked = {verb: count for verb, count in (requests_of(plane) - before).items() if verb != "WATCH"}
         print(f"then for {steady:.0f} s, requests about gangs: {asked or 'none'}")
-        print(f"processor time             {_processor_seconds(process.program) - busy:>8.2f} s")
+        print(f"processor time             {process.program.processor_seconds - busy:>8.2f} s")
         print(f"resident                   {process.program.resident_megabytes:>8.0f} MB")
     finally:
         process.close()
-
-
-def _processor_seconds(program: Program) -> float:
-    fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":
