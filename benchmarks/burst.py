@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import httpx
@@ -23,16 +23,25 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.control_planes import find_programs
 from benchmarks.reviews import pod_clique_set
-from tests.e2e.conftest import apply_crds, gated, stored_set, until_asked
+from tests.e2e.conftest import apply_crds, gated, until_asked
 from tests.e2e.control_plane import OPERATOR, ControlPlane
-from tests.e2e.grove_operator import Played
+from tests.e2e.grove_client import answered
+from tests.e2e.grove_operator import Played, defaulted
 from tests.e2e.programs import eventually, free_port, processor_seconds
 from tests.e2e.raw_client import RawClient
 from tests.e2e.rollcall_server import RollcallServer, trusting
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 
 _PODS = "/api/v1/namespaces/default/pods"
+_SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 _CREATED = 201
+_PROGRAMS = {
+    "kube-apiserver": "API server",
+    "etcd": "etcd",
+    "rollcall": "Rollcall",
+    "null": "null",
+    "clients": "clients",
+}
 # So many probes in a row must reach exactly the webhooks of a turn before it begins.
 _SURE = 5
 
@@ -64,6 +73,11 @@ class Spent(NamedTuple):
     processor: dict[str, float]
     counts: Counter[str]
 
+    @property
+    def used(self) -> float:
+        """The processor seconds of all programs."""
+        return sum(self.processor[name] for name in _PROGRAMS)
+
 
 class Burst:
     """A control plane with PodCliqueSets, Rollcall, and webhooks that do nothing. `close` ends it."""
@@ -93,7 +107,8 @@ class Burst:
     def _operators_pods(self) -> Iterator[dict[str, Any]]:
         """The pods of any number of sets, as Grove's operator sends them."""
         for number in itertools.count():
-            played = Played(self._plane, stored_set(self._plane, pod_clique_set(f"set-{number}")))
+            stored = answered(self._plane.http.post(_SETS, json=defaulted(pod_clique_set(f"set-{number}"))))
+            played = Played(self._plane, stored)
             played.create_podgangs()
             for clique in played.cliques:
                 yield from (played.pod(clique, index) for index in range(clique.replicas))
@@ -127,7 +142,9 @@ class Burst:
             self._plane.kubectl(*command, stdin=text, check=True)
         expected = Counter({(turn.server, path): 1 for path in turn.paths})
         right = itertools.count(1)
-        eventually(lambda: self._probe() == expected and next(right) >= _SURE, f"the webhooks of {turn.title} are called")
+        eventually(
+            lambda: self._probe() == expected and next(right) >= _SURE, f"the webhooks of {turn.title} are called"
+        )
 
     def _probe(self) -> Counter[tuple[str, str]]:
         """The calls that one more pod causes."""
@@ -150,8 +167,10 @@ class Burst:
         client.close()
 
     def _processor(self) -> dict[str, float]:
-        found = {program.name: program.processor_seconds for program in self._plane.workplace.programs}
-        return {**found, "rollcall": found.pop(self._rollcall.program.name), "clients": processor_seconds(os.getpid())}
+        names = {self._rollcall.program.name: "rollcall"}
+        programs = self._plane.workplace.programs
+        found = {names.get(program.name, program.name): program.processor_seconds for program in programs}
+        return {**found, "clients": processor_seconds(os.getpid())}
 
     def _counts(self) -> Counter[tuple[str, str]]:
         """What both servers have counted, by server: calls by path, bytes of them, and connections."""
@@ -169,44 +188,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.burst", description=__doc__)
     parser.add_argument("--pods", type=int, default=1500, help="pods in a burst (default 1500)")
     parser.add_argument("--clients", type=int, default=8, help="connections that create them (default 8)")
-    parser.add_argument("--rounds", type=int, default=4, help="how often each kind of webhooks has its turn (default 4)")
+    parser.add_argument("--rounds", type=int, default=4, help="turns of each kind (default 4)")
     parser.add_argument("--kube", default="1.37", help="the version of Kubernetes (default 1.37)")
     chosen = parser.parse_args()
     find_programs(f"kube-{chosen.kube}")
     burst = Burst(chosen.kube, chosen.pods, chosen.clients)
+    spent: dict[Turn, list[Spent]] = {turn: [] for turn in _TURNS}
     try:
-        print(f"{chosen.pods} pods by {chosen.clients} clients, on {os.cpu_count()} processors; medians of {chosen.rounds}")
-        # The first turn warms up and does not count.
+        print(f"{chosen.pods} pods by {chosen.clients} clients, on {os.cpu_count()} processors")
+        # The first round warms up and does not count.
         for turn in _TURNS:
             burst.run(turn)
-        spent: dict[Turn, list[Spent]] = {turn: [] for turn in _TURNS}
-        for _ in range(chosen.rounds):
-            for turn in _TURNS:
-                spent[turn].append(burst.run(turn))
+        for _, turn in itertools.product(range(chosen.rounds), _TURNS):
+            spent[turn].append(burst.run(turn))
+            print(f"{turn.title:<22}{spent[turn][-1].seconds:>7.2f} s", flush=True)
     finally:
         burst.close()
-    _print(spent, chosen.pods)
-
-
-def _print(spent: dict[Turn, list[Spent]], pods: int) -> None:
-    programs = {"kube-apiserver": "API server", "etcd": "etcd", "rollcall": "Rollcall", "null": "null", "clients": "clients"}
-    print(f"{'webhooks':<22}{'s':>7}{'of none':>9}{'processor s:':>15}{''.join(f'{one:>12}' for one in programs.values())}")
+    _print_times(spent)
     for turn, every in spent.items():
-        ratios = [one.seconds / none.seconds for one, none in zip(every, spent[_NONE], strict=True)]
-        used = [statistics.median(one.processor[name] for one in every) for name in programs]
-        print(
-            f"{turn.title:<22}{statistics.median(one.seconds for one in every):>7.2f}{statistics.median(ratios):>9.2f}"
-            f"{sum(used):>15.2f}{''.join(f'{one:>12.2f}' for one in used)}"
-            f"   ratios {min(ratios):.2f} to {max(ratios):.2f}"
-        )
-    for turn, every in spent.items():
-        counts = sum((one.counts for one in every), Counter[str]())
         if turn.server:
-            calls = ", ".join(f"{path} {counts[path] / pods / len(every):.2f}" for path in turn.paths)
-            print(f"{turn.title}: calls a pod {calls}; connections opened during a burst {counts['connections'] / len(every):g}")
-            if counts["/mutate bytes"]:
-                sizes = ", ".join(f"{path} {counts[f'{path} bytes'] / counts[path]:.0f}" for path in turn.paths)
-                print(f"{turn.title}: bytes of a review {sizes}")
+            print(f"{turn.title}: {_traffic(turn, sum((one.counts for one in every), Counter()), chosen.pods)}")
+
+
+def _print_times(spent: dict[Turn, list[Spent]]) -> None:
+    heads = "".join(f"{name:>12}" for name in _PROGRAMS.values())
+    print(f"{'medians':<22}{'seconds':>8}{'of none':>9}{'processor s':>13}{'of none':>9}{heads}")
+    for turn, every in spent.items():
+        pairs = list(zip(every, spent[_NONE], strict=True))
+        seconds = statistics.median(one.seconds for one in every)
+        slower = statistics.median(one.seconds / none.seconds for one, none in pairs)
+        used = statistics.median(one.used for one in every)
+        more = statistics.median(one.used / none.used for one, none in pairs)
+        each = "".join(f"{statistics.median(one.processor[name] for one in every):>12.2f}" for name in _PROGRAMS)
+        print(f"{turn.title:<22}{seconds:>8.2f}{slower:>9.2f}{used:>13.2f}{more:>9.2f}{each}")
+
+
+def _traffic(turn: Turn, counts: Counter[str], pods: int) -> str:
+    """What the server of the turn counted: calls, connections, and the sizes of reviews where it counts them."""
+    rounds = max(counts[path] for path in turn.paths) / pods
+    said = [f"{counts[path] / pods / rounds:.2f} calls of {path} a pod" for path in turn.paths]
+    said += [f"{counts[f'{path} bytes'] / counts[path]:.0f} bytes" for path in turn.paths if counts[f"{path} bytes"]]
+    return ", ".join([*said, f"{counts['connections'] / rounds:.0f} connections opened"])
 
 
 if __name__ == "__main__":

@@ -59,9 +59,7 @@ async def _serve(port: int, certificate: str, key: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     counts: Counter[str] = Counter()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(counts), "127.0.0.1", port, ssl=context
-    )
+    server = await asyncio.get_running_loop().create_server(lambda: _Connection(counts), "127.0.0.1", port, ssl=context)
     await server.serve_forever()
 
 
