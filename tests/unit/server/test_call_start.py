@@ -30,8 +30,8 @@ class _Listening:
 
 
 async def _first_message(*parts: bytes) -> Message:
-    """The first message of the call, if the parts arrive one after the other; the first is the only one until the server
-    has read it.
+    """The first message of the call, if the parts arrive one after the other: a part is sent when the server has read
+    the first one.
     """
     app = _Listening()
     connections = Connections(1, ConnectionMetrics(CollectorRegistry()))
