@@ -11,26 +11,15 @@ import asyncio
 
 class AnswerWriter:
     """The transport of a connection, as uvicorn uses it to answer. The first of two writes in one turn of the event
-    loop is held until the second, or until the turn ends. Between `hold` and `release` it is held until `release`,
-    which costs no further turn.
+    loop is held until the second, or until the turn ends.
     """
 
-    __slots__ = ("_held", "_holding", "_loop", "_transport")
+    __slots__ = ("_held", "_loop", "_transport")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._held = b""
-        self._holding = False
-
-    def hold(self) -> None:
-        """Hold the first write until `release`."""
-        self._holding = True
-
-    def release(self) -> None:
-        """Write held data."""
-        self._holding = False
-        self._flush()
 
     def write(self, data: bytes) -> None:
         """Write `data` together with held data; hold it if there is none."""
@@ -39,8 +28,7 @@ class AnswerWriter:
             self._transport.write(data)
         elif data:
             self._held = data
-            if not self._holding:
-                self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def is_closing(self) -> bool:
         """Return whether the connection is closing."""

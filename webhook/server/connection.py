@@ -8,7 +8,6 @@ import array
 import asyncio
 import fcntl
 import random
-import sys
 import termios
 from typing import Any, Protocol, cast
 
@@ -43,13 +42,6 @@ _WRITE_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
 # The key in the scope's state for the fingerprint of the certificate that was served to the client.
 SHOWN = "certificate"
-# A call whose small body is not complete begins after so long. Go sends a head with the first 4 KiB, and the rest of a
-# review right after it: a call that waits for a body costs more than one that has it.
-BODY_SECONDS = 0.01
-_SMALL_BYTES = 32 * 1024
-# A task that runs at once until it waits for something. Python 3.11 has none: there a call begins in the next turn of
-# the event loop.
-_AT_ONCE: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 # uvicorn reads this state at each request over a connection that must end: it adds these headers to the answer and
 # obeys them.
 _LAST = UvicornState()
@@ -106,10 +98,6 @@ class Connection(HttpToolsProtocol):
         self._fault: str | None = None
         # Whether the request asks to keep the connection; known when the whole request has arrived.
         self._keeps = False
-        # Whether data are being parsed, the call that has not begun, and the timer that begins it without its body.
-        self._parsing = False
-        self._due: tuple[RequestResponseCycle, Any] | None = None
-        self._due_wait: asyncio.TimerHandle | None = None
         # The number of complete parts of requests, and the bytes since the last of them.
         self._parts = 0
         self._loose_bytes = 0
@@ -196,10 +184,9 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers and free what the connection holds."""
         self._port.closed(self)
-        for timer in (self._ageing, self._head_wait, self._due_wait, self.timeout_keep_alive_task):
+        for timer in (self._ageing, self._head_wait, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
-        self._due = None
         super().connection_lost(exc)
         # The state of each request refers to the connection: a cycle that only the garbage collector could free.
         self.app_state = {}
@@ -207,13 +194,9 @@ class Connection(HttpToolsProtocol):
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Parse `data`, which usually is a whole request, and begin the call."""
+        """Parse `data`, which usually is a whole request."""
         before = self._parts
-        self._parsing = True
         super().data_received(data)
-        self._parsing = False
-        if self._due is not None:
-            self._begin_or_wait(self._due[0])
         if self.transport.is_closing():
             return
         self._loose_bytes = 0 if self._parts != before else self._loose_bytes + len(data)
@@ -299,36 +282,6 @@ class Connection(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_started:
             cycle.keep_alive = False
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Begin a call, but not before the data at hand are parsed."""
-        self._due = (cycle, app)
-        if not self._parsing:
-            self._begin_or_wait(cycle)
-
-    def _begin_or_wait(self, cycle: RequestResponseCycle) -> None:
-        """Begin the call that is due if it has its body, or if that is large. Otherwise wait for the rest a moment."""
-        if not cycle.more_body or len(cycle.body) > _SMALL_BYTES:
-            self._begin()
-        elif self._due_wait is None:
-            self._due_wait = self.loop.call_later(BODY_SECONDS, self._begin)
-
-    def _begin(self) -> None:
-        """Begin the call that is due. Most calls wait for nothing, so they end here, without a further turn of the
-        event loop.
-        """
-        if self._due_wait is not None:
-            self._due_wait.cancel()
-            self._due_wait = None
-        if self._due is None or self._writer is None:
-            return
-        (cycle, app), self._due = self._due, None
-        self._writer.hold()
-        task = asyncio.Task(cycle.run_asgi(app), loop=self.loop, **_AT_ONCE)
-        self._writer.release()
-        if not task.done():
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
 
     def _keep_alive(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
