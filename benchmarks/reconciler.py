@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from pathlib import Path
 
 from benchmarks.control_planes import find_programs
 from benchmarks.stored_gangs import MEMBERS, Cluster, store
@@ -74,7 +73,7 @@ def _fill(plane: ControlPlane, scheduler: str, gangs: int, pods: int, namespaces
 
 def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -> None:
     etcd = plane.workplace.programs[0]
-    served, kept, before = _processor_seconds(plane.api_server), _processor_seconds(etcd), requests_of(plane)
+    served, kept, before = plane.api_server.processor_seconds, etcd.processor_seconds, requests_of(plane)
     begun = time.perf_counter()
     process = ReconcilerProcess(plane, config)
     made = time.perf_counter() - begun
@@ -90,18 +89,18 @@ def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -
         print(f"{gangs} PodGangs of {MEMBERS} PodGroups from nothing, on {os.cpu_count()} processors")
         print(f"leads after                {leading:>8.1f} s")
         print(f"all written after          {taken:>8.1f} s   ({writes / taken:.0f} writes/s)")
-        print(f"processor time, rollcall   {_processor_seconds(process.program):>8.1f} s")
-        print(f"processor time, API server {_processor_seconds(plane.api_server) - served:>8.1f} s")
-        print(f"processor time, etcd       {_processor_seconds(etcd) - kept:>8.1f} s")
+        print(f"processor time, rollcall   {process.program.processor_seconds:>8.1f} s")
+        print(f"processor time, API server {plane.api_server.processor_seconds - served:>8.1f} s")
+        print(f"processor time, etcd       {etcd.processor_seconds - kept:>8.1f} s")
         _memory(process.program)
         print(f"requests                   {shown(requests_of(plane) - before)}")
-        before, busy = requests_of(plane), _processor_seconds(process.program)
+        before, busy = requests_of(plane), process.program.processor_seconds
         _wait(process, 30)
         print(f"in the next 30 s           {shown(requests_of(plane) - before)}")
-        before, busy = requests_of(plane), _processor_seconds(process.program)
+        before, busy = requests_of(plane), process.program.processor_seconds
         _wait(process, steady)
         print(f"in {steady:.0f} s after these      {shown(requests_of(plane) - before)}")
-        print(f"processor time             {_processor_seconds(process.program) - busy:>8.2f} s")
+        print(f"processor time             {process.program.processor_seconds - busy:>8.2f} s")
         _memory(process.program)
     finally:
         process.close()
@@ -116,11 +115,6 @@ def _wait(process: ReconcilerProcess, seconds: float) -> None:
 
 def _memory(program: Program) -> None:
     print(f"resident                   {program.resident_megabytes:>8.0f} MB, {program.peak_megabytes:.0f} MB at most")
-
-
-def _processor_seconds(program: Program) -> float:
-    fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

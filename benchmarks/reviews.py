@@ -15,7 +15,7 @@ _GROVE = "system:serviceaccount:grove-system:grove-operator"
 
 def pod_clique_set_review() -> bytes:
     """A CREATE of a PodCliqueSet, about 8 KB, as kubectl would send it."""
-    manifest = _pod_clique_set()
+    manifest = pod_clique_set("bench")
     # kubectl apply keeps the manifest as it was applied, as text, in an annotation: half of what is sent.
     manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)}
     return _review("PodCliqueSet", manifest, "jane@example.com")
@@ -23,11 +23,11 @@ def pod_clique_set_review() -> bytes:
 
 def manifests(count: int) -> bytes:
     """A file of many PodCliqueSets, as `POST /check` is sent them."""
-    return "\n---\n".join([json.dumps(_pod_clique_set(), indent=1)] * count).encode()
+    return "\n---\n".join([json.dumps(pod_clique_set("bench"), indent=1)] * count).encode()
 
 
-def _pod_clique_set() -> dict[str, Any]:
-    """A PodCliqueSet of five cliques and two scaling groups."""
+def pod_clique_set(name: str) -> dict[str, Any]:
+    """A PodCliqueSet of five cliques and two scaling groups: 13 pods."""
     cliques = [_clique(name, replicas) for name, replicas in _CLIQUES]
     groups = [
         {"name": "prefill", "cliqueNames": ["pleader", "pworker"], "replicas": 2, "minAvailable": 1},
@@ -37,7 +37,7 @@ def _pod_clique_set() -> dict[str, Any]:
         "replicas": 1,
         "template": {"cliques": cliques, "podCliqueScalingGroups": groups, "terminationDelay": "4h0m0s"},
     }
-    metadata = {"name": "bench", "namespace": "default"}
+    metadata = {"name": name, "namespace": "default"}
     return {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": metadata, "spec": spec}
 
 

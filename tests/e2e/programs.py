@@ -85,6 +85,12 @@ def own_address() -> str | None:
     return None if found.is_loopback or found.is_link_local or found.is_unspecified else str(found)
 
 
+def processor_seconds(pid: int) -> float:
+    """How much time of a processor a process has taken, with its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Workplace:
     """A temporary folder that is gone when the tests are, with everything that was started in it."""
 
@@ -196,6 +202,11 @@ class Program:
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("RssAnon:")[1].split()[0]) / 1024
+
+    @property
+    def processor_seconds(self) -> float:
+        """How much time of a processor it has taken."""
+        return processor_seconds(self.pid)
 
     @property
     def open_files(self) -> int:
