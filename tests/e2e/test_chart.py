@@ -72,6 +72,7 @@ CONFIGURATIONS: dict[str, Manifest] = {
         VOLCANO, GANGS, KAI, {"name": "lpx-scheduler"}, KOORDINATOR, {"name": "scheduler-plugins-scheduler"}
     ),
     "escapes": with_profiles(KAI, escapes={"delete": ["stale"]}),
+    "remedies": with_profiles(KAI, remedies={"causes": ["forgotten", "objectLeft", "oldMembership"]}),
     "admission check": with_profiles(KAI, kueue={"admissionCheck": "on"}),
     "admission check as YAML 1.1 writes it": with_profiles(GANGS, kueue={"admissionCheck": True}),
     "registration": with_profiles(
