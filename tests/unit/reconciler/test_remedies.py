@@ -57,6 +57,27 @@ async def test_a_remedy_that_does_not_help_is_told_and_comes_again_later() -> No
         await until(lambda: told(scheduler).count("GangRemedyDidNotHelp") == 2)
 
 
+def deleted(scheduler: ForgetfulScheduler) -> list[str]:
+    return [path.rpartition("/")[2] for method, path in scheduler.cluster.writes if method == "DELETE"]
+
+
+async def test_a_gang_in_part_that_is_woken_twice_in_vain_gets_a_new_pod() -> None:
+    scheduler = ForgetfulScheduler(wakes=1000)
+    scheduler.start("one")
+    async with running(scheduler.cluster, settings=SETTINGS) as found:
+        await until(lambda: deleted(scheduler))
+        assert sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") == 2
+    assert (scheduler.minimums, deleted(scheduler)) == ([RAISED, 2] * 2, ["two"])
+
+
+async def test_a_pod_that_is_excepted_is_never_deleted() -> None:
+    scheduler = ForgetfulScheduler(wakes=1000)
+    scheduler.start("one")
+    async with running(scheduler.cluster, settings=SETTINGS, excepted=lambda pod: pod.name == "two") as found:
+        await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") >= 3)
+    assert deleted(scheduler) == []
+
+
 async def test_a_process_that_is_killed_between_the_two_writes_leaves_no_raised_minimum() -> None:
     scheduler = ForgetfulScheduler()
     killed = asyncio.Event()
