@@ -31,6 +31,8 @@ from webhook.model.workloads.pod_controllers import POD_CLIQUES
 
 # A gang is woken so often before one of its pods is replaced.
 WAKES_BEFORE_REPLACING = 2
+# koord-scheduler may still count pods that are gone, so that one more than there are is not enough.
+_FAR_ABOVE = 1000
 # How many names a text lists before "and N more".
 _NAMED = 3
 # What schedulers say of a pod that found no node.
@@ -63,7 +65,7 @@ class Remedy(NamedTuple):
     """One remedy: what was `found`, and what is `done` about it.
 
     `target` is the object that is changed or deleted. `pods` are on no node: those that a wake marks, or those that are
-    replaced. `known` is how many pods the scheduler may count for the target.
+    replaced. `raised` is the minimum of the target during a wake: more than any number of pods.
     """
 
     cause: Cause
@@ -73,7 +75,7 @@ class Remedy(NamedTuple):
     target: Manifest | None = None
     pods: tuple[GangPod, ...] = ()
     wake: Wake | None = None
-    known: int = 0
+    raised: int = 0
 
     @property
     def api(self) -> Api | None:
@@ -191,7 +193,7 @@ def _forgotten(
         yield Remedy(Cause.FORGOTTEN, Act.WAKE, found, f"annotated {name}", target, (), wake)
         return
     minimum = integer(mapping(target.get("spec")).get("minMember")) or 0
-    raised = max(minimum, len(seen.roster.pods)) + 1
+    raised = max(minimum, len(seen.roster.pods)) + _FAR_ABOVE
     done = f"annotated the waiting pods; raised minMember of {name} from {minimum} to {raised}, and set it back"
     yield Remedy(Cause.FORGOTTEN, Act.WAKE, found, done, target, waiting, wake, raised)
 

@@ -63,7 +63,7 @@ async def _wake(remedy: Remedy, writer: Writer, resource: Resource, target: Mani
         resource,
         target,
         {"op": "test", "path": path, "value": before},
-        {"op": "replace", "path": path, "value": remedy.known},
+        {"op": "replace", "path": path, "value": remedy.raised},
     )
     if not raised:
         return False
@@ -72,7 +72,7 @@ async def _wake(remedy: Remedy, writer: Writer, resource: Resource, target: Mani
         "wake",
         resource,
         target,
-        {"op": "test", "path": path, "value": remedy.known},
+        {"op": "test", "path": path, "value": remedy.raised},
         {"op": "replace", "path": path, "value": before},
     )
     # If that was refused, the reconciler itself has set it back meanwhile.

@@ -24,7 +24,7 @@ from webhook.model.workloads.podgang import PodGang
 
 __all__ = ["quiet"]
 FOUND = "PodGang team-a/demo-0: forgotten: koord-scheduler does not try pods one, two, although nothing is missing\n"
-DONE = f"annotated the waiting pods; raised minMember of PodGroup {GROUP} from 2 to 3, and set it back"
+DONE = f"annotated the waiting pods; raised minMember of PodGroup {GROUP} from 2 to 1002, and set it back"
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_dry_run_only_says_what_would_be_done(rollcall: Run, scheduler: Forget
 def test_the_remedy_of_one_gang_is_carried_out(rollcall: Run, scheduler: ForgetfulScheduler, config: str) -> None:
     ran = rollcall("gangs", "remedy", "demo-0", "-n", "team-a", "--config", config)
     assert ran == (CLEAN, f"{FOUND}{DONE}\n", "")
-    assert (scheduler.minimums, scheduler.minimum) == ([3, 2], 2)
+    assert (scheduler.minimums, scheduler.minimum) == ([1002, 2], 2)
     again = rollcall("gangs", "remedy", "demo-0", "-n", "team-a", "--config", config)
     assert again == (REFUSED, "PodGang team-a/demo-0: started: no remedy is known\n", "")
 

@@ -59,12 +59,12 @@ def in_part(**changes: Any) -> list[GangPod]:
 def test_a_gang_on_which_the_scheduler_says_nothing_is_woken_by_one_of_its_groups() -> None:
     found = remedy(whole())
     assert found is not None
-    assert (found.cause, found.act, found.wake, found.known) == (Cause.FORGOTTEN, Act.WAKE, Wake.RAISE_MINIMUM, 4)
+    assert (found.cause, found.act, found.wake, found.raised) == (Cause.FORGOTTEN, Act.WAKE, Wake.RAISE_MINIMUM, 1003)
     assert found.target is not None
     assert found.target["metadata"]["name"] == "demo-0-leader"
     assert [one.name for one in found.pods] == ["demo-0-leader-0", "demo-0-worker-0", "demo-0-worker-1"]
     assert found.done == (
-        "annotated the waiting pods; raised minMember of PodGroup demo-0-leader from 1 to 4, and set it back"
+        "annotated the waiting pods; raised minMember of PodGroup demo-0-leader from 1 to 1003, and set it back"
     )
     again = remedy(whole(), tried=1)
     assert again is not None

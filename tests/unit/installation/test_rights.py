@@ -267,6 +267,21 @@ def test_a_reconciler_can_delete_pods_only_if_configured() -> None:
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": [*FOLLOWING, "get", "delete"]} in role["rules"]
 
 
+@pytest.mark.parametrize(
+    ("cause", "verbs"),
+    [
+        ("forgotten", ["get", "patch", "delete"]),
+        ("oldMembership", ["get", "delete"]),
+        ("objectLeft", []),
+    ],
+)
+def test_the_rights_about_pods_grow_with_the_remedies(cause: str, verbs: list[str]) -> None:
+    settings = settings_from({**HEAD, "remedies": {"causes": [cause]}}, "test")
+    role = reconciler_access_rules(settings, "rollcall-system", "rollcall-reconciler")[0]
+    (pods,) = (rule for rule in role["rules"] if rule["resources"] == ["pods"])
+    assert pods["verbs"] == [*FOLLOWING, *verbs]
+
+
 @pytest.mark.parametrize("mode", ["audit", "on"])
 def test_a_reconciler_can_answer_kueue_only_if_configured(mode: str) -> None:
     def granted(**sections: Any) -> dict[str, list[str]]:

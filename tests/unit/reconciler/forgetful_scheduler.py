@@ -52,11 +52,12 @@ class ForgetfulScheduler:
         """The minimums that patches wrote, in order."""
         return [one["value"] for _, patch in self.patches for one in patch if one["path"] == "/spec/minMember"]
 
-    def start(self) -> None:
-        """Bind every pod."""
+    def start(self, *names: str) -> None:
+        """Bind these pods; without names, every pod."""
         for pod in [deepcopy(one) for one in self.cluster.objects[PODS]]:
-            pod["spec"]["nodeName"] = "n1"
-            self.cluster.apply(PODS, pod)
+            if not names or pod["metadata"]["name"] in names:
+                pod["spec"]["nodeName"] = "n1"
+                self.cluster.apply(PODS, pod)
 
     def _answer(self, request: httpx.Request) -> httpx.Response | None:
         if request.headers["content-type"] != "application/json-patch+json":

@@ -18,8 +18,8 @@ from webhook.reconciler import remedies
 pytestmark = pytest.mark.usefixtures("hurried")
 ALL = frozenset({"forgotten", "objectLeft", "oldMembership"})
 SETTINGS = replace(koordinator(standalone=False), remedies=RemedySettings(ALL, 0.05, 0.05, 600))
-# One more than the gang has pods.
-RAISED = 3
+# Far more than the gang has pods.
+RAISED = 1002
 SILENT = {"scheduler": "koord-scheduler", "health": "GangSchedulerSilent"}
 TOLD = ("GangRemedy", "GangRemedyHelped", "GangRemedyDidNotHelp")
 
@@ -37,7 +37,7 @@ async def test_a_forgotten_gang_is_woken_and_its_minimum_set_back() -> None:
     scheduler = ForgetfulScheduler()
     async with running(scheduler.cluster, settings=SETTINGS) as found:
         await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="helped") == 1)
-        assert scheduler.minimums == [3, 2]
+        assert scheduler.minimums == [RAISED, 2]
         assert scheduler.minimum == 2
         assert sample(found, "rollcall_writes_total", kind="PodGroup", action="wake") == 2
         assert sample(found, "rollcall_writes_total", kind="Pod", action="annotate") == 2
@@ -53,8 +53,29 @@ async def test_a_remedy_that_does_not_help_is_told_and_comes_again_later() -> No
     async with running(scheduler.cluster, settings=SETTINGS) as found:
         await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="helped") == 1)
         assert sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") == 2
-        assert scheduler.minimums == [3, 2] * 3
+        assert scheduler.minimums == [RAISED, 2] * 3
         await until(lambda: told(scheduler).count("GangRemedyDidNotHelp") == 2)
+
+
+def deleted(scheduler: ForgetfulScheduler) -> list[str]:
+    return [path.rpartition("/")[2] for method, path in scheduler.cluster.writes if method == "DELETE"]
+
+
+async def test_a_gang_in_part_that_is_woken_twice_in_vain_gets_a_new_pod() -> None:
+    scheduler = ForgetfulScheduler(wakes=1000)
+    scheduler.start("one")
+    async with running(scheduler.cluster, settings=SETTINGS) as found:
+        await until(lambda: deleted(scheduler))
+        assert sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") == 2
+    assert (scheduler.minimums, deleted(scheduler)) == ([RAISED, 2] * 2, ["two"])
+
+
+async def test_a_pod_that_is_excepted_is_never_deleted() -> None:
+    scheduler = ForgetfulScheduler(wakes=1000)
+    scheduler.start("one")
+    async with running(scheduler.cluster, settings=SETTINGS, excepted=lambda pod: pod.name == "two") as found:
+        await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") >= 3)
+    assert deleted(scheduler) == []
 
 
 async def test_a_process_that_is_killed_between_the_two_writes_leaves_no_raised_minimum() -> None:
@@ -113,7 +134,7 @@ async def test_there_are_no_more_remedies_in_a_minute_than_the_configuration_all
     async with running(scheduler.cluster, settings=few) as found:
         await until(lambda: sample(found, "rollcall_remedies_waiting") == 1)
         await looked(found.health, 20)
-        assert scheduler.minimums == [3, 2] * 2
+        assert scheduler.minimums == [RAISED, 2] * 2
 
 
 async def test_an_api_server_that_refuses_is_told_and_not_asked_again_at_once() -> None:

@@ -320,7 +320,7 @@ def test_a_generated_name_is_not_judged_before_it_exists() -> None:
 
 @pytest.mark.parametrize("scheduler", EVERY.profiles)
 def test_a_gang_from_the_workload_s_own_controller_needs_kube_scheduler(scheduler: str) -> None:
-    native = {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}
+    native: Manifest = {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}
     manifest = job(scheduler=scheduler, scheduling=native, annotations={MINIMUM: "2"})
     verdict = validate(
         manifest, facts=known(facts=ClusterFacts(volcano_queues={"default": VolcanoQueue("root", "Open")}))
