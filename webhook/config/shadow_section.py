@@ -18,7 +18,7 @@ from webhook.config.settings import Enforcement, Profile, Settings, Shadow
 from webhook.errors import Problem
 from webhook.model.near_names import meant
 
-# Each costs about as much time as the decision itself.
+# Each costs one to one and a half times the review itself (python -m benchmarks.shadows).
 MOST_SHADOWS = 4
 
 
