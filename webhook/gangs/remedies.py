@@ -38,7 +38,7 @@ _NAMED = 3
 # What schedulers say of a pod that found no node.
 _OF_NODES = "nodes are available"
 # The reasons of a gang that lacks nothing but its scheduler's attention, as far as it is known.
-_LACKS_NOTHING = frozenset({Reason.IN_PART, Reason.NO_ROOM, Reason.SILENT, Reason.UNOWNED})
+_LACKS_NOTHING = frozenset({Reason.LOST_MEMBERS, Reason.IN_PART, Reason.NO_ROOM, Reason.SILENT, Reason.UNOWNED})
 
 
 class Cause(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, whole
 from webhook.backends.base import Wake
 from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Witness
+from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.pod import GangPod, Unscheduled
 from webhook.gangs.remedies import Act, Cause, Remedy, may_need_remedy, remedy_for
@@ -87,6 +89,15 @@ def test_a_gang_in_part_is_woken_by_the_group_that_lacks_pods_and_its_running_po
     assert found.target is not None
     assert (found.act, found.target["metadata"]["name"]) == (Act.WAKE, "demo-0-worker")
     assert [one.name for one in found.pods] == ["demo-0-worker-1"]
+
+
+def test_a_gang_that_lost_members_is_woken_like_any_other_in_part() -> None:
+    health = judged(in_part())
+    lost = HoldReason(Reason.LOST_MEMBERS, "a node was lost", "wait")
+    health = replace(health, obstacles=(lost, *(one for one in health.obstacles if one.reason is not Reason.IN_PART)))
+    found = remedy_for(health, observed(in_part()))
+    assert found is not None
+    assert (found.cause, found.act) == (Cause.FORGOTTEN, Act.WAKE)
 
 
 @pytest.mark.parametrize(("said", "is_woken"), [(REJECTED, False), (JOINTLY, True)])

@@ -8,10 +8,12 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from tests.configurations import configuration_of
 from tests.unit.reconciler.cluster import PODS
 from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GROUPS, looked, names, reconciler, running, sample, until
 from tests.unit.worlds import koordinator
+from webhook.config.file import settings_from
 from webhook.config.settings import RemedySettings
 from webhook.reconciler import remedies
 
@@ -73,7 +75,17 @@ async def test_a_gang_in_part_that_is_woken_twice_in_vain_gets_a_new_pod() -> No
 async def test_a_pod_that_is_excepted_is_never_deleted() -> None:
     scheduler = ForgetfulScheduler(wakes=1000)
     scheduler.start("one")
-    async with running(scheduler.cluster, settings=SETTINGS, excepted=lambda pod: pod.name == "two") as found:
+    granted = {
+        "name": "for-now",
+        "rules": ["koordinator/mnnvl"],
+        "namespaces": ["team-a"],
+        "reason": "until the next maintenance",
+        "grantedBy": "platform",
+        "until": "2999-01-01",
+    }
+    document = configuration_of({"name": "koord-scheduler", "gate": False}, exceptions=[granted])
+    excepting = replace(SETTINGS, exceptions=settings_from(document, "test").exceptions)
+    async with running(scheduler.cluster, settings=excepting) as found:
         await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") >= 3)
     assert deleted(scheduler) == []
 
