@@ -49,11 +49,11 @@ def taint_eviction(plane: ControlPlane) -> Iterator[Program]:
     found.stop()
 
 
-def gang(way: str, number: int, namespace: str) -> Manifest:
+def gang(way: str, number: int, namespace: str, labels: Manifest | None) -> Manifest:
     cliques = [clique("leader", 1), clique("worker", 2)]
     for one in cliques:
         one["spec"]["podSpec"] |= {"nodeSelector": {"for": way}, "terminationGracePeriodSeconds": 1}
-    return pod_clique_set(f"{way}-{number}", namespace, *cliques)
+    return pod_clique_set(f"{way}-{number}", namespace, *cliques, labels=labels)
 
 
 def lose(plane: ControlPlane, namespace: str, scheduler: str, pods: dict[str, list[Manifest]]) -> dict[str, str]:
@@ -122,9 +122,11 @@ def test_each_pod_lost_in_a_storm_is_named_with_what_took_it(
     forget_lease(plane)
     running = reconciler(config)
     running.until_leading()
+    # So that a scheduler that knows disruption modes takes single pods.
+    labels = {"rollcall.dev/disruption-mode": "single"} if name == "kube" else None
     gangs: dict[str, list[Played]] = {}
     for way in CAUSES:
-        gangs[way] = [grove(gang(way, number, namespace)).create() for number in range(GANGS)]
+        gangs[way] = [grove(gang(way, number, namespace, labels)).create() for number in range(GANGS)]
     every = [played for found in gangs.values() for played in found]
     for played in every:
         played.lift_gates()
@@ -141,7 +143,8 @@ def test_each_pod_lost_in_a_storm_is_named_with_what_took_it(
         wanted = expected | dict.fromkeys(delays.preempted, CAUSES["urgent"])
         wrong = {pod: delays.said.get(pod) for pod, cause in wanted.items() if delays.said.get(pod) != cause}
         assert not wrong, f"{len(wrong)} of {len(wanted)}: {wrong}"
-        assert len(delays.preempted) >= GANGS, "the scheduler preempts"
+        # Victims stay, because no kubelet ends them, so a scheduler may count on the same room twice.
+        assert len(delays.preempted) >= GANGS // 2, f"the scheduler preempts {len(delays.preempted)} pods"
         return True
 
     try:
