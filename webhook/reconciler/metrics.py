@@ -129,14 +129,14 @@ class Metrics(Exposition):
         )
         self.idle_gpus = Gauge(
             "rollcall_idle_gpus",
-            "Whole GPUs that pods of such gangs hold on nodes, by scheduler. 0 unless this process leads.",
+            "Whole GPUs that gangs which lost pods still hold on nodes, by scheduler. 0 unless this process leads.",
             ["scheduler"],
             registry=self.registry,
         )
         self.idle_gpu_hours = Gauge(
             "rollcall_idle_gpu_hours",
-            "Hours since the loss, times these GPUs, added up over the gangs that are such now. 0 unless this process "
-            "leads.",
+            "GPU hours that gangs which lost pods have held idle since their losses, added up over those that are not "
+            "whole now, by scheduler. 0 unless this process leads.",
             ["scheduler"],
             registry=self.registry,
         )
