@@ -1,5 +1,5 @@
 """Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups, Secrets and Workloads of Kueue: what keeps
-them from working. Events on namespaces: which exceptions end.
+them from working, and which remedies were tried. Events on namespaces: which exceptions end, and why many gangs wait.
 
 A problem is reported once, not at every attempt. Many gangs of a namespace that are held for the same cause share one
 event, which is about the namespace. Source: events.k8s.io/v1; the API server keeps an event for an hour.
@@ -52,6 +52,8 @@ SAME_SECONDS = 600.0
 MEMORY = 10_000
 # Namespace of events about objects without a namespace: Kubernetes accepts no other.
 CLUSTER_NAMESPACE = "default"
+# Actions of events about a namespace, or about a gang.
+WRITE_GANG_OBJECTS, APPLY_EXCEPTION = "WriteGangObjects", "ApplyException"
 
 
 class CircledGroup(NamedTuple):
@@ -71,30 +73,16 @@ class CheckedWorkload(NamedTuple):
     uid: str
 
 
-class ExceptedNamespace(NamedTuple):
-    """A namespace for which the configuration has an exception."""
+class RegardedNamespace(NamedTuple):
+    """A namespace, and what the reconciler does there. Its events are in it, where its users look for them."""
 
     name: str
-    uid: str | None = None
-
-
-class HoldingNamespace(NamedTuple):
-    """A namespace with many gangs that are held for the same cause."""
-
-    name: str
+    action: str
     uid: None = None
 
 
 # What an event may be about, and its reason.
-Regarded = (
-    PodGang
-    | ClusterTopologyBinding
-    | CircledGroup
-    | StoredCertificate
-    | CheckedWorkload
-    | ExceptedNamespace
-    | HoldingNamespace
-)
+Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | RegardedNamespace
 Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason | RemedyReason
 # Events that need no person.
 _NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
@@ -164,7 +152,7 @@ class Events:
         """Write a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
         the series change. Return the event's name; None if there is none.
         """
-        regarded = HoldingNamespace(namespace)
+        regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
         said = _identity(regarded).said
         if self._dry_run:
             log.warning("told", reason=reason, **said, count=count, why=note)
@@ -261,10 +249,9 @@ def _identity(regarded: Regarded) -> _Identity:
     """The identity of the object; for a gang of an opted-in workload, that of the workload."""
     if isinstance(regarded, PodGang):
         owner = regarded.reference
-        return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, "WriteGangObjects")
-    if isinstance(regarded, HoldingNamespace):
-        # An event about an object without a namespace would have to be in the namespace default.
-        return _Identity("v1", "Namespace", regarded.name, regarded.name, "WriteGangObjects")
+        return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, WRITE_GANG_OBJECTS)
+    if isinstance(regarded, RegardedNamespace):
+        return _Identity("v1", "Namespace", regarded.name, regarded.name, regarded.action)
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
         return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
@@ -273,9 +260,6 @@ def _identity(regarded: Regarded) -> _Identity:
         return _Identity(
             f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "AnswerAdmissionCheck"
         )
-    if isinstance(regarded, ExceptedNamespace):
-        # In the namespace itself, where its users look for events.
-        return _Identity("v1", "Namespace", regarded.name, regarded.name, "ApplyException")
     if isinstance(regarded, StoredCertificate):
         return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api

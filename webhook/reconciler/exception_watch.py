@@ -13,7 +13,7 @@ from itertools import islice
 
 from webhook.gangs.hold_reasons import ExceptionReason
 from webhook.model.exceptions import Exceptions, RuleException
-from webhook.reconciler.events import Events, ExceptedNamespace
+from webhook.reconciler.events import APPLY_EXCEPTION, Events, RegardedNamespace
 
 # How often the ends are compared with the time.
 LOOK_SECONDS = 30.0
@@ -62,7 +62,8 @@ class ExceptionWatch:
         untold = (one for one in about if self._is_untold(*one, now))
         for one, namespace, reason in islice(untold, EVENTS_A_LOOK):
             self._told[one.name, namespace, reason] = now.date()
-            await self._events.say(ExceptedNamespace(namespace), reason, _note(one, now), apart=one.name)
+            regarded = RegardedNamespace(namespace, APPLY_EXCEPTION)
+            await self._events.say(regarded, reason, _note(one, now), apart=one.name)
 
     def _is_untold(self, one: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
         """Whether an end is to be announced: once a day before, and once afterwards."""
