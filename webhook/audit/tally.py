@@ -87,6 +87,8 @@ class Tally:
     judged: Counter[str] = field(default_factory=Counter)
     passed: Counter[str] = field(default_factory=Counter)
     refused: int = 0
+    # Findings by action, of each namespace with any.
+    found_in: dict[str, Counter[str]] = field(default_factory=dict)
     # Kept findings by whether they refuse, in all and by namespace.
     _kept: Counter[tuple[bool, str]] = field(default_factory=Counter)
 
@@ -102,6 +104,7 @@ class Tally:
             if not count.findings:
                 count.example, count.at = f"{key.kind}/{key.name}", str(found.at)
             count.findings += 1
+            self.found_in.setdefault(group.namespace, Counter())[group.action] += 1
             count.objects += group not in seen
             seen.add(group)
             if self._keeps(group):
@@ -130,7 +133,7 @@ class Tally:
     @property
     def namespaces(self) -> list[str]:
         """The namespaces with any finding."""
-        return sorted({group.namespace for group in self.groups})
+        return sorted(self.found_in)
 
     def ordered(self) -> list[tuple[Group, Count]]:
         """Return the groups: the strictest action first, then by rule and namespace."""
