@@ -18,6 +18,7 @@ from webhook.backends.kube import facts as kube
 from webhook.backends.kube.facts import Membership
 from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.explain.satisfiability import Branch, Fault, Kind, walk
+from webhook.fit.amounts import sentence_list
 from webhook.model.circles import circles
 from webhook.model.disruption import Disruption
 from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Workload
@@ -369,7 +370,7 @@ def _some(names: Sequence[str]) -> str:
     """Return the first few of the names."""
     if len(names) > _NAMED:
         return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)
+    return sentence_list(names)
 
 
 def _pods_name_it(count: int) -> str:

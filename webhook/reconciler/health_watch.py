@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from webhook.errors import FactsUnavailable
+from webhook.fit.amounts import sentence_list
 from webhook.gangs.anchored_health import AnchoredHealth, Health
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -245,13 +246,16 @@ def _note(health: GangHealth) -> str:
     return f"{what}: {health.why}; {first.remedy}{more}"
 
 
+# What many gangs have in common that had started, at least in part.
+_OF_MANY = {Reason.LOST_MEMBERS: "have lost members", Reason.IN_PART: "have started in part"}
+
+
 def _note_of_many(series: Series, first: GangHealth) -> str:
     """The note of a series, which stays while its number changes."""
-    names = " and ".join((", ".join(key.name for key in series.examples[:-1]), series.examples[-1].name)).removeprefix(
-        " and "
-    )
+    names = sentence_list([key.name for key in series.examples])
+    what = _OF_MANY.get(series.cause.reason, "do not start for the same cause")
     return (
-        f"Many gangs of this namespace do not start for the same cause, and share this event; its series counts them: "
+        f"Many gangs of this namespace {what}, and share this event; its series counts them: "
         f"rollcall gangs -n {series.cause.namespace} --held shows all. They are, for example, {names}. "
         f"{first.name}: {first.why}; {first.obstacles[0].remedy}"
     )

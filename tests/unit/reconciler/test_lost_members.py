@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.grove import grove_pod, name_pods, put_pods
+from tests.unit.reconciler.grove import CLIQUES, grove_pod, name_pods, pod_clique, put_pods
 from tests.unit.reconciler.opted_in_workloads import JOB_PATH, job, job_pod, opted_in_world
-from tests.unit.reconciler.running_reconciler import GANGS, looked, running, sample, until, world
-from webhook.reconciler import loss_store, loss_watch
+from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, running, sample, until, world
+from webhook.reconciler import held_gangs, loss_store, loss_watch
 from webhook.reconciler.run import Reconciler
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -115,6 +115,27 @@ async def test_a_lost_pod_is_told_counted_and_stored_with_its_cause(
         note = cluster.events[0]["note"]
         assert note.startswith("The gang has lost members: it has lost pods since 20")
         assert f": two ({cause}, n2); meanwhile 1 pod with 4 GPUs, 0.0 GPU hours so far, is idle; " in note
+
+
+async def test_many_gangs_that_lost_pods_share_an_event_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_gangs, "OWN_EVENTS", 1)
+    monkeypatch.setattr(held_gangs, "SERIES_SECONDS", (0.1, 60.0))
+    cluster = started()
+    other = podgang("demo-1-a")
+    other["metadata"] |= {"name": "demo-1", "uid": "gang-1"}
+    cluster.put(GANGS, other)
+    cluster.put(CLIQUES, pod_clique("demo-1-a"))
+    for name, node in (("three", "n1"), ("four", "n2")):
+        found = pod(name, node)
+        of_other = grove_pod(name, "demo-1-a", "demo-1")["metadata"]
+        put_pods(cluster, found | {"metadata": found["metadata"] | of_other})
+    async with running(cluster, **SYSTEM) as reconciler:
+        await whole(reconciler, 2)
+        cluster.remove(PODS, "team-a", "two")
+        cluster.remove(PODS, "team-a", "four")
+        await until(lambda: any("series" in event for event in cluster.events))
+        (shared,) = [event for event in cluster.events if event["regarding"]["kind"] == "Namespace"]
+        assert shared["note"].startswith("Many gangs of this namespace have lost members, and share this event; ")
 
 
 async def test_a_gang_that_is_whole_again_leaves_no_record() -> None:
