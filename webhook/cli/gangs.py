@@ -322,7 +322,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
 
     from webhook.errors import InputError, RequestFailed
     from webhook.gangs.gang_view import looking
-    from webhook.gangs.remedies import remedy_for
+    from webhook.gangs.remedies import needed_remedy
     from webhook.reconciler.metrics import Metrics
     from webhook.reconciler.remedy_writes import carry_out
     from webhook.reconciler.writer import Writer
@@ -339,7 +339,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
         of_gang = f"{found.kind} {namespace}/{found.name}"
         now = datetime.now(UTC)
         excepted = settings.exceptions.may_except_pods
-        chosen = remedy_for(found, seen, excepted=lambda pod: excepted(pod.namespace, pod.workload_name, now))
+        chosen = needed_remedy(found, seen, excepted=lambda pod: excepted(pod.namespace, pod.workload_name, now))
         if chosen is None:
             typer.echo(f"{of_gang}: {found.word}: no remedy is known" + (f": {found.why}" if found.why else ""))
             return REFUSED

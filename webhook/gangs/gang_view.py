@@ -19,7 +19,7 @@ from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.gangs.losses import Loss, LostMembers
-from webhook.gangs.lost_members import members_left
+from webhook.gangs.members_left import members_left
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_losses import stored_losses, unreadable

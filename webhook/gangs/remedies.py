@@ -96,7 +96,7 @@ def nothing_excepted(_: GangPod) -> bool:
 
 
 def may_need_remedy(health: GangHealth) -> bool:
-    """Whether `remedy_for` may find a remedy; cheap, for each judgement."""
+    """Whether `needed_remedy` may find a remedy; cheap, for each judgement."""
     reasons = {one.reason for one in health.obstacles}
     if Reason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
         return True
@@ -109,7 +109,7 @@ def _lacks_nothing(health: GangHealth) -> bool:
     return held and all(one.reason in _LACKS_NOTHING for one in health.obstacles) and _has_room(health)
 
 
-def remedy_for(
+def needed_remedy(
     health: GangHealth, seen: Observed, tried: int = 0, excepted: Excepted = nothing_excepted
 ) -> Remedy | None:
     """The remedy of a gang; None if it needs none, or none is known. `tried` is how often it was woken in vain. Raises

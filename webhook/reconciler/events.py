@@ -35,7 +35,7 @@ from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.podgang import PodGang
-from webhook.reconciler.held_gangs import Cause, OwnEvents
+from webhook.reconciler.held_gangs import HeldCause, OwnEvents
 from webhook.reconciler.metrics import Metrics
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
@@ -131,7 +131,7 @@ class Events:
         """Whether an object gets an event of its own: too many gangs of a namespace share one."""
         if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, Reason)):
             return True
-        return self.own.take(Cause(regarded.namespace, reason), now, REPEAT_SECONDS)
+        return self.own.take(HeldCause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
         """Write a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different

@@ -27,7 +27,7 @@ EXAMPLES = 3
 _MEMORY = 10_000
 
 
-class Cause(NamedTuple):
+class HeldCause(NamedTuple):
     """Why gangs of a namespace are held."""
 
     namespace: str
@@ -48,7 +48,7 @@ class Series(NamedTuple):
     to continue, None for a new one.
     """
 
-    cause: Cause
+    cause: HeldCause
     number: int
     examples: tuple[GangKey, ...]
     event: str | None
@@ -60,14 +60,14 @@ class OwnEvents:
     """
 
     def __init__(self) -> None:
-        self._times: OrderedDict[Cause, deque[float]] = OrderedDict()
+        self._times: OrderedDict[HeldCause, deque[float]] = OrderedDict()
 
-    def is_left(self, cause: Cause, now: float, repeat: float) -> bool:
+    def is_left(self, cause: HeldCause, now: float, repeat: float) -> bool:
         """Whether one more gang of this cause may get an event of its own."""
         times = self._times.get(cause)
         return times is None or len(times) < OWN_EVENTS or now - times[0] >= repeat
 
-    def take(self, cause: Cause, now: float, repeat: float) -> bool:
+    def take(self, cause: HeldCause, now: float, repeat: float) -> bool:
         """Count an event of a gang of this cause, and return whether it may be written."""
         if not self.is_left(cause, now, repeat):
             return False
@@ -109,14 +109,14 @@ class HeldGangs:
 
     def __init__(self, own: OwnEvents) -> None:
         self._own = own
-        self._causes: dict[Cause, _Held] = {}
-        self._of: dict[GangKey, Cause] = {}
+        self._causes: dict[HeldCause, _Held] = {}
+        self._of: dict[GangKey, HeldCause] = {}
         # The namespace that had the last turn.
         self._last = ""
 
     def put(self, key: GangKey, reason: Reason, now: float, *, told: bool) -> None:
         """Note that a gang is held. With `told` another part of the process writes the gang's own event."""
-        cause = Cause(key.namespace, reason)
+        cause = HeldCause(key.namespace, reason)
         if self._of.get(key) == cause:
             return
         self.drop(key, now)
@@ -141,7 +141,7 @@ class HeldGangs:
 
     def due(self, now: float, pace: Pace, most: int) -> list[GangKey | Series]:
         """What to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the other."""
-        causes: dict[str, list[Cause]] = {}
+        causes: dict[str, list[HeldCause]] = {}
         for cause, held in list(self._causes.items()):
             if held.since:
                 causes.setdefault(cause.namespace, []).append(cause)
@@ -164,14 +164,14 @@ class HeldGangs:
             begun = now if series.event is None or held.series is None else held.series.begun
             held.series = _Written(event, begun, now, series.number)
 
-    def _due_of(self, causes: Iterable[Cause], now: float, pace: Pace) -> Iterator[GangKey | Series]:
+    def _due_of(self, causes: Iterable[HeldCause], now: float, pace: Pace) -> Iterator[GangKey | Series]:
         for cause in causes:
             held = self._causes[cause]
             yield from self._gangs(cause, held, now, pace)
             if (series := self._series(cause, held, now, pace)) is not None:
                 yield series
 
-    def _gangs(self, cause: Cause, held: _Held, now: float, pace: Pace) -> Iterator[GangKey]:
+    def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Iterator[GangKey]:
         """The gangs that get an event of their own, first those that had one before."""
         if not self._own.is_left(cause, now, pace.repeat):
             return
@@ -183,7 +183,7 @@ class HeldGangs:
             held.told[key] = now
             yield key
 
-    def _series(self, cause: Cause, held: _Held, now: float, pace: Pace) -> Series | None:
+    def _series(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Series | None:
         before = held.series
         expired = before is None or now - before.begun >= pace.repeat
         if held.counted and not expired:

@@ -10,7 +10,7 @@ from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.gangs.loss_causes import Cause
-from webhook.gangs.lost_members import members_left, node_exists
+from webhook.gangs.members_left import members_left, node_exists
 from webhook.gangs.pod_changes import PodEnd
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.loss_conditions import LossConditions

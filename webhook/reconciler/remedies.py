@@ -20,7 +20,7 @@ from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import RemedyReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.observed import Observed
-from webhook.gangs.remedies import Act, Cause, Excepted, Remedy, may_need_remedy, nothing_excepted, remedy_for
+from webhook.gangs.remedies import Act, Cause, Excepted, Remedy, may_need_remedy, needed_remedy, nothing_excepted
 from webhook.model.reading import Malformed
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
@@ -132,7 +132,7 @@ class Remedies:
             seen = self._observed(key)
             if seen is None:
                 return None, None
-            found = None if health is None else remedy_for(health, seen, case.woken, self._excepted)
+            found = None if health is None else needed_remedy(health, seen, case.woken, self._excepted)
         except (Malformed, FactsUnavailable):
             return None, None
         wanted = found is not None and found.cause.value in self._settings.causes

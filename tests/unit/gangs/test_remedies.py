@@ -14,7 +14,7 @@ from webhook.fit.verdict import Witness
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.pod import GangPod, Unscheduled
-from webhook.gangs.remedies import Act, Cause, Remedy, may_need_remedy, remedy_for
+from webhook.gangs.remedies import Act, Cause, Remedy, may_need_remedy, needed_remedy
 from webhook.gangs.roster import Roster
 from webhook.gangs.waiting import Waiting
 from webhook.model.reading import Manifest
@@ -48,7 +48,7 @@ def remedy(
     **known: Any,
 ) -> Remedy | None:
     health, seen = judged(pods, objects, **known), observed(pods, objects, **known)
-    found = remedy_for(health, seen, tried, lambda one: one.name == excepted)
+    found = needed_remedy(health, seen, tried, lambda one: one.name == excepted)
     assert found is None or may_need_remedy(health)
     return found
 
@@ -95,7 +95,7 @@ def test_a_gang_that_lost_members_is_woken_like_any_other_in_part() -> None:
     health = judged(in_part())
     lost = HoldReason(Reason.LOST_MEMBERS, "a node was lost", "wait")
     health = replace(health, obstacles=(lost, *(one for one in health.obstacles if one.reason is not Reason.IN_PART)))
-    found = remedy_for(health, observed(in_part()))
+    found = needed_remedy(health, observed(in_part()))
     assert found is not None
     assert (found.cause, found.act) == (Cause.FORGOTTEN, Act.WAKE)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
-from webhook.reconciler.held_gangs import OWN_EVENTS, SERIES_SECONDS, Cause, HeldGangs, OwnEvents, Pace, Series
+from webhook.reconciler.held_gangs import OWN_EVENTS, SERIES_SECONDS, HeldCause, HeldGangs, OwnEvents, Pace, Series
 
 PACE = Pace(settle=10.0, repeat=1800.0)
 LEAST, LONGEST = SERIES_SECONDS
@@ -92,7 +92,7 @@ def test_the_gangs_of_one_cause_beyond_the_number_share_one_event_that_counts_al
     told.put(gangs(1000))
     told.look(600)
     assert told.own == gangs(OWN_EVENTS)
-    assert told.series == [Series(Cause("team-a", Reason.NO_ROOM), 1000, tuple(gangs(3)), None)]
+    assert told.series == [Series(HeldCause("team-a", Reason.NO_ROOM), 1000, tuple(gangs(3)), None)]
 
 
 def test_each_cause_of_a_namespace_has_its_own_event() -> None:
@@ -154,7 +154,7 @@ def test_a_gang_beyond_the_number_is_never_without_any_event() -> None:
     told.put(gangs(1, first=500))
     told.look(60)
     assert told.own == gangs(OWN_EVENTS)
-    assert told.series == [Series(Cause("team-a", Reason.NO_ROOM), 1, tuple(gangs(1, first=500)), None)]
+    assert told.series == [Series(HeldCause("team-a", Reason.NO_ROOM), 1, tuple(gangs(1, first=500)), None)]
 
 
 def test_gangs_that_the_writer_tells_of_get_no_second_event_but_share_one() -> None:
