@@ -13,6 +13,7 @@ import pytest
 
 from webhook.cli import run
 from webhook.cluster import access
+from webhook.cluster.transport import PooledTransport
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -56,9 +57,10 @@ def rollcall(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 def answer_for_the_cluster(cluster: httpx.AsyncBaseTransport, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `cluster` answer all requests of a command."""
 
-    async def sent(_: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
+    async def sent(_: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
         return await cluster.handle_async_request(request)
 
     reached = access.Access("https://cluster", ssl.create_default_context(), lambda: None)
     monkeypatch.setattr(access, "find", lambda *_: reached)
-    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", sent)
+    for transport in (httpx.AsyncHTTPTransport, PooledTransport):
+        monkeypatch.setattr(transport, "handle_async_request", sent)

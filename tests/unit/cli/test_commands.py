@@ -148,6 +148,10 @@ escapes
 audit
   openReports: true
   everyMinutes: 90
+remedies
+  causes: none
+shadow
+  none
 serving
   maxInFlight: 256
   maxConnections: 512

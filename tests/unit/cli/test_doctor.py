@@ -72,10 +72,10 @@ def passes(*more: Manifest) -> Snapshot:
 
 def test_a_healthy_installation_has_no_findings(rollcall: Run, cluster: Reads) -> None:
     cluster(passes())
-    assert rollcall("doctor") == (0, "58 checks, no problems found\n", "")
+    assert rollcall("doctor") == (0, "63 checks, no problems found\n", "")
     assert rollcall("doctor", "--strict").code == 0
     found = json.loads(rollcall("doctor", "-o", "json").out)
-    assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 58)
+    assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 63)
 
 
 def test_faults_are_printed_with_remedies(rollcall: Run, cluster: Reads) -> None:
@@ -93,7 +93,7 @@ note namespaces/exempt
     found  it has the label rollcall.dev/exempt
     why    the API server does not call Rollcall for it: gangs are neither checked nor made there
     do     when the emergency is over: kubectl label namespace team-b rollcall.dev/exempt-
-58 checks, 1 error, 1 note
+63 checks, 1 error, 1 note
 """,
         "",
     )
@@ -111,7 +111,7 @@ def test_a_warning_fails_only_with_strict(rollcall: Run, cluster: Reads) -> None
         )
     )
     ran = rollcall("doctor")
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "58 checks, 1 warning")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "63 checks, 1 warning")
     assert rollcall("doctor", "--strict").code == 1
     said = [json.loads(rollcall("doctor", "-o", "json", *options).out)["well"] for options in ((), ("--strict",))]
     assert said == [True, False]
@@ -136,7 +136,7 @@ not known reconciler/leader
     why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
 not known clocks/agree
     why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
-58 checks, 2 not known
+63 checks, 2 not known
 """
     )
     found = json.loads(rollcall("doctor", "-o", "json").out)
