@@ -73,12 +73,26 @@ def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
             "Pod",
             "PodGang",
             "PodGroup",
+            "Report",
             "Secret",
             "Topology",
             "ValidatingWebhookConfiguration",
             "Workload",
         ),
-        "action": ("activate", "answer", "apply", "condition", "create", "delete", "disown", "replace", "ungate"),
+        "action": (
+            "activate",
+            "annotate",
+            "answer",
+            "apply",
+            "condition",
+            "create",
+            "delete",
+            "disown",
+            "release",
+            "replace",
+            "ungate",
+            "wake",
+        ),
     }
 
 

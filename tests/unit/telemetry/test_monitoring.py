@@ -147,6 +147,8 @@ def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family])
         "rollcall_remedies_waiting",
         "rollcall_retries_total",
         "rollcall_rotations_total",
+        "rollcall_shadow_seconds_total",
+        "rollcall_shadow_unjudged_total",
     }
 
 
