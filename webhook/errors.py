@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from webhook.model.findings import Finding, Unjudged
@@ -139,6 +140,11 @@ class RequestFailed(RollcallError):
         if not self.code:
             return str(self)
         return f"HTTP {self.code}: {self._fields}" if self._fields else f"HTTP {self.code}"
+
+    @property
+    def is_outdated_patch(self) -> bool:
+        """Whether a JSON Patch did not apply: its object is gone, or has changed so that one of its tests fails."""
+        return self.code in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
 class NotFound(RequestFailed):

@@ -15,10 +15,8 @@ from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
 
-_ALL = {DISRUPTION_LABEL: Disruption.ALL.value}
-
-
 Workload = PodCliqueSet | OptedInWorkload
+_ALL = {DISRUPTION_LABEL: Disruption.ALL.value}
 _SPARE = clique("worker", replicas=4, minimum=2)
 
 

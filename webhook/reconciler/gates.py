@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
-from webhook.errors import NotFound, RequestFailed
+from webhook.errors import RequestFailed
 from webhook.gangs.pod import OF_GANGS, OF_OPTED_IN_GANGS, GangPod, read_gang_pod, read_opted_in_pod
 from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
@@ -56,10 +55,8 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
     """
     try:
         await write(without_gate(*key, index))
-    except NotFound:
-        return False
     except RequestFailed as error:
-        if error.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+        if error.is_outdated_patch:
             return False
         raise
     return True

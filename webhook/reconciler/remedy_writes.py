@@ -6,11 +6,9 @@ object that the reconciler wants, and the next one writes that object as it writ
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 from webhook.backends.base import Wake
 from webhook.cluster import requests
-from webhook.errors import NotFound, RequestFailed
+from webhook.errors import RequestFailed
 from webhook.gangs.pod import GangPod
 from webhook.gangs.remedies import Act, Remedy
 from webhook.model.kubernetes_kinds import PODS
@@ -100,10 +98,8 @@ async def _sent(
     request = requests.json_patch(resource, namespace, name, operations, dry_run=writer.dry_run)
     try:
         await writer.send(action, resource, (namespace, name), request)
-    except NotFound:
-        return False
     except RequestFailed as error:
-        if error.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+        if error.is_outdated_patch:
             return False
         raise
     return True
