@@ -1,4 +1,4 @@
-"""The check of the setting that has Rollcall itself do what gangs need that were left behind."""
+"""The check of `remedies`: what the reconciler does itself for gangs that were left behind."""
 
 from __future__ import annotations
 
