@@ -43,7 +43,7 @@ class Would(StrEnum):
     FAILED = "failed"
 
 
-class Opinion(NamedTuple):
+class ShadowAnswer(NamedTuple):
     """The answer of one shadow. `rules` are the ids of the rules that it rests on, sorted."""
 
     would: Would
@@ -59,13 +59,13 @@ def is_shadowed(request: Request, verdict: Verdict, settings: Settings) -> bool:
     return verdict.scheduler not in {None, OPTED_OUT} and admission_of(request.kind[::2], settings) is not None
 
 
-def opinion(
+def shadow_answer(
     shadow: Shadow,
     request: Request,
     facts: ClusterFacts,
     settings: Settings,
     doubted: Container[str],
-) -> Opinion:
+) -> ShadowAnswer:
     """Return what `shadow` says of a mutated workload. `settings` are those of the real decision. A refusal that rests
     on a missing fact in one of the `doubted` parts counts as unjudged.
     """
@@ -76,15 +76,15 @@ def opinion(
     return _read(validate(asked, facts, theirs), doubted)
 
 
-def _read(verdict: Verdict, doubted: Container[str]) -> Opinion:
+def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
     denied = {one.rule for one in verdict.denials if one.absent is None or one.absent.part not in doubted}
     unjudged = {one.rule for one in verdict.denials} - denied | {one.rule for one in verdict.unjudged}
     if denied:
-        return Opinion(Would.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
+        return ShadowAnswer(Would.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
     if unjudged:
-        return Opinion(Would.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
+        return ShadowAnswer(Would.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
     warned = sorted({one.rule for one in verdict.warnings})
-    return Opinion(Would.WARNED, tuple(warned)) if warned else Opinion(Would.ALLOWED)
+    return ShadowAnswer(Would.WARNED, tuple(warned)) if warned else ShadowAnswer(Would.ALLOWED)
 
 
 def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:

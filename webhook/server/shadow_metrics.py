@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.admission.shadow import Opinion, Would
+from webhook.admission.shadow import ShadowAnswer, Would
 from webhook.config.settings import Shadow
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
@@ -44,7 +44,7 @@ class ShadowMetrics:
         self._unjudged = {both: unjudged.labels(*both) for both in ids}
         self._seconds = {one.name: seconds.labels(one.name) for one in shadows}
 
-    def count(self, shadow: str, found: Opinion, *, allowed: bool, seconds: float) -> None:
+    def count(self, shadow: str, found: ShadowAnswer, *, allowed: bool, seconds: float) -> None:
         """Count what a shadow said of a review that was `allowed` or not, and the time that it took."""
         self._reviews[shadow, "allowed" if allowed else "denied", found.would].inc()
         self._seconds[shadow].inc(seconds)

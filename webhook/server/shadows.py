@@ -14,7 +14,7 @@ from threading import local
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from webhook.admission.shadow import Opinion, Would, is_shadowed, opinion
+from webhook.admission.shadow import ShadowAnswer, Would, is_shadowed, shadow_answer
 from webhook.config.settings import Settings, Shadow
 from webhook.errors import DeadlineExceeded, Stopped
 from webhook.model.admission_request import Request, Verdict
@@ -32,7 +32,7 @@ LOOP_SECONDS = 0.01
 _ROOM_SECONDS = 0.1
 # The API server keeps the annotation in each audit event.
 MAX_ANNOTATION_BYTES = 1024
-_SKIPPED, _FAILED = Opinion(Would.SKIPPED), Opinion(Would.FAILED)
+_SKIPPED, _FAILED = ShadowAnswer(Would.SKIPPED), ShadowAnswer(Would.FAILED)
 # The metrics of what shadows say also go by this endpoint: the object is complete, and will be stored.
 ENDPOINT = "validate"
 
@@ -93,12 +93,12 @@ class Shadows:
             found[f"shadow.{shadow.name}"] = cut(str(said), MAX_ANNOTATION_BYTES)
         return found
 
-    def _judged(self, shadow: Shadow, request: Request, facts: ClusterFacts, seconds: float | None) -> Opinion:
+    def _judged(self, shadow: Shadow, request: Request, facts: ClusterFacts, seconds: float | None) -> ShadowAnswer:
         if seconds is None:
             return _SKIPPED
         self._limit.end = perf_counter() + seconds
         try:
-            return opinion(shadow, request, facts, self._settings, self._limit.moment.doubted)
+            return shadow_answer(shadow, request, facts, self._settings, self._limit.moment.doubted)
         except DeadlineExceeded:
             return _SKIPPED
         except Stopped:

@@ -15,7 +15,7 @@ from tests.unit.validators.test_rule_examples import EVERY_RULE
 from tests.unit.worlds import PCS, request
 from webhook import admission
 from webhook.admission.decision import admission_of
-from webhook.admission.shadow import Opinion, Would, is_shadowed, opinion
+from webhook.admission.shadow import ShadowAnswer, Would, is_shadowed, shadow_answer
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.registry import installed_backends
 from webhook.config.file import force_scheduler, settings_from
@@ -65,15 +65,15 @@ def examples() -> Iterator[Any]:
 EXAMPLES = list(examples())
 
 
-def read(verdict: Verdict) -> Opinion:
+def read(verdict: Verdict) -> ShadowAnswer:
     denied, unjudged, warned = (
         tuple(sorted({one.rule for one in found})) for found in (verdict.denials, verdict.unjudged, verdict.warnings)
     )
     if denied:
-        return Opinion(Would.DENIED, denied, unjudged)
+        return ShadowAnswer(Would.DENIED, denied, unjudged)
     if unjudged:
-        return Opinion(Would.UNJUDGED, unjudged, unjudged)
-    return Opinion(Would.WARNED, warned) if warned else Opinion(Would.ALLOWED)
+        return ShadowAnswer(Would.UNJUDGED, unjudged, unjudged)
+    return ShadowAnswer(Would.WARNED, warned) if warned else ShadowAnswer(Would.ALLOWED)
 
 
 def noted(manifest: Manifest) -> Manifest:
@@ -94,7 +94,7 @@ def test_a_scheduler_says_what_it_says_with_the_option(example: Example) -> None
     before = deepcopy(asked)
     for shadow in settings.shadows:
         forced = force_scheduler(configured(shadow.name), shadow.name)
-        said = opinion(shadow, asked, example.facts, settings, ())
+        said = shadow_answer(shadow, asked, example.facts, settings, ())
         assert said == read(judged(example.object, example.facts, forced)), shadow.name
     assert asked == before
 
@@ -108,7 +108,7 @@ def test_another_configuration_says_what_its_server_says(example: Example, other
     asked, _ = stored(manifest, example.facts, settings)
     before = deepcopy(asked)
     (shadow,) = settings.shadows
-    assert opinion(shadow, asked, example.facts, settings, ()) == read(judged(manifest, example.facts, theirs))
+    assert shadow_answer(shadow, asked, example.facts, settings, ()) == read(judged(manifest, example.facts, theirs))
     assert asked == before
 
 
@@ -116,32 +116,32 @@ def next_default(default: str = "kai-scheduler") -> Settings:
     return configured(REAL, {"config": "next.yaml"}, **{"next.yaml": configured(default)})
 
 
-def said_of(manifest: Manifest, settings: Settings, facts: ClusterFacts = NOTHING_KNOWN) -> Opinion:
+def said_of(manifest: Manifest, settings: Settings, facts: ClusterFacts = NOTHING_KNOWN) -> ShadowAnswer:
     asked, _ = stored(manifest, facts, settings)
-    return opinion(settings.shadows[0], asked, facts, settings, ())
+    return shadow_answer(settings.shadows[0], asked, facts, settings, ())
 
 
 def test_without_notes_a_label_that_rollcall_would_write_is_its_own() -> None:
-    assert said_of(pod_clique_set(), next_default()) == Opinion(Would.DENIED, ("kai/no-queue",))
+    assert said_of(pod_clique_set(), next_default()) == ShadowAnswer(Would.DENIED, ("kai/no-queue",))
     other = pod_clique_set(labels={LABEL: "volcano"})
     assert said_of(other, next_default()).rules == ("volcano/queue",)
 
 
 def test_a_label_that_the_author_wrote_chooses_in_another_configuration_too() -> None:
     written = noted(pod_clique_set(labels={LABEL: REAL}))
-    assert said_of(written, next_default()) == Opinion(Would.ALLOWED)
+    assert said_of(written, next_default()) == ShadowAnswer(Would.ALLOWED)
 
 
 def test_an_update_keeps_the_record_that_is_stored() -> None:
     settings = next_default()
     old = pod_clique_set(labels={LABEL: REAL})
     asked = request(deepcopy(old), old)
-    assert opinion(settings.shadows[0], asked, NOTHING_KNOWN, settings, ()) == Opinion(Would.ALLOWED)
+    assert shadow_answer(settings.shadows[0], asked, NOTHING_KNOWN, settings, ()) == ShadowAnswer(Would.ALLOWED)
     only = settings_from(configuration_of("kai-scheduler"), "next")
     without = configured(REAL, {"config": "next.yaml"}, **{"next.yaml": replace(only, standalone=True)})
-    said = opinion(without.shadows[0], asked, NOTHING_KNOWN, without, ())
+    said = shadow_answer(without.shadows[0], asked, NOTHING_KNOWN, without, ())
     # As with any fault that was stored before.
-    assert said == Opinion(Would.WARNED, ("rollcall/scheduler-unknown",))
+    assert said == ShadowAnswer(Would.WARNED, ("rollcall/scheduler-unknown",))
 
 
 def test_a_refusal_that_rests_on_a_cache_that_may_be_old_is_unjudged() -> None:
@@ -150,9 +150,9 @@ def test_a_refusal_that_rests_on_a_cache_that_may_be_old_is_unjudged() -> None:
     facts = ClusterFacts(namespaces={"default": Namespace({})}, elastic_quotas={}, apis=frozenset({POD_GROUP}))
     asked, _ = stored(manifest, facts, settings)
     (shadow,) = settings.shadows
-    assert opinion(shadow, asked, facts, settings, ()) == Opinion(Would.DENIED, ("koordinator/quota",))
-    late = opinion(shadow, asked, facts, settings, {"elastic_quotas"})
-    assert late == Opinion(Would.UNJUDGED, ("koordinator/quota",), ("koordinator/quota",))
+    assert shadow_answer(shadow, asked, facts, settings, ()) == ShadowAnswer(Would.DENIED, ("koordinator/quota",))
+    late = shadow_answer(shadow, asked, facts, settings, {"elastic_quotas"})
+    assert late == ShadowAnswer(Would.UNJUDGED, ("koordinator/quota",), ("koordinator/quota",))
 
 
 def test_pods_and_workloads_without_a_scheduler_are_not_shadowed() -> None:
@@ -185,6 +185,6 @@ def test_the_time_of_another_configuration_grows_with_the_size_of_the_workload()
             "spec": {"replicatedJobs": [{"name": f"job-{index}", **deepcopy(job)} for index in range(number)]},
         }
         asked, _ = stored(manifest, NOTHING_KNOWN, settings)
-        opinion(settings.shadows[0], asked, NOTHING_KNOWN, settings, ())
+        shadow_answer(settings.shadows[0], asked, NOTHING_KNOWN, settings, ())
 
     assert growth(judge, 60) < LINEAR

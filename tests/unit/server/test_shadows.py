@@ -103,7 +103,7 @@ def test_a_fault_of_a_shadow_is_counted_and_changes_nothing(
     def broken(*_: Any) -> None:
         raise RecursionError("deep")
 
-    monkeypatch.setattr(shadows, "opinion", broken)
+    monkeypatch.setattr(shadows, "shadow_answer", broken)
     with capture_logs() as logs:
         found = ask(state, manifest)
     assert without_notes(found) == expected
@@ -188,8 +188,8 @@ def test_a_large_review_that_took_long_leaves_its_shadows_out(state: ServerState
 
 
 def test_an_annotation_is_cut(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = shadow.Opinion(shadow.Would.WARNED, tuple(f"kai/{number:04d}" for number in range(1000)))
-    monkeypatch.setattr(shadows, "opinion", lambda *_: many)
+    many = shadow.ShadowAnswer(shadow.Would.WARNED, tuple(f"kai/{number:04d}" for number in range(1000)))
+    monkeypatch.setattr(shadows, "shadow_answer", lambda *_: many)
     text = ask(state)["auditAnnotations"]["shadow.kai-scheduler"]
     assert len(text.encode()) <= shadows.MAX_ANNOTATION_BYTES
     assert text.startswith("warned: kai/0000,")
