@@ -89,13 +89,13 @@ class ReconcilerProcess:
         )
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
 
-    def until_ready(self) -> None:
+    def until_ready(self, timeout: float = 60) -> None:
         """Wait until it has read the cluster."""
-        eventually(lambda: is_ready(self.program, self.http), "the reconciler is ready", timeout=60)
+        eventually(lambda: is_ready(self.program, self.http), "the reconciler is ready", timeout=timeout)
 
-    def until_leading(self) -> None:
-        """Wait until it has read the cluster, and writes."""
-        self.until_ready()
+    def until_leading(self, timeout: float = 60) -> None:
+        """Wait until it has read the cluster, which has `timeout` seconds, and writes."""
+        self.until_ready(timeout)
         eventually(lambda: self.metric("rollcall_leads") == 1, "the reconciler leads", timeout=60)
 
     def until_settled(self) -> None:
