@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
 from webhook.model.findings import Finding, Unjudged
@@ -122,6 +121,10 @@ class AccessError(RollcallError):
     """Cannot connect to a cluster: its address or our credentials cannot be found or read."""
 
 
+# The HTTP statuses of a JSON Patch that does not apply.
+_OUTDATED = frozenset({404, 422})
+
+
 class RequestFailed(RollcallError):
     """The Kubernetes API did not do what was requested. `code` is the HTTP status, 0 without an answer. `wait` is the
     number of seconds that the API server asks to wait, if any. `fields` are the rejected fields, without the API
@@ -144,7 +147,7 @@ class RequestFailed(RollcallError):
     @property
     def is_outdated_patch(self) -> bool:
         """Whether a JSON Patch did not apply: its object is gone, or has changed so that one of its tests fails."""
-        return self.code in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
+        return self.code in _OUTDATED
 
 
 class NotFound(RequestFailed):
