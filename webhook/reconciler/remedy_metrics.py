@@ -33,7 +33,7 @@ class RemedyMetrics:
         )
         self.waiting = Gauge(
             "rollcall_remedies_waiting",
-            "Gangs whose remedy is due and waits, because there were enough in this minute.",
+            "Gangs whose remedy is due and waits, because there were enough in this minute; at most 50 are counted.",
             registry=registry,
         )
         for cause, outcome in product(Cause, Outcome):
