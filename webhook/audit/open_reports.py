@@ -73,9 +73,8 @@ def report_of(namespace: str, kept: Iterable[Kept], found: Tally, stored: Manife
 def _summary(namespace: str, found: Tally) -> Manifest:
     """Return the numbers of all findings, also of those that are not listed."""
     numbers = {"pass": found.passed[namespace], "fail": 0, "warn": 0, "error": 0, "skip": 0}
-    for group, count in found.groups.items():
-        if group.namespace == namespace:
-            numbers[_WORDS[group.action][0]] += count.findings
+    for group, count in found.of_namespace(namespace):
+        numbers[_WORDS[group.action][0]] += count.findings
     return numbers
 
 

@@ -7,7 +7,7 @@ is kept for the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -89,6 +89,7 @@ class Tally:
     refused: int = 0
     # Kept findings by whether they refuse, in all and by namespace.
     _kept: Counter[tuple[bool, str]] = field(default_factory=Counter)
+    _of_namespace: dict[str, list[tuple[Group, Count]]] = field(default_factory=dict)
 
     def add(self, key: StoredKey, verdict: Verdict, results: Iterable[Finding | Unjudged]) -> None:
         """Count one object with these results of its verdict."""
@@ -100,6 +101,7 @@ class Tally:
             group = one.group
             count = self.groups.setdefault(group, Count())
             if not count.findings:
+                self._of_namespace.setdefault(group.namespace, []).append((group, count))
                 count.example, count.at = f"{key.kind}/{key.name}", str(found.at)
             count.findings += 1
             count.objects += group not in seen
@@ -130,7 +132,11 @@ class Tally:
     @property
     def namespaces(self) -> list[str]:
         """The namespaces with any finding."""
-        return sorted({group.namespace for group in self.groups})
+        return sorted(self._of_namespace)
+
+    def of_namespace(self, namespace: str) -> Sequence[tuple[Group, Count]]:
+        """Return the groups of one namespace."""
+        return self._of_namespace.get(namespace, ())
 
     def ordered(self) -> list[tuple[Group, Count]]:
         """Return the groups: the strictest action first, then by rule and namespace."""
