@@ -411,7 +411,9 @@ def _check(code: int, content: bytes | bytearray, retry_after: str | None = None
         raise NotFound(why, code, fields=fields)
     if code == HTTPStatus.GONE:
         raise Gone(why, code, fields=fields, token=_token(status))
-    wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and retry_after.isdigit() else None
+    # `isdigit` alone also takes digits that `float` refuses, such as "\u00b2".
+    numeric = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
+    wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and numeric else None
     raise RequestFailed(why, code, wait, fields)
 
 

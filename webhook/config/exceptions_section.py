@@ -122,8 +122,9 @@ def _read(raw: object, path: str, problems: list[Problem]) -> ExceptionSection |
     section = read_section(ExceptionSection, raw, path, own)
     place = f"{path}.namespaces"
     named: Any = raw.get("namespaces") if isinstance(raw, dict) else ()
-    problems.extend(Problem(place, named, _NO_NAMESPACES) for _ in [0] if named is None or named == [])
-    problems.extend(one for one in own if one.path != place or named)
+    left_out = named is None or named == []
+    problems.extend([Problem(place, named, _NO_NAMESPACES)] if left_out else [])
+    problems.extend(one for one in own if one.path != place or not left_out)
     return section
 
 

@@ -111,7 +111,8 @@ def _pod(found: Any) -> LostPod:
 
 def _name_in(value: object) -> str:
     found = text(value) or ""
-    if len(found) > _MOST_CHARACTERS:
+    # All names in Kubernetes are ASCII. Another one could not be asked for.
+    if len(found) > _MOST_CHARACTERS or not found.isascii():
         raise Malformed(value, "a name")
     return found
 

@@ -65,7 +65,7 @@ class RuleException:
 
     def ends_soon(self, now: datetime) -> bool:
         """Return whether it still applies, and its end is to be announced."""
-        return self.until - ANNOUNCED <= now < self.until
+        return not self.has_ended(now) and self.until - now <= ANNOUNCED
 
     @property
     def ends(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from webhook.audit.clients import PacedClient, Retries
 from webhook.audit.facts import read_facts
 from webhook.audit.open_reports import report_of, reports, tally_for_reports
 from webhook.audit.results import Audit
-from webhook.audit.tally import Tally
+from webhook.audit.tally import Kept, Tally
 from webhook.cluster.access import Access
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
@@ -148,46 +148,56 @@ class AuditReports:
 
     async def _write(self, found: Tally) -> None:
         """Make the stored reports what the audit says. Raises `RequestFailed` if some could not be written."""
-        stored, foreign = await self._stored()
-        wanted = dict(reports(found))
+        wanted, seen, foreign = dict(reports(found)), set[str](), set[str]()
         failed: list[RequestFailed] = []
-        for namespace in sorted({*wanted, *stored} - foreign):
-            # Let other tasks run.
-            await asyncio.sleep(0)
-            live = stored.get(namespace)
-            try:
-                if namespace not in wanted:
-                    await self._writer.delete(REPORTS, stored[namespace])
+        async with aclosing(self._stored()) as stored:
+            # A tenant may have written a large report with Rollcall's label, so none is kept.
+            async for live in stored:
+                namespace, _ = key_of(live)
+                if namespace in seen:
                     continue
-                report = to_apply(report_of(namespace, wanted[namespace], found, live, datetime.now(UTC)))
-                if live is None or not holds(report, live):
-                    await self._writer.apply(REPORTS, report)
-            except NotFound:
-                # The namespace is gone meanwhile.
-                continue
-            except RequestFailed as error:
-                failed.append(error)
+                seen.add(namespace)
+                if is_own_report(live):
+                    failed += await self._put(namespace, wanted.get(namespace), found, live)
+                else:
+                    foreign.add(namespace)
+        for namespace in sorted(wanted.keys() - seen):
+            failed += await self._put(namespace, wanted[namespace], found, None)
         if foreign:
             names = ", ".join(sorted(foreign)[:NAMED])
             log.warning("reports left alone", why="another program wrote them", name=REPORT_NAME, namespaces=names)
         if failed:
             raise failed[0]
 
-    async def _stored(self) -> tuple[dict[str, Manifest], frozenset[str]]:
-        """Return Rollcall's reports by namespace, and the namespaces where its name is taken."""
-        found: dict[str, Manifest] = {}
-        foreign = set()
+    async def _put(
+        self, namespace: str, kept: Sequence[Kept] | None, found: Tally, live: Manifest | None
+    ) -> Sequence[RequestFailed]:
+        """Write the report of one namespace if it differs, or delete it. Return the failure, if any."""
+        # Let other tasks run.
+        await asyncio.sleep(0)
+        try:
+            if kept is not None:
+                report = to_apply(report_of(namespace, kept, found, live, datetime.now(UTC)))
+                if live is None or not holds(report, live):
+                    await self._writer.apply(REPORTS, report)
+            elif live is not None:
+                await self._writer.delete(REPORTS, live)
+        except NotFound:
+            # The namespace is gone meanwhile.
+            return ()
+        except RequestFailed as error:
+            return (error,)
+        return ()
+
+    async def _stored(self) -> AsyncGenerator[Manifest, None]:
+        """Yield the reports of Rollcall's name, one page after the other. Raises `RequestFailed`."""
         named = {"fieldSelector": f"metadata.name={REPORT_NAME}"}
         pages = self._client.pages(REPORTS, namespace=self._only, selector=named, again=Retries().again)
         async with aclosing(pages):
             async for page in pages:
                 for raw in page.items:
-                    namespace, _ = key_of(raw)
-                    if is_own_report(raw):
-                        found[namespace] = raw
-                    else:
-                        foreign.add(namespace)
-        return found, frozenset(foreign)
+                    yield raw
+                del page
 
     def _show(self, found: Tally, seconds: float) -> None:
         self._failures, self._due = 0, time.monotonic() + self._settings.auditing.every.total_seconds()

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from webhook.errors import FactsUnavailable
 from webhook.fit.amounts import sentence_list
@@ -37,6 +38,8 @@ GANGS_A_TURN = 10
 _FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
 _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
+
+T = TypeVar("T")
 
 
 class Looking(Protocol):
@@ -110,6 +113,8 @@ class HealthWatch:
         self._known: dict[GangKey, _Known] = {}
         # What is to be reported.
         self._held = HeldGangs(events.own)
+        # How often each part of a look failed.
+        self._faults: Counter[str] = Counter()
 
     def mark(self, key: GangKey) -> None:
         """Judge this gang again."""
@@ -136,7 +141,7 @@ class HealthWatch:
         if self._fits is not None and self._fits.look():
             self._marked.update(key for key, known in self._known.items() if known.health.word in _FOR_ROOM)
         if self._losses is not None:
-            self._marked.update(await self._losses.look())
+            self._marked.update(await self._unbroken("losses", self._losses.look()) or ())
         later = set(filter(self._has_turn, self._marked))
         marked, self._marked = self._judging.with_waiting(self._marked - later), later
         for count, key in enumerate(marked, 1):
@@ -145,13 +150,27 @@ class HealthWatch:
                 # Reconciling gangs has priority.
                 await asyncio.sleep(0)
         if self._losses is not None:
-            await self._losses.keep()
+            await self._unbroken("losses", self._losses.keep())
         if self._leads():
-            await self._tell()
+            await self._unbroken("events", self._tell())
             if self._deletion is not None:
-                await self._deletion.see({key: self._known[key].health for key in sorted(self._astray)})
+                astray = {key: self._known[key].health for key in sorted(self._astray)}
+                await self._unbroken("deletion", self._deletion.see(astray))
             if self._remedies is not None:
-                await self._remedies.see()
+                await self._unbroken("remedies", self._remedies.see())
+
+    async def _unbroken(self, part: str, work: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant
+        wrote, must not end the process, which also writes the objects of all gangs.
+        """
+        try:
+            return await work
+        except Exception:  # noqa: BLE001 - whatever it is
+            self._faults[part] += 1
+            if self._faults[part].bit_count() == 1:
+                # At 1, 2, 4, 8 and so on.
+                log.exception("health not handled", part=part, count=self._faults[part])
+            return None
 
     def _health(self, key: GangKey) -> GangHealth | None:
         try:

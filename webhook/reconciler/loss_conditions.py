@@ -23,13 +23,14 @@ from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.losses import Loss
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Malformed, Manifest, mapping, sequence
-from webhook.reconciler.writer import Writer
+from webhook.reconciler.turns import in_turns
+from webhook.reconciler.writer import REFUSALS, Writer
 from webhook.telemetry.logs import log, outline
 
 TYPE = "rollcall.dev/LostMembers"
 # So that a storm of losses does not become one of writes.
 WRITES_A_LOOK = 10
-# After a failure, such as a missing right.
+# After a failure: of the API server, or of one namespace, as by a policy of its own.
 RETRY_SECONDS = 30.0
 _MESSAGE_CHARACTERS = 1024
 
@@ -43,6 +44,8 @@ class LossConditions:
         # What each PodGang says, and those that may have a condition of an earlier leader.
         self._said: dict[GangKey, Loss | None] = {}
         self._due = 0.0
+        # Until when nothing is written to a namespace.
+        self._paused: dict[str, float] = {}
 
     def forget(self) -> None:
         """Another process may write them from now on."""
@@ -54,19 +57,28 @@ class LossConditions:
 
     async def keep(self, losses: Mapping[GangKey, Loss]) -> None:
         """Write the conditions that differ, some at a time."""
-        if time.monotonic() < self._due:
+        now = time.monotonic()
+        if now < self._due:
             return
+        self._paused = {namespace: until for namespace, until in self._paused.items() if now < until}
         wanted = {key: loss for key, loss in losses.items() if key.kind == POD_GANG}
         due = [key for key in wanted if self._said.get(key) != wanted[key]]
         due += [key for key in self._said if key not in wanted]
-        for key in due[:WRITES_A_LOOK]:
+        due = [key for key in due if key.namespace not in self._paused]
+        for key in in_turns(due)[:WRITES_A_LOOK]:
+            if key.namespace in self._paused:
+                continue
             try:
                 done = await self._write(key, wanted.get(key))
             except Malformed:
                 done = True
             except (RequestFailed, NotLeading) as error:
                 log.warning("condition not written", namespace=key.namespace, name=key.name, why=outline(error))
-                self._due = time.monotonic() + RETRY_SECONDS
+                if isinstance(error, RequestFailed) and error.code in REFUSALS:
+                    # It may be about this object: those of other namespaces must not wait for it.
+                    self._paused[key.namespace] = now + RETRY_SECONDS
+                    continue
+                self._due = now + RETRY_SECONDS
                 return
             if done and key in wanted:
                 self._said[key] = wanted[key]

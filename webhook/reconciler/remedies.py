@@ -2,16 +2,18 @@
 
 A cause must last for a while before anything is done. Then there are growing pauses in each gang, and a limit on the
 remedies of the whole cluster a minute: a scheduler that is down, or a cause that is judged wrongly, must not turn into
-a storm of writes. What was found and done, and whether it helped, is told by events on the gang.
+a storm of writes. The namespaces take turns, so a namespace with thousands of such gangs does not use up the limit.
+What was found and done, and whether it helped, is told by events on the gang.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from webhook.cluster.backoff import doubled
 from webhook.config.settings import RemedySettings
@@ -26,6 +28,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
 from webhook.reconciler.remedy_metrics import Outcome, RemedyMetrics
 from webhook.reconciler.remedy_writes import carry_out
+from webhook.reconciler.turns import in_turns
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import log, outline
 
@@ -79,8 +82,10 @@ class Remedies:
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
         self._cases: dict[GangKey, _Case] = {}
-        # When the remedies of the last minute were begun.
-        self._begun: deque[float] = deque()
+        # When the remedies of the last minute were begun, each with its namespace.
+        self._begun: deque[tuple[float, str]] = deque()
+        # How many gangs of this look were put off by the limit.
+        self._late = 0
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
         """Take note of a gang's health; None if the gang is gone or cannot be judged."""
@@ -105,25 +110,36 @@ class Remedies:
         due: list[GangKey] = []
         for key, case in list(self._cases.items()):
             if case.done is not None:
-                await self._follow(key, case, case.done, now)
+                await self._unbroken(key, case, self._follow(key, case, case.done, now), now)
             elif case.since is not None and now >= case.until and now - case.since >= self._settings.settle_seconds:
                 due.append(key)
             elif case.since is None and now >= case.until + MAX_PAUSE_SECONDS:
                 # It was well for long enough: the next pause is a first one again.
                 del self._cases[key]
+        self._forget_begun(now)
+        self._late = 0
         # Those first that have waited longest.
         due.sort(key=lambda one: self._cases[one].until)
-        late = 0
-        for key in due[:GANGS_A_LOOK]:
+        for key in in_turns(due, Counter(namespace for _, namespace in self._begun))[:GANGS_A_LOOK]:
             case = self._cases[key]
-            remedy, podgang = self._remedy(key, case)
-            if remedy is None or podgang is None:
-                case.until = now + LOOK_AGAIN_SECONDS
-            elif self._may_begin(now):
-                await self._begin(case, remedy, podgang, now)
-            else:
-                late += 1
-        self._metrics.waiting.set(late)
+            await self._unbroken(key, case, self._try(key, case, now), now)
+        self._metrics.waiting.set(self._late)
+
+    async def _unbroken(self, key: GangKey, case: _Case, work: Coroutine[Any, Any, None], now: float) -> None:
+        try:
+            await work
+        except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no other from its remedy
+            log.exception("remedy failed", namespace=key.namespace, name=key.name)
+            case.done, case.until = None, now + MAX_PAUSE_SECONDS
+
+    async def _try(self, key: GangKey, case: _Case, now: float) -> None:
+        remedy, podgang = self._remedy(key, case)
+        if remedy is None or podgang is None:
+            case.until = now + LOOK_AGAIN_SECONDS
+        elif len(self._begun) < self._settings.per_minute:
+            await self._begin(case, remedy, podgang, now)
+        else:
+            self._late += 1
 
     def _remedy(self, key: GangKey, case: _Case) -> tuple[Remedy | None, PodGang | None]:
         """The remedy that a gang needs now, if the configuration asks for it, and the gang."""
@@ -138,13 +154,12 @@ class Remedies:
         wanted = found is not None and found.cause.value in self._settings.causes
         return found if wanted else None, seen.podgang
 
-    def _may_begin(self, now: float) -> bool:
-        while self._begun and now - self._begun[0] >= _MINUTE:
+    def _forget_begun(self, now: float) -> None:
+        while self._begun and now - self._begun[0][0] >= _MINUTE:
             self._begun.popleft()
-        return len(self._begun) < self._settings.per_minute
 
     async def _begin(self, case: _Case, remedy: Remedy, podgang: PodGang, now: float) -> None:
-        self._begun.append(now)
+        self._begun.append((now, podgang.namespace))
         case.times += 1
         case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
         await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.found}; remedy: {remedy.act}")

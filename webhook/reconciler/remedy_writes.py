@@ -13,7 +13,7 @@ from webhook.gangs.pod import GangPod
 from webhook.gangs.remedies import Act, Remedy
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Resource, key_of
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, mapping
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 from webhook.reconciler.writer import Writer
 
@@ -51,10 +51,13 @@ async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
 async def _wake(remedy: Remedy, writer: Writer, resource: Resource, target: Manifest, now: str) -> bool:
     if remedy.wake is Wake.ANNOTATE:
         return await _patch(writer, "wake", resource, target, {"op": "add", "path": _WOKEN, "value": now})
+    path, before = "/spec/minMember", mapping(target.get("spec")).get("minMember")
+    if before is None:
+        # A user has removed it: the reconciler writes the object again, and the scheduler hears of that.
+        return False
     # koord-scheduler forgets the pods of a PodGroup that was deleted, and hears of each again when it changes.
     for pod in remedy.pods:
         await _annotate(writer, pod, now)
-    path, before = "/spec/minMember", target["spec"]["minMember"]
     raised = await _patch(
         writer,
         "wake",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.unit.audit.test_tally import add, finding, key, verdict
+from tests.unit.growth.step_counts import Cost
 from webhook.audit.open_reports import MOST_RESULTS, report_of, reports, tally_for_reports
 from webhook.audit.tally import Tally, results_in
 from webhook.model.fields import SPEC
@@ -96,3 +97,15 @@ def test_a_stored_report_that_cannot_be_read_is_replaced() -> None:
     add(found, "one", finding())
     assert report(found, {"results": "x"}) == report(found)
     assert report(found, {"results": [{"resources": [], "timestamp": 1}]}) == report(found)
+
+
+def test_the_reports_of_many_namespaces_take_time_in_proportion() -> None:
+    def written(namespaces: int) -> int:
+        found = tally_for_reports()
+        for index in range(namespaces):
+            add(found, "one", finding(), namespace=f"team-{index}")
+        every = list(reports(found))
+        cost = Cost(lambda: [report_of(name, kept, found, None, NOW) for name, kept in every], memory=False)
+        return cost.runs.total()
+
+    assert written(120) < written(30) * 6

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -24,7 +24,7 @@ Step = tuple[int, Any] | Exception | list[Any]
 class Script(httpx.AsyncBaseTransport):
     """Answers the requests in turn; when the script is over, it is silent for ever."""
 
-    def __init__(self, *steps: Step, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, *steps: Step, headers: Mapping[str, str] | None = None) -> None:
         self.asked: list[httpx.Request] = []
         self.over = asyncio.Event()
         self._steps = list(steps)

@@ -209,9 +209,13 @@ def test_a_late_answer_does_not_replace_newer_events(version: str) -> None:
     assert names(answer_to_a_write(version)) == []
 
 
-@pytest.mark.parametrize(("asked_for", "pause"), [("3", 3.0), ("3600", 60.0), ("Sat, 21 Nov 2026 16:00:00 GMT", 0.0)])
+@pytest.mark.parametrize(
+    ("asked_for", "pause"),
+    [("3", 3.0), ("3600", 60.0), ("Sat, 21 Nov 2026 16:00:00 GMT", 0.0), ("\u00b2", 0.0), ("9" * 400, 60.0)],
+)
 async def test_retry_after_is_obeyed(asked_for: str, pause: float) -> None:
-    script = Script((429, failure(429, "too many requests")), headers={"retry-after": asked_for})
+    headers = httpx.Headers([(b"retry-after", asked_for.encode())])
+    script = Script((429, failure(429, "too many requests")), headers=headers)
     with pytest.raises(RequestFailed) as told:
         async for _ in client(script).lines(watched(NAMESPACES.resource, "5", 300)):
             pass

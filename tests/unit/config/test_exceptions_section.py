@@ -84,12 +84,22 @@ def test_an_end_is_a_day_or_a_moment(written: str, end: datetime) -> None:
     assert [one.until for one in read({**WHOLE, "until": written})] == [end]
 
 
+def test_the_first_day_of_the_calendar_has_long_passed() -> None:
+    (found,) = read({**WHOLE, "until": "0001-01-01"})
+    now = datetime(2027, 1, 1, tzinfo=UTC)
+    assert (found.has_ended(now), found.ends_soon(now)) == (True, False)
+
+
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "no mapping": ("text", ['exceptions[0]: "text": must be a mapping']),
     "no namespaces": (without("namespaces"), [f"exceptions[0].namespaces: {NO_NAMESPACES}"]),
     "a selector instead of namespaces": (
         without("namespaces", workloads={"matchLabels": {"a": "b"}}),
         [f"exceptions[0].namespaces: {NO_NAMESPACES}"],
+    ),
+    "a mapping of namespaces": (
+        {**WHOLE, "namespaces": {}},
+        ["exceptions[0].namespaces: {}: must be a list"],
     ),
     "an empty list of namespaces": ({**WHOLE, "namespaces": []}, [f"exceptions[0].namespaces: []: {NO_NAMESPACES}"]),
     "every namespace": (

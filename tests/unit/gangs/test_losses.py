@@ -168,3 +168,23 @@ def test_gangs_are_left_out_if_even_their_names_do_not_fit() -> None:
     read = dict(pair for text in texts.values() for pair in losses_in(text))
     assert GangKey("quiet", "gang") in read
     assert 4000 < len(read) < len(kept)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[["team-\\ud800","demo-0","PodGang",""],"g","2026-09-01T12:00:00Z",[],0]',
+        '[["team-a","d\u00e9mo","PodGang",""],"g","2026-09-01T12:00:00Z",[],0]',
+        '[["team-a","demo-0","PodGang"],"g","2026-09-01T12:00:00Z",[],0]',
+        '[["team-a","demo-0","PodGang",{}],"g","2026-09-01T12:00:00Z",[],0]',
+        '[["team-a","demo-0","PodGang",""],"g","2026-09-01T12:00:00+00:00",[],0]',
+        '[["team-a","demo-0","PodGang",""],"g","2026-09-01T12:00:00Z",[["p","stolen","2026-09-01T12:00:00Z",""]],0]',
+        "[" * 100_000,
+        "1" * 5_000,
+        "null",
+    ],
+)
+def test_a_stored_line_that_is_not_ours_is_left_out(line: str) -> None:
+    good = shards({KEY: LOSS})
+    (content,) = filter(None, good.values())
+    assert list(losses_in(f"{line}\n{content}\n{line}")) == [(KEY, LOSS)]

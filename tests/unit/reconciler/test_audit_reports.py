@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, sample, until, workload
 from tests.unit.worlds import koordinator
 from webhook.audit import clients
+from webhook.cluster.client import Page
 from webhook.config.settings import Auditing, Settings
 from webhook.model.open_reports import REPORTS
 from webhook.reconciler import audit_reports
@@ -95,6 +97,33 @@ async def test_a_report_of_another_program_is_left_alone() -> None:
         await rounds(found)
         assert report(cluster) == foreign
         assert sample(found, "rollcall_audit_failing") == 0
+
+
+class Stored(dict[str, Any]):
+    """A report that shows whether it is still in memory."""
+
+
+async def test_one_page_of_stored_reports_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant can write a report of a megabyte, with Rollcall's label, into each of his namespaces."""
+    there: list[weakref.ref[Stored]] = []
+    kept: list[int] = []
+
+    async def pages(*_: Any, **__: Any) -> AsyncIterator[Page]:
+        for number in range(5):
+            every = [Stored(metadata={"name": "rollcall", "namespace": f"n{number}", "labels": OWN})]
+            there.extend(map(weakref.ref, every))
+            yield Page(every, "1")
+            del every
+
+    async def delete(*_: Any) -> None:
+        kept.append(sum(one() is not None for one in there))
+
+    async with running(world(), settings=SETTINGS) as found:
+        assert found.audits is not None
+        monkeypatch.setattr(found.audits._client, "pages", pages)
+        monkeypatch.setattr(found.audits._writer, "delete", delete)
+        await until(lambda: len(kept) >= 5)
+    assert kept[:5] == [1] * 5
 
 
 async def test_a_report_of_a_namespace_without_findings_is_deleted_after_a_restart() -> None:

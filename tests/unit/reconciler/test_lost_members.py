@@ -13,9 +13,13 @@ import pytest
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, name_pods, pod_clique, put_pods
 from tests.unit.reconciler.opted_in_workloads import JOB_PATH, job, job_pod, opted_in_world
-from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, running, sample, until, world
+from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, reconciler, running, sample, until, world
+from webhook.gangs.key import GangKey
+from webhook.gangs.losses import Loss
 from webhook.reconciler import held_gangs, loss_store, loss_watch
+from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.run import Reconciler
+from webhook.reconciler.writer import Writer
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -226,6 +230,34 @@ async def test_a_condition_that_is_refused_stops_no_record() -> None:
         put_pods(cluster, pod("three"))
         await until(lambda: not cluster.objects.get(MAPS))
     assert sum(path.endswith("/status") for _, path in cluster.writes) == 1, "it is not tried again at once"
+
+
+async def test_conditions_that_one_namespace_refuses_delay_no_other() -> None:
+    cluster = WritableWorld()
+    patched: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response | None:
+        if not request.url.path.endswith("/status"):
+            return None
+        namespace = request.url.path.split("/")[5]
+        patched.append(namespace)
+        return httpx.Response(403 if namespace == "crowd" else 200, json={"message": "no"})
+
+    cluster.answering = answer
+    losses = {}
+    for namespace, name in [*(("crowd", f"demo-{index}") for index in range(20)), ("small", "demo-0")]:
+        gang = podgang("demo-0-a", namespace=namespace)
+        gang["metadata"] |= {"name": name, "uid": f"{namespace}-{name}", "resourceVersion": "3"}
+        gang["status"] = {"conditions": [INITIALIZED]}
+        cluster.put(GANGS, gang)
+        losses[GangKey(namespace, name)] = Loss(f"{namespace}-{name}", "2026-09-01T12:00:00Z", (), 1)
+    found = reconciler(cluster)
+    client = found.following.client
+    conditions = LossConditions(client, Writer(client, lambda: True, found.metrics))
+    for _ in range(3):
+        await conditions.keep(losses)
+    assert sorted(patched) == ["crowd", "small"]
+    await found.following.close()
 
 
 async def test_a_gang_that_is_gone_leaves_no_record() -> None:

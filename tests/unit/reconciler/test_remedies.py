@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.configurations import configuration_of
 from tests.unit.reconciler.cluster import PODS
 from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GROUPS, looked, names, reconciler, running, sample, until
 from tests.unit.worlds import koordinator
+from webhook.backends.base import Wake
 from webhook.config.file import settings_from
 from webhook.config.settings import RemedySettings
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.key import GangKey
+from webhook.gangs.observed import Observed
+from webhook.gangs.remedies import Act, Cause, Remedy, needed_remedy
 from webhook.reconciler import remedies
+from webhook.reconciler.events import Events
+from webhook.reconciler.remedy_writes import carry_out
+from webhook.reconciler.run import Reconciler
+from webhook.reconciler.writer import Writer
 
 pytestmark = pytest.mark.usefixtures("hurried")
 ALL = frozenset({"forgotten", "objectLeft", "oldMembership"})
@@ -29,6 +41,11 @@ TOLD = ("GangRemedy", "GangRemedyHelped", "GangRemedyDidNotHelp")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remedies, "HELPED_SECONDS", 0.1)
+
+
+def writers(found: Reconciler) -> tuple[Writer, Events]:
+    client = found.following.client
+    return Writer(client, lambda: True, found.metrics), Events(client, found.metrics, "test", lambda: True)
 
 
 def told(scheduler: ForgetfulScheduler) -> list[str]:
@@ -158,6 +175,87 @@ async def test_there_are_no_more_remedies_in_a_minute_than_the_configuration_all
         await until(lambda: sample(found, "rollcall_remedies_waiting") == 1)
         await looked(found.health, 20)
         assert scheduler.minimums == [RAISED, 2] * 2
+
+
+def silent(namespace: str, name: str) -> tuple[GangKey, GangHealth]:
+    why = HoldReason(Reason.SILENT, "its scheduler says nothing", "read its log")
+    return GangKey(namespace, name), GangHealth(namespace, name, None, State.HELD, "", obstacles=(why,))
+
+
+async def test_a_namespace_with_many_silent_gangs_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remedies, "GANGS_A_LOOK", 4)
+    asked: list[str] = []
+
+    def observed(key: GangKey) -> Observed | None:
+        asked.append(key.namespace)
+        return None
+
+    cluster = ForgetfulScheduler().cluster
+    found = reconciler(cluster, settings=SETTINGS)
+    made = remedies.Remedies(
+        replace(SETTINGS.remedies, settle_seconds=0.0), observed, *writers(found), found.metrics.remedies
+    )
+    for name in range(100):
+        made.judged(*silent("crowd", f"demo-{name:03}"))
+    made.judged(*silent("small", "demo"))
+    made.judged(*silent("another", "demo"))
+    await made.see()
+    assert sorted(asked) == ["another", "crowd", "crowd", "small"]
+    await found.following.close()
+
+
+async def test_a_minimum_that_a_user_removed_is_not_raised() -> None:
+    """It is not there between this patch and the next write of the object."""
+    scheduler = ForgetfulScheduler()
+    found = reconciler(scheduler.cluster, settings=SETTINGS)
+    writer, _ = writers(found)
+    target = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "spec": {}}
+    target["metadata"] = {"name": GROUP, "namespace": "team-a", "uid": "u"}
+    remedy = Remedy(Cause.FORGOTTEN, Act.WAKE, "", "", target, (), Wake.RAISE_MINIMUM, RAISED)
+    assert await carry_out(remedy, writer, "now") is False
+    assert scheduler.patches == []
+    await found.following.close()
+
+
+async def test_a_fault_with_one_gang_ends_neither_the_process_nor_the_remedies_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheduler = ForgetfulScheduler()
+    usual = needed_remedy
+
+    def faulty(health: GangHealth, *others: Any) -> Remedy | None:
+        if health.namespace == "broken":
+            raise KeyError("a field that a tenant removed")
+        return usual(health, *others)
+
+    monkeypatch.setattr("webhook.reconciler.remedies.needed_remedy", faulty)
+    async with running(scheduler.cluster, settings=SETTINGS) as found:
+        made = found.health._remedies
+        assert made is not None
+        seen = made._observed
+        real = GangKey("team-a", "demo-0")
+        monkeypatch.setattr(made, "_observed", lambda _: seen(real))
+        made.judged(*silent("broken", "demo"))
+        await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="helped") == 1)
+        await looked(found.health, 5)
+
+
+async def test_a_fault_in_one_part_of_a_look_does_not_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = ForgetfulScheduler()
+    async with running(scheduler.cluster, settings=SETTINGS) as found:
+
+        async def broken() -> None:
+            raise KeyError("a field that a tenant removed")
+
+        made = found.health._remedies
+        assert made is not None
+        monkeypatch.setattr(made, "see", broken)
+        await until(lambda: names(scheduler.cluster) == [GROUP])
+        with capture_logs() as logs:
+            await looked(found.health, 5)
+        scheduler.start()
+        await until(lambda: sample(found, "rollcall_gangs", scheduler="koord-scheduler", health="started") == 1)
+    assert len([line for line in logs if line["event"] == "health not handled"]) <= 3
 
 
 async def test_an_api_server_that_refuses_is_told_and_not_asked_again_at_once() -> None:

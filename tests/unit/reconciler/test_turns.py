@@ -1,0 +1,20 @@
+"""The order in which gangs of several namespaces get their turns."""
+
+from __future__ import annotations
+
+from webhook.gangs.key import GangKey
+from webhook.reconciler.turns import in_turns
+
+
+def gangs(*written: str) -> list[GangKey]:
+    return [GangKey(*one.split("/")) for one in written]
+
+
+def test_namespaces_alternate_and_keep_the_order_of_their_gangs() -> None:
+    found = in_turns(gangs("a/3", "a/1", "a/2", "b/1", "c/2", "c/1"))
+    assert found == gangs("a/3", "b/1", "c/2", "a/1", "c/1", "a/2")
+
+
+def test_a_namespace_that_had_turns_comes_later() -> None:
+    assert in_turns(gangs("a/1", "a/2", "b/1", "b/2"), {"a": 1}) == gangs("b/1", "a/1", "b/2", "a/2")
+    assert in_turns([]) == []
