@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -14,8 +13,9 @@ import httpx
 import orjson
 
 from webhook.cluster.access import Access
+from webhook.cluster.answers import check_status, parsed, received, too_large, warnings_in
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
-from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
+from webhook.errors import AnswerTooLarge, Gone, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.telemetry import spans
@@ -30,8 +30,6 @@ CREDENTIALS_KEPT_SECONDS = 1.0
 # A watch that is silent for this long is restarted from its last version. Bookmarks arrive about once a minute, and a
 # broken connection, such as to a machine that is gone, stays silent forever.
 SILENCE_SECONDS = 150.0
-# An overloaded API server asks to wait about a second. A server that asks for an hour is not the API server.
-MAX_WAIT_SECONDS = 60.0
 # The limit of one answer, or of one line of a watch. An object has at most 3 MiB; the lists of all kinds and their
 # schemas are longer.
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -46,9 +44,6 @@ _PAGES_AT_ONCE = 4
 # the descriptors that the server reserves (`server/descriptors.py`). httpx's own queue is not used, because it checks
 # all waiting requests whenever one ends.
 REQUESTS_AT_ONCE = 48
-# A code, the agent that warns, and a quoted text.
-_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
-_ESCAPED = re.compile(r"\\(.)")
 
 
 class Answer(NamedTuple):
@@ -215,7 +210,7 @@ class Client:
         try:
             response = await self._send(built)
             try:
-                content = await _received(response, most)
+                content = await received(response, most)
             finally:
                 await response.aclose()
         except httpx.HTTPError as error:
@@ -223,8 +218,8 @@ class Client:
         finally:
             self._asking.release()
         headers = response.headers
-        _check(response.status_code, content, headers.get("retry-after"))
-        return Answer(_parse(content), headers.get("etag"), headers.get("date"), _warnings(headers), len(content))
+        check_status(response.status_code, content, headers.get("retry-after"))
+        return Answer(parsed(content), headers.get("etag"), headers.get("date"), warnings_in(headers), len(content))
 
     async def _send(self, built: httpx.Request) -> httpx.Response:
         """Return the answer to a request, its body unread. Raises `httpx.HTTPError`."""
@@ -265,14 +260,14 @@ class Client:
             response = await self._send(built)
             try:
                 if response.status_code != HTTPStatus.OK:
-                    content = await _received(response, MAX_ANSWER_BYTES)
-                    _check(response.status_code, content, response.headers.get("retry-after"))
+                    content = await received(response, MAX_ANSWER_BYTES)
+                    check_status(response.status_code, content, response.headers.get("retry-after"))
                 rest = b""
                 yield rest
                 async for chunk in response.aiter_bytes():
                     *whole, rest = (rest + chunk).split(b"\n")
                     if len(rest) > MAX_ANSWER_BYTES:
-                        raise AnswerTooLarge(_too_large(MAX_ANSWER_BYTES))
+                        raise AnswerTooLarge(too_large(MAX_ANSWER_BYTES))
                     for line in whole:
                         yield line
             finally:
@@ -335,31 +330,11 @@ class Client:
         return authorization
 
 
-async def _received(response: httpx.Response, most: int) -> bytearray:
-    """Return the body of an answer. Raises `AnswerTooLarge` as soon as it is longer than `most` bytes."""
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > most:
-            raise AnswerTooLarge(_too_large(most))
-    return content
-
-
-def _too_large(most: int) -> str:
-    return f"the answer has more than {most} bytes, the most that are read at once"
-
-
 def _proxy(access: Access) -> httpx.Proxy | None:
     if access.proxy is None:
         return None
     # The certificate of an https proxy is verified like the one of the API server, as in Go.
     return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
-
-
-def _warnings(headers: httpx.Headers) -> tuple[str, ...]:
-    """Return the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
-    said = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
-    return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
 
 
 def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
@@ -372,70 +347,6 @@ def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaita
             allowed()
 
     return trace
-
-
-def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Return a watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other
-    error.
-    """
-    event = _parse(line)
-    if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-        raise RequestFailed("a watch event is not an object")
-    kind, found = str(event.get("type")), event["object"]
-    if kind == "ERROR":
-        code = found.get("code")
-        _check(code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR, orjson.dumps(found))
-    return kind, found
-
-
-def _parse(content: bytes | bytearray) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        raise RequestFailed("the answer is not JSON") from None
-
-
-def _check(code: int, content: bytes | bytearray, retry_after: str | None = None) -> None:
-    if code < HTTPStatus.MULTIPLE_CHOICES:
-        return
-    if code == HTTPStatus.NOT_MODIFIED:
-        raise NotModified("not modified", code)
-    status: Any = {}
-    try:
-        status = orjson.loads(content)
-        said = str(status["message"])
-    except (orjson.JSONDecodeError, TypeError, KeyError):
-        said = content.decode(errors="replace").strip()[:200]
-    why, fields = f"HTTP {code}: {said}" if said else f"HTTP {code}", _fields(status)
-    if code == HTTPStatus.NOT_FOUND:
-        raise NotFound(why, code, fields=fields)
-    if code == HTTPStatus.GONE:
-        raise Gone(why, code, fields=fields, token=_token(status))
-    # `isdigit` alone also takes digits that `float` refuses, such as "\u00b2".
-    numeric = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
-    wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and numeric else None
-    raise RequestFailed(why, code, wait, fields)
-
-
-def _fields(status: Any) -> str:
-    """Return the reason, the kind and the fields of a Status. Its messages may quote values and are left out."""
-    try:
-        details = mapping(mapping(status).get("details"))
-        causes = (mapping(cause).get("field") for cause in sequence(details.get("causes")))
-        told = (mapping(status).get("reason"), details.get("group"), details.get("kind"), *causes)
-    except Malformed:
-        return ""
-    return " ".join(dict.fromkeys(word for word in told if isinstance(word, str) and word))
-
-
-def _token(status: Any) -> str | None:
-    """Return the token with which a list whose version has expired goes on (API concepts, "Retrieving large results
-    sets in chunks").
-    """
-    try:
-        return text(mapping(mapping(status).get("metadata")).get("continue")) or None
-    except Malformed:
-        return None
 
 
 def _told(error: BaseException) -> str:

@@ -15,8 +15,9 @@ from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
 from webhook.cluster import requests
+from webhook.cluster.answers import read_event
 from webhook.cluster.backoff import doubled, spread
-from webhook.cluster.client import Client, read_event
+from webhook.cluster.client import Client
 from webhook.errors import Gone, RequestFailed
 from webhook.model.bounds import weight
 from webhook.model.keys import ObjectKey

@@ -1,0 +1,106 @@
+"""Read the answers of the Kubernetes API: their size, status, JSON and warnings. Failures become errors of Rollcall."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+import orjson
+
+from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
+from webhook.model.reading import Malformed, mapping, sequence, text
+
+# An overloaded API server asks to wait about a second. A server that asks for an hour is not the API server.
+MAX_WAIT_SECONDS = 60.0
+# A code, the agent that warns, and a quoted text.
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+async def received(response: httpx.Response, most: int) -> bytearray:
+    """Return the body of an answer. Raises `AnswerTooLarge` as soon as it is longer than `most` bytes."""
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > most:
+            raise AnswerTooLarge(too_large(most))
+    return content
+
+
+def too_large(most: int) -> str:
+    """Return why an answer of more than `most` bytes is not read."""
+    return f"the answer has more than {most} bytes, the most that are read at once"
+
+
+def warnings_in(headers: httpx.Headers) -> tuple[str, ...]:
+    """Return the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
+    said = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
+    return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
+
+
+def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return a watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other
+    error.
+    """
+    event = parsed(line)
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+        raise RequestFailed("a watch event is not an object")
+    kind, found = str(event.get("type")), event["object"]
+    if kind == "ERROR":
+        code = found.get("code")
+        check_status(code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR, orjson.dumps(found))
+    return kind, found
+
+
+def parsed(content: bytes | bytearray) -> Any:
+    """Return an answer's JSON. Raises `RequestFailed`."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise RequestFailed("the answer is not JSON") from None
+
+
+def check_status(code: int, content: bytes | bytearray, retry_after: str | None = None) -> None:
+    """Return if the status is a success. Otherwise raises the `RequestFailed` that says what the answer says."""
+    if code < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    if code == HTTPStatus.NOT_MODIFIED:
+        raise NotModified("not modified", code)
+    status: Any = {}
+    try:
+        status = orjson.loads(content)
+        said = str(status["message"])
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        said = content.decode(errors="replace").strip()[:200]
+    why, fields = f"HTTP {code}: {said}" if said else f"HTTP {code}", _fields(status)
+    if code == HTTPStatus.NOT_FOUND:
+        raise NotFound(why, code, fields=fields)
+    if code == HTTPStatus.GONE:
+        raise Gone(why, code, fields=fields, token=_token(status))
+    # `isdigit` alone also takes digits that `float` refuses, such as "\u00b2".
+    numeric = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
+    wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and numeric else None
+    raise RequestFailed(why, code, wait, fields)
+
+
+def _fields(status: Any) -> str:
+    """Return the reason, the kind and the fields of a Status. Its messages may quote values and are left out."""
+    try:
+        details = mapping(mapping(status).get("details"))
+        causes = (mapping(cause).get("field") for cause in sequence(details.get("causes")))
+        told = (mapping(status).get("reason"), details.get("group"), details.get("kind"), *causes)
+    except Malformed:
+        return ""
+    return " ".join(dict.fromkeys(word for word in told if isinstance(word, str) and word))
+
+
+def _token(status: Any) -> str | None:
+    """Return the token with which a list whose version has expired goes on (API concepts, "Retrieving large results
+    sets in chunks").
+    """
+    try:
+        return text(mapping(mapping(status).get("metadata")).get("continue")) or None
+    except Malformed:
+        return None
