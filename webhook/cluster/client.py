@@ -14,6 +14,7 @@ import httpx
 import orjson
 
 from webhook.cluster.access import Access
+from webhook.cluster.deep_json import shallow
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
 from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
 from webhook.model.projections import Resource
@@ -391,6 +392,10 @@ def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
 def _parse(content: bytes | bytearray) -> Any:
     try:
         return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return orjson.loads(shallow(content))
     except orjson.JSONDecodeError:
         raise RequestFailed("the answer is not JSON") from None
 
