@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import orjson
 
+from webhook.cluster.deep_json import shallow
 from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
 from webhook.model.reading import Malformed, mapping, sequence, text
 
@@ -58,6 +59,10 @@ def parsed(content: bytes | bytearray) -> Any:
     """Return an answer's JSON. Raises `RequestFailed`."""
     try:
         return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return orjson.loads(shallow(content))
     except orjson.JSONDecodeError:
         raise RequestFailed("the answer is not JSON") from None
 
