@@ -12,7 +12,7 @@ from tests.unit.worlds import settings_of, validate
 from webhook.backends.kube import frozen
 from webhook.backends.kube.facts import ANNOUNCED
 from webhook.backends.kube.generation import GROUP, Generation, served, unread
-from webhook.backends.kube.rules.examples import pod_group
+from webhook.backends.kube.rules.examples import ALL, BASIC, pod_group
 from webhook.backends.kube.settings import KubeSettings
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
@@ -95,7 +95,7 @@ def test_no_gang_is_written_and_no_pod_prepared_if_the_versions_are_unknown() ->
     assert "which this release of Rollcall has not read, are unknown; no gang is made" in note
 
 
-@pytest.mark.parametrize("version", ["v1", "v2", "v1beta2"])
+@pytest.mark.parametrize("version", ["v2", "v1beta2"])
 def test_a_gang_object_of_an_unknown_version_is_not_judged(version: str) -> None:
     """Its fields may have other meanings: read as of v1beta1 it would have no minimum."""
     found = pod_group(version=version, schedulingPolicy={"gang": {"minimum": 0}})
@@ -106,12 +106,15 @@ def test_a_gang_object_of_an_unknown_version_is_not_judged(version: str) -> None
     ]
 
 
-def test_a_gang_object_of_an_announced_version_is_judged_if_it_is_stated() -> None:
-    found = pod_group(version="v1", minimum=0)
-    stated = validate(found, settings=_kube(apiGeneration="v1"), facts=ClusterFacts(apis=BOTH))
-    known = validate(pod_group(minimum=0), settings=_kube(), facts=ClusterFacts(apis=BOTH))
-    assert [one.rule for one in stated.findings] == [one.rule for one in known.findings]
-    assert stated.unjudged == known.unjudged
+@pytest.mark.parametrize("config", [{}, {"apiGeneration": "v1"}], ids=["auto", "stated"])
+def test_a_gang_object_of_an_announced_version_is_judged(config: dict[str, object]) -> None:
+    """A user must not avoid the rules by the version, where a cluster serves several."""
+    facts = ClusterFacts(apis=BOTH)
+    faulty = {**BASIC, **ALL}
+    announced = validate(pod_group(version="v1", **faulty), settings=_kube(**config), facts=facts)
+    released = validate(pod_group(**faulty), settings=_kube(), facts=facts)
+    assert [one.rule for one in announced.findings] == [one.rule for one in released.findings] != []
+    assert announced.unjudged == released.unjudged
 
 
 def test_documents_of_unknown_versions_leave_their_part_of_the_facts_open() -> None:

@@ -77,7 +77,7 @@ class KubeBackend(Backend[KubeSettings]):
         return (resource.api in ANNOUNCED) == self._announced
 
     def unread(self, api: Api) -> Unjudged | None:
-        needs = unread_kind(self.settings, api)
+        needs = unread_kind(api)
         return None if needs is None else Unjudged(ROOT, needs, "kube/workload-api", UNREAD)
 
     @property

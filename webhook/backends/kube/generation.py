@@ -76,6 +76,7 @@ COMPOSITE_VERSIONS = (
 )
 # As released.
 COMPOSITE = Api(GROUP, COMPOSITE_VERSIONS[0].name, "CompositePodGroup")
+_VERSIONS_OF = {"Workload": VERSIONS, "PodGroup": VERSIONS, COMPOSITE.kind: COMPOSITE_VERSIONS}
 
 # From 1.37 on the priority class of a gang is in the group's own objects. When they are created, the API server's
 # Priority plugin turns it into a number, as for pods.
@@ -120,20 +121,34 @@ def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
     if not known(apis) or served(settings, apis) is not None:
         return None
     kinds = {"Workload", "PodGroup"} | ({COMPOSITE.kind} if _wants_trees(settings) else set())
-    newer = sorted(f"{one.version} {one.kind}" for one in apis if one.kind in kinds and unread_kind(settings, one))
+    newer = sorted(f"{one.version} {one.kind}" for one in apis if one.kind in kinds and not _is_read(one, settings))
     return _needed(f"{GROUP} {', '.join(newer)}") if newer else None
 
 
-def unread_kind(settings: KubeSettings, api: Api) -> str | None:
-    """What Rollcall would have to know of one kind of the Workload API in that version; None if it knows it."""
-    if api.group != GROUP or api.kind not in {"Workload", "PodGroup", COMPOSITE.kind}:
+def unread_kind(api: Api) -> str | None:
+    """What Rollcall would have to know to judge objects of the Workload API in that version; None if it knows it.
+
+    Objects of announced versions are judged by the fields with which these are announced. Otherwise a user could avoid
+    every rule by the version, in a cluster that serves both.
+    """
+    if api.group != GROUP or _is_read(api) or _is_announced(api):
         return None
-    versions = COMPOSITE_VERSIONS if api.kind == COMPOSITE.kind else VERSIONS
-    stated = settings.apiGeneration == "v1"
-    if any(one.name == api.version and (stated or not one.announced) for one in versions):
-        return None
-    # 1.37 serves Workloads and PodGroups in this version as well, with the fields of v1beta1.
-    return None if api.version == COMPOSITE.version else _needed(f"{GROUP}/{api.version} {api.kind}")
+    return _needed(f"{GROUP}/{api.version} {api.kind}")
+
+
+def _is_read(api: Api, settings: KubeSettings | None = None) -> bool:
+    """Whether a kind of the group is served in a version that was read; with `settings`, in one that may be used."""
+    versions = _VERSIONS_OF.get(api.kind)
+    if versions is None or api.version == COMPOSITE.version:
+        # 1.37 serves Workloads and PodGroups in this version as well, with the fields of v1beta1.
+        return True
+    return any(
+        one.name == api.version and (usable(one, settings) if settings else not one.announced) for one in versions
+    )
+
+
+def _is_announced(api: Api) -> bool:
+    return any(one.name == api.version and one.announced for one in _VERSIONS_OF.get(api.kind, ()))
 
 
 def _needed(what: str) -> str:
@@ -157,7 +172,7 @@ def _newer(version: Version, settings: KubeSettings, apis: frozenset[Api]) -> bo
     """Whether trees would be used, and the cluster serves them in versions that are not read."""
     if version.generation is not Generation.V1BETA1 or not _wants_trees(settings):
         return False
-    return any(api.kind == COMPOSITE.kind and unread_kind(settings, api) for api in apis)
+    return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_read(api, settings) for api in apis)
 
 
 def _with_trees(version: Version, settings: KubeSettings, composites: str | None) -> Served:
