@@ -69,13 +69,14 @@ async def test_a_gang_of_another_system_is_skipped_without_a_warning(
         assert (cluster.writes, cluster.events) == ([], [])
 
 
-async def test_for_kai_the_gangs_of_jobs_are_neither_written_nor_read() -> None:
+async def test_for_kai_no_gang_of_a_job_is_made() -> None:
+    """Jobs are read as the controllers of pods of other kinds."""
     cluster = opted_in_world((JOB_PATH, job(scheduler="kai-scheduler")))
     async with running(cluster, settings=settings_of("kai-scheduler", standalone=False)) as found:
         await until(lambda: found.idle or any(found.unready()))
         await until(lambda: "/api/v1/pods" in cluster.asked)
-        assert JOB_PATH not in cluster.asked
-        assert cluster.writes == []
+        await until(lambda: JOB_PATH in cluster.asked)
+        assert (cluster.writes, found.following.gangs) == ([], [])
 
 
 HINDERED: dict[str, tuple[str, dict[str, Any], str]] = {

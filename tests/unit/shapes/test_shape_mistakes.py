@@ -66,7 +66,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no plural": (_with(**{"for": {**FOR, "plural": None}}), "spec.for.plural: must be a string; quote it"),
     "no version": (
         _with(**{"for": {**FOR, "versions": []}}),
-        "spec.for.versions: []: list should have at least 1 item",
+        "spec.for.versions: []: must not be empty",
     ),
     "a kind in Python": (
         _with(**{"for": {**FOR, "group": "batch", "kind": "Job"}}),
