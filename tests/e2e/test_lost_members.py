@@ -144,11 +144,17 @@ def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     assert causes_of(after)["unwatched-0"] == named([away], "unknown")
     assert {name: one for name, one in after.items() if name != "unwatched-0"} == before
     assert written <= 8, "a storm costs few writes"
-    events = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
-    notes = {one["regarding"]["name"]: one["note"] for one in events if one["reason"] == "GangLostMembers"}
-    assert "(deletion, node-" in notes["deletion-0"]
-    assert "meanwhile 2 pods with 2 GPUs" in notes["deletion-0"]
+    note = eventually(lambda: note_about(plane, namespace, "deletion-0"), "an event says it", timeout=60)
+    assert "(deletion, node-" in note
+    assert "meanwhile 2 pods with 2 GPUs" in note
     until_forgotten(plane, again, gangs["failure"], list(gangs.values()))
+
+
+def note_about(plane: ControlPlane, namespace: str, gang: str) -> str | None:
+    """The text of the event about what a gang lost; None if there is none yet."""
+    events = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    found = (one for one in events if one["reason"] == "GangLostMembers")
+    return next((str(one["note"]) for one in found if one["regarding"]["name"] == gang), None)
 
 
 def until_forgotten(plane: ControlPlane, running: ReconcilerProcess, whole: Played, every: list[Played]) -> None:

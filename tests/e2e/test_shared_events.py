@@ -77,9 +77,9 @@ def test_many_gangs_of_one_cause_share_an_event_and_then_nothing_is_written(
     assert found["reason"] == "GangTooFewPods"
     assert found["regarding"]["name"] == namespace
     assert f"rollcall gangs -n {namespace} --held" in found["note"]
-    assert "g0000, g0001 and g0002" in found["note"]
+    assert re.search(r"g\d{4}, g\d{4} and g\d{4}", found["note"]), found["note"]
     own = [one["regarding"]["name"] for one in events(plane, namespace) if one not in shared(plane, namespace)]
-    assert sorted(own) == [f"g{number:04}" for number in range(OWN_EVENTS)]
+    assert len(set(own)) == len(own) == OWN_EVENTS
     shown = plane.kubectl("events", "-n", namespace, "--for", f"namespace/{namespace}", check=True).out
     assert f"(x{GANGS} over" in shown or "GangTooFewPods" in shown
     # Each PodGroup and each event was written once.

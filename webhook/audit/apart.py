@@ -12,11 +12,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+# How long a cancelled caller waits for the work to end.
+CLOSE_SECONDS = 2.0
+
+
 async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of `work()`, which runs on an event loop in a thread of its own: nothing that it computes holds
     up the caller's loop for longer than Python switches threads. If the caller is cancelled, so is the work.
     """
     found: Future[T] = Future()
+    ended: Future[None] = Future()
     loop, tasks = asyncio.new_event_loop(), list[asyncio.Task[T]]()
 
     async def noted() -> T:
@@ -25,7 +30,11 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             tasks.append(task)
         if found.cancelled():
             raise asyncio.CancelledError
-        return await work()
+        try:
+            return await work()
+        finally:
+            # Connections that were closed just now end in the next turn of the loop.
+            await asyncio.sleep(0)
 
     def run() -> None:
         try:
@@ -37,6 +46,8 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         else:
             if found.set_running_or_notify_cancel():
                 found.set_result(result)
+        finally:
+            ended.set_result(None)
 
     threading.Thread(target=run, name="audit", daemon=True).start()
     try:
@@ -46,4 +57,6 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             # The loop may have ended meanwhile.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(task.cancel)
+        # What it closes is closed before the caller goes on.
+        await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_SECONDS)
         raise
