@@ -34,7 +34,7 @@ class Configuration:
 
     name: str
     text: str
-    shadows: Mapping[str, str] = EMPTY
+    shadows: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
