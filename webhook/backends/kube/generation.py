@@ -121,7 +121,7 @@ def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
     if not known(apis) or served(settings, apis) is not None:
         return None
     kinds = {"Workload", "PodGroup"} | ({COMPOSITE.kind} if _wants_trees(settings) else set())
-    newer = sorted(f"{one.version} {one.kind}" for one in apis if one.kind in kinds and not _is_read(one, settings))
+    newer = sorted(f"{one.version} {one.kind}" for one in apis if one.kind in kinds and not _is_usable(one, settings))
     return _needed(f"{GROUP} {', '.join(newer)}") if newer else None
 
 
@@ -131,24 +131,18 @@ def unread_kind(api: Api) -> str | None:
     Objects of announced versions are judged by the fields with which these are announced. Otherwise a user could avoid
     every rule by the version, in a cluster that serves both.
     """
-    if api.group != GROUP or _is_read(api) or _is_announced(api):
+    versions = _VERSIONS_OF.get(api.kind)
+    if api.group != GROUP or versions is None or api.version in {*(one.name for one in versions), COMPOSITE.version}:
         return None
     return _needed(f"{GROUP}/{api.version} {api.kind}")
 
 
-def _is_read(api: Api, settings: KubeSettings | None = None) -> bool:
-    """Whether a kind of the group is served in a version that was read; with `settings`, in one that may be used."""
-    versions = _VERSIONS_OF.get(api.kind)
-    if versions is None or api.version == COMPOSITE.version:
-        # 1.37 serves Workloads and PodGroups in this version as well, with the fields of v1beta1.
+def _is_usable(api: Api, settings: KubeSettings) -> bool:
+    """Whether a kind of the Workload API is served in a version that may be used."""
+    # 1.37 serves Workloads and PodGroups in this version as well, with the fields of v1beta1.
+    if api.version == COMPOSITE.version:
         return True
-    return any(
-        one.name == api.version and (usable(one, settings) if settings else not one.announced) for one in versions
-    )
-
-
-def _is_announced(api: Api) -> bool:
-    return any(one.name == api.version and one.announced for one in _VERSIONS_OF.get(api.kind, ()))
+    return any(one.name == api.version and usable(one, settings) for one in _VERSIONS_OF[api.kind])
 
 
 def _needed(what: str) -> str:
@@ -172,7 +166,7 @@ def _newer(version: Version, settings: KubeSettings, apis: frozenset[Api]) -> bo
     """Whether trees would be used, and the cluster serves them in versions that are not read."""
     if version.generation is not Generation.V1BETA1 or not _wants_trees(settings):
         return False
-    return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_read(api, settings) for api in apis)
+    return any(api.group == GROUP and api.kind == COMPOSITE.kind and not _is_usable(api, settings) for api in apis)
 
 
 def _with_trees(version: Version, settings: KubeSettings, composites: str | None) -> Served:
