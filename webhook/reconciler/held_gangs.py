@@ -35,7 +35,7 @@ class HeldCause(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """When events are due, in seconds: a gang is told of once its reason has lasted for `settle`, and again after
+    """When events are due, in seconds: a gang is reported once its reason has lasted for `settle`, and again after
     `repeat`.
     """
 
