@@ -58,7 +58,9 @@ def stored(plane: ControlPlane, namespace: str) -> str:
     mode = {"gang.scheduling.koordinator.sh/mode": "strict"}
     group = GROUP | {"metadata": {"name": "own", "namespace": namespace, "annotations": mode}}
     named = {"name": "lone", "namespace": namespace, "labels": {"pod-group.scheduling.sigs.k8s.io": "missing"}}
-    plane.apply(*sets, *bad, job("train", namespace, 2, labels=labels), group, POD | {"metadata": named}, check=True)
+    plane.apply(*sets, *bad, job("train", namespace, 2, labels=labels), POD | {"metadata": named}, check=True)
+    # A tenant chooses the name of the field manager.
+    plane.apply(group, options=("--server-side", "--field-manager=rollcall"), check=True)
     return namespace
 
 
