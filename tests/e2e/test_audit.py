@@ -49,8 +49,8 @@ REPORTS = "/apis/openreports.io/v1alpha1/namespaces/{}/reports"
 
 @pytest.fixture
 def stored(plane: ControlPlane, namespace: str) -> str:
-    """A namespace with seven sets, of which two ask for what koord-scheduler cannot do, with a Job, a PodGroup that a
-    user wrote, which is wrong, and a pod of a group that does not exist.
+    """A namespace with seven sets, of which two ask for what koord-scheduler cannot do, with a suspended Job, a
+    PodGroup that a user wrote, which is wrong, and a pod of a group that does not exist.
     """
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     sets = [two_cliques(f"good-{number}", namespace) for number in range(5)]
@@ -58,7 +58,8 @@ def stored(plane: ControlPlane, namespace: str) -> str:
     mode = {"gang.scheduling.koordinator.sh/mode": "strict"}
     group = GROUP | {"metadata": {"name": "own", "namespace": namespace, "annotations": mode}}
     named = {"name": "lone", "namespace": namespace, "labels": {"pod-group.scheduling.sigs.k8s.io": "missing"}}
-    plane.apply(*sets, *bad, job("train", namespace, 2, labels=labels), POD | {"metadata": named}, check=True)
+    suspended = job("train", namespace, 2, suspend=True, labels=labels)
+    plane.apply(*sets, *bad, suspended, POD | {"metadata": named}, check=True)
     # A tenant chooses the name of the field manager.
     plane.apply(group, options=("--server-side", "--field-manager=rollcall"), check=True)
     return namespace

@@ -7,7 +7,7 @@ say so, such as the name of a field manager, can be written by a tenant. No I/O.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -48,6 +48,10 @@ class Judge:
     facts: ClusterFacts
     settings: Settings
     at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        # An audit does not say which other schedulers could run what is refused.
+        object.__setattr__(self, "settings", replace(self.settings, compares=False))
 
     def verdict(self, raw: Manifest, api: Api) -> Verdict | None:
         """Return the verdict on a stored object; None if it is not audited. Does not change `raw`, except a pod: a pod

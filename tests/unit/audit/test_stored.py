@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.audit.stored_objects import FACTS, NAMESPACES, RULE, SETS, SETTINGS, judge, stored_set
 from tests.unit.worlds import gang_pod, settings_of, three_schedulers
+from webhook import admission
 from webhook.audit.stored import request_of
 from webhook.config.file import force_scheduler
 from webhook.config.settings import Registration
@@ -18,6 +19,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import Namespace
 from webhook.model.workloads.podgang import PodGang
+from webhook.validators.examples import clique, pod_clique_set
 
 JOB = Api("batch", "v1", "Job")
 POD = Api("", "v1", "Pod")
@@ -63,6 +65,17 @@ def test_a_set_is_judged_for_the_scheduler_that_it_has_recorded() -> None:
     verdict = judge(replace(three_schedulers(), standalone=False)).verdict(raw, SETS)
     assert verdict is not None
     assert (verdict.scheduler, RULE in [one.rule for one in verdict.findings]) == ("lpx-scheduler", False)
+
+
+def test_no_other_scheduler_is_asked_about_what_is_refused() -> None:
+    settings = replace(three_schedulers(), standalone=False)
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    raw = pod_clique_set(clique("worker", pod={"resourceClaims": claims}))
+    admitted = admission.validate(request_of(raw, SETS), FACTS, settings)
+    assert (admitted.allowed, admitted.could_run) == (False, ("default-scheduler",))
+    verdict = judge(settings).verdict(raw, SETS)
+    assert verdict is not None
+    assert (verdict.findings, verdict.could_run) == (admitted.findings, ())
 
 
 def test_judging_changes_no_workload() -> None:
