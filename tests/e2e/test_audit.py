@@ -169,6 +169,23 @@ def test_small_pages_and_expired_lists_lose_no_object(plane: ControlPlane, store
         assert sorted(one.object.name for one in found.today.kept) == ["bad-a", "bad-b", "lone", "own"]
 
 
+def without_room_for_reports(plane: ControlPlane, namespace: str) -> str:
+    """Make a namespace with a finding, whose quota has no room for a report."""
+    quota = {"hard": {"count/reports.openreports.io": "0"}}
+    plane.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none", "namespace": namespace},
+            "spec": quota,
+        },
+        nvlink("bad", namespace),
+        check=True,
+    )
+    return namespace
+
+
 def test_reports_are_written_once_and_go_with_their_findings(
     plane: ControlPlane,
     stored: str,
@@ -176,6 +193,7 @@ def test_reports_are_written_once_and_go_with_their_findings(
     reconciler: Reconcilers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    full = without_room_for_reports(plane, f"{stored}-full")
     # A process with the rights of an installation.
     installed = reconciler(REPORTING)
     found = eventually(lambda: report_in(plane, stored), "the report is written", timeout=60)
@@ -188,8 +206,12 @@ def test_reports_are_written_once_and_go_with_their_findings(
     ]
     assert found["results"][1]["resources"][0]["uid"] == plane.get("podcliquesets", "bad-a", stored)["metadata"]["uid"]
     eventually(lambda: installed.metric("rollcall_audit_findings", action="deny") >= 3, "the metric tells them")
+    # One namespace refuses its report, which does not concern the others.
+    assert report_in(plane, full) is None
+    assert installed.metric("rollcall_audit_unwritten_reports") == 1
     assert installed.metric("rollcall_audit_failing") == 0
     installed.program.stop()
+    plane.kubectl("delete", "namespace", full, "--wait=false", check=True)
 
     monkeypatch.setattr(audit_reports, "LOOK_SECONDS", 0.1)
     hosted = HostedReconciler(Network(plane), REPORTING, namespace=stored, before=hurried)
