@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webhook.cluster.backoff import doubled
-from webhook.config.settings import RemedySettings
+from webhook.config.reconciler_settings import RemedySettings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import RemedyReason

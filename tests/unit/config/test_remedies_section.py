@@ -8,7 +8,7 @@ import pytest
 
 from tests.configurations import configuration_of
 from webhook.config.file import settings_from
-from webhook.config.settings import RemedySettings
+from webhook.config.reconciler_settings import RemedySettings
 from webhook.errors import ConfigurationError
 from webhook.gangs.remedies import Cause
 

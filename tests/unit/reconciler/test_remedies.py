@@ -17,7 +17,7 @@ from tests.unit.reconciler.running_reconciler import GROUPS, looked, names, reco
 from tests.unit.worlds import koordinator
 from webhook.backends.base import Wake
 from webhook.config.file import settings_from
-from webhook.config.settings import RemedySettings
+from webhook.config.reconciler_settings import NO_REMEDIES, RemedySettings
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
@@ -141,7 +141,7 @@ async def test_a_process_that_is_killed_between_the_two_writes_leaves_no_raised_
     assert scheduler.minimum == RAISED
 
     scheduler.cluster.answering = usual
-    without = replace(SETTINGS, remedies=RemedySettings())
+    without = replace(SETTINGS, remedies=NO_REMEDIES)
     async with running(scheduler.cluster, settings=without):
         await until(lambda: scheduler.minimum == 2)
 
