@@ -258,6 +258,7 @@ def give_back(
     """
     from webhook.errors import FactsUnavailable
     from webhook.reconciler.run import Reconciler
+    from webhook.reconciler.single_pass import reconcile_once
     from webhook.telemetry.logs import configure
 
     configure()
@@ -265,7 +266,7 @@ def give_back(
     reconciler = Reconciler(known_settings_there(config, access), access, dry_run=dry_run, give_back=True)
     stuck: FactsUnavailable | None = None
     try:
-        asyncio.run(reconciler.once())
+        asyncio.run(reconcile_once(reconciler))
     except FactsUnavailable as error:
         # The other gangs are given back.
         stuck = error

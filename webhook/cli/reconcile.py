@@ -66,6 +66,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     from webhook.cluster.access import find
     from webhook.reconciler.process import run
     from webhook.reconciler.run import Reconciler
+    from webhook.reconciler.single_pass import reconcile_once
     from webhook.server.memory import give_back_memory, make_collections_rare, return_large_blocks
     from webhook.telemetry.logs import configure
     from webhook.telemetry.span_collector import started
@@ -77,7 +78,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     with started(settings.tracing, "rollcall-reconciler"):
         if once:
             configure()
-            asyncio.run(reconciler.once())
+            asyncio.run(reconcile_once(reconciler))
         else:
             make_collections_rare()
             return_large_blocks()
