@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import CONFIG, Run
-from tests.unit.cli.test_gangs import cluster, config, quiet
+from tests.unit.cli.gang_cluster import cluster, config, quiet
 from tests.unit.doctor.test_installed import manifests
 from tests.unit.doctor.test_snapshot import OWN
 from tests.unit.reconciler.cluster import WritableWorld
