@@ -22,7 +22,7 @@ from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
 from webhook.gangs.observed import Observed
-from webhook.gangs.remedies import Act, Cause, Remedy, needed_remedy
+from webhook.gangs.remedies import Act, Remedy, RemedyCause, needed_remedy
 from webhook.reconciler import remedies
 from webhook.reconciler.events import Events
 from webhook.reconciler.remedy_writes import carry_out
@@ -211,7 +211,7 @@ async def test_a_minimum_that_a_user_removed_is_not_raised() -> None:
     writer, _ = writers(found)
     target = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "spec": {}}
     target["metadata"] = {"name": GROUP, "namespace": "team-a", "uid": "u"}
-    remedy = Remedy(Cause.FORGOTTEN, Act.WAKE, "", "", target, (), Wake.RAISE_MINIMUM, RAISED)
+    remedy = Remedy(RemedyCause.FORGOTTEN, Act.WAKE, "", "", target, (), Wake.RAISE_MINIMUM, RAISED)
     assert await carry_out(remedy, writer, "now") is False
     assert scheduler.patches == []
     await found.following.close()
