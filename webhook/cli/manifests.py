@@ -72,6 +72,8 @@ WithoutAnswer = Annotated[
         show_default="registration.failurePolicy",
     ),
 ]
+InstalledIn = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")]
+Image = Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")]
 
 
 @manifests_app.callback()
@@ -189,10 +191,8 @@ def net(
 def everything_(  # noqa: PLR0913 - one parameter for each option
     *,
     config: Configuration = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")
-    ] = NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
+    namespace: InstalledIn = NAMESPACE,
+    image: Image = IMAGE,
     replicas: Annotated[int, typer.Option(min=1, help="How many Pods each Deployment has.")] = 2,
     reconciler: Annotated[
         Reconciler | None,
@@ -282,10 +282,8 @@ def write(
     config: Annotated[
         Path, typer.Option("--config", metavar="FILE", help="A RollcallConfiguration.", show_default=False)
     ],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")
-    ] = NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
+    namespace: InstalledIn = NAMESPACE,
+    image: Image = IMAGE,
 ) -> None:
     """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, from a configuration.
 
