@@ -32,7 +32,7 @@ from webhook.cli.shadow_files import shadow_texts
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
-from webhook.installation.everything import everything
+from webhook.installation.installed_objects import everything
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT
 from webhook.installation.needed_kinds import needed_kinds
 from webhook.installation.net import net_policy

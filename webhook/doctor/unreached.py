@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webhook.doctor.serving import ready_endpoints
+from webhook.doctor.servers import ready_endpoints
 from webhook.doctor.snapshot import Snapshot
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import SERVER, SERVING_PORT_NAME

@@ -23,7 +23,7 @@ from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import SkipReason, plan
 from webhook.gangs.pod import GangPod
-from webhook.gangs.waits import tallies
+from webhook.gangs.pod_reasons import tallies
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.workloads.place import label_value

@@ -16,7 +16,7 @@ from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.pod import GangPod, Unscheduled
 from webhook.gangs.remedies import Act, Remedy, RemedyCause, may_need_remedy, needed_remedy
 from webhook.gangs.roster import Roster
-from webhook.gangs.waiting import Waiting
+from webhook.gangs.waiting_gang import Waiting
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import OwnerReference
 
