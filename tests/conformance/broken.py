@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from tests.conformance.sound import MappedBackend, RackedBackend, SoundBackend, topology
-from webhook.backends.base import BackendSettings, Frozen, GangMember, NodeTopology, PodChanges, Stage
+from webhook.backends.base import BackendSettings, GangMember, PodChanges
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
+from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
+from webhook.model.topology_objects import NodeTopology
 from webhook.model.workloads.podgang import PodGang
 
 

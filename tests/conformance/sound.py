@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webhook.backends.base import (
-    Backend,
-    BackendSettings,
-    DriftReason,
-    GangMember,
-    NodeTopology,
-    PodChanges,
-    TopologyDrift,
-)
+from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges
 from webhook.errors import Inexpressible
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
 from webhook.model.facts import ClusterFacts
@@ -27,6 +19,7 @@ from webhook.model.naming import cut_name, pod_group_name
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, NodeTopology, TopologyDrift
 from webhook.model.topology_tree import NodeLabels
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang

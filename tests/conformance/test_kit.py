@@ -32,12 +32,13 @@ from tests.conformance.broken import (
     with_metadata,
 )
 from tests.conformance.sound import GANG, GROUP, MAP, REMEDY, WHY, MappedBackend, RackedBackend, SoundBackend, topology
-from webhook.backends.base import BackendSettings, DriftReason, TopologyDrift
+from webhook.backends.base import BackendSettings
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
 from webhook.model.claims import Mark
 from webhook.model.findings import Action, Finding
 from webhook.model.projections import Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, TopologyDrift
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.testing import BackendConformance

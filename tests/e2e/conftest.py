@@ -33,6 +33,7 @@ from tests.e2e.programs import Program, eventually, folder_of
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.schedulers import start_scheduler
+from tests.e2e.started import leader, started
 from tests.e2e.workloads import two_cliques
 from webhook.model.reading import EMPTY
 
@@ -54,7 +55,7 @@ def gated(config: Manifest = KOORDINATOR) -> Manifest:
 
 
 # Fixtures of files of their own.
-__all__ = ["controllers", "for_the_test", "kubelet", "neighbours", "start"]
+__all__ = ["controllers", "for_the_test", "kubelet", "leader", "neighbours", "start", "started"]
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}
 _numbers = count(1)

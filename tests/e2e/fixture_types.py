@@ -15,6 +15,7 @@ from webhook.model.reading import Manifest
 
 Controllers = Callable[..., dict[str, Neighbour]]
 Grove = Callable[[Manifest], Played]
+Leader = Callable[[Manifest], ReconcilerProcess]
 Nodes = Callable[..., list[str]]
 PlayNext = Callable[[Manifest], NextPlayed]
 Reconcilers = Callable[..., ReconcilerProcess]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.grove_operator import Played
@@ -35,6 +38,14 @@ def start_taint_eviction(plane: ControlPlane) -> Program:
         "--kube-api-burst=1000",
     ]
     return plane.workplace.start("taint-eviction-controller", command)
+
+
+@pytest.fixture
+def taint_eviction(plane: ControlPlane) -> Iterator[Program]:
+    """The running controller."""
+    found = start_taint_eviction(plane)
+    yield found
+    found.stop()
 
 
 def pod_path(pod: Manifest) -> str:

@@ -10,7 +10,6 @@ show that.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,10 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-import httpx
-
-from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
+from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_operator import Played, pod_index
+from tests.e2e.pod_watch import pods_seen, repeated, running
 
 GANG = "grove.io/podgang"
 CLIQUE = "grove.io/podclique"
@@ -180,38 +178,10 @@ def preemptors_in(plane: ControlPlane, namespace: str) -> dict[str, set[str]]:
 @contextmanager
 def watched(plane: ControlPlane, namespace: str, minimum: int) -> Iterator[PreemptionWatch]:
     """Watch and sample while the block runs."""
-    found, stopped = PreemptionWatch(minimum), threading.Event()
-
-    def watch() -> None:
-        path, version = f"/api/v1/namespaces/{namespace}/pods", "0"
-        headers = {"Authorization": f"Bearer {ADMIN}"}
-        with httpx.Client(base_url=plane.url, verify=plane.tls, headers=headers, timeout=2, trust_env=False) as http:
-            while not stopped.is_set():
-                try:
-                    params = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
-                    with http.stream("GET", path, params=params) as stream:
-                        for line in stream.iter_lines():
-                            event = json.loads(line)
-                            version = event["object"]["metadata"]["resourceVersion"]
-                            if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
-                                found.see(event["type"], event["object"])
-                except httpx.TransportError:
-                    continue
-
-    def sample() -> None:
-        while not stopped.wait(1):
-            found.sample()
-
-    threads = [threading.Thread(target=work, daemon=True) for work in (watch, sample)]
-    for thread in threads:
-        thread.start()
-    try:
+    found = PreemptionWatch(minimum)
+    with pods_seen(plane, namespace, found.see), repeated(found.sample, 1):
         yield found
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join(10)
-        found.preemptors = preemptors_in(plane, namespace)
+    found.preemptors = preemptors_in(plane, namespace)
 
 
 @contextmanager
@@ -233,10 +203,5 @@ def replacing(found: PreemptionWatch, *sets: Played) -> Iterator[None]:
             created = played.create_pod(cliques[labels[CLIQUE]], pod_index(pod))
             played.patch("pods", created["metadata"]["name"], {"spec": {"schedulingGates": None}})
 
-    thread = threading.Thread(target=replace, daemon=True)
-    thread.start()
-    try:
+    with running(replace, stopped):
         yield
-    finally:
-        stopped.set()
-        thread.join(30)

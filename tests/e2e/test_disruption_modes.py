@@ -6,7 +6,7 @@ preempt.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,14 @@ import yaml
 from tests.configurations import configuration_of
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, Leader, Nodes, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
-from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
-from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import rollcall as command
+from tests.e2e.started import Start
 from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import GENERATIONS, configuration
 from tests.e2e.workloads import two_cliques
-
-Grove = Callable[[Manifest], Played]
-Nodes = Callable[..., list[str]]
-Rollcall = Callable[..., RollcallServer]
-Scheduler = Callable[[ControlPlane, str], Program]
-Reconcilers = Callable[..., ReconcilerProcess]
 
 LABEL = "rollcall.dev/disruption-mode"
 # The mode of each group by the label. 1.35 has no field.
@@ -101,16 +95,10 @@ def test_a_gang_keeps_the_mode_that_it_was_written_with(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     mode: str,
 ) -> None:
-    scheduler(plane, "kube")
-    rollcall(plane, configuration())
-    forget_lease(plane)
-    running = reconciler(configuration())
-    running.until_leading()
+    running = started("kube", configuration()).reconciler
     nodes(1, cpu=8)
     played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
     played.lift_gates()
@@ -135,7 +123,7 @@ def test_a_gang_that_was_written_without_a_mode_stays_as_it_is(
     nodes: Nodes,
     rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Reconcilers,
+    leader: Leader,
     tmp_path: Path,
 ) -> None:
     """As a release wrote it that knew no mode."""
@@ -151,9 +139,7 @@ def test_a_gang_that_was_written_without_a_mode_stays_as_it_is(
     played.lift_gates()
     is_bound(played, 3)
     before = specs_of(plane, namespace)
-    forget_lease(plane)
-    running = reconciler(configuration(disruptionMode="all"))
-    running.until_leading()
+    running = leader(configuration(disruptionMode="all"))
     running.until_settled()
     assert specs_of(plane, namespace) == before
     assert warnings_in(plane, namespace) == []
@@ -185,19 +171,13 @@ def test_a_pod_of_no_gang_preempts_a_whole_gang_or_one_pod(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     important: str,
     mode: str,
 ) -> None:
     """A pod of higher priority needs one of the three CPUs that the gang has."""
     victims = VICTIMS[plane.version][mode]
-    scheduler(plane, "kube")
-    rollcall(plane, configuration())
-    forget_lease(plane)
-    running = reconciler(configuration())
-    running.until_leading()
+    started("kube", configuration())
     nodes(1, cpu=3)
     played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
     played.lift_gates()
@@ -223,18 +203,12 @@ def test_other_schedulers_take_single_pods_of_a_gang_that_asks_to_stay_whole(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     important: str,
     name: str,
 ) -> None:
     scheduler_name, config = POD_BY_POD[name]
-    scheduler(plane, name)
-    rollcall(plane, config)
-    forget_lease(plane)
-    running = reconciler(config)
-    running.until_leading()
+    started(name, config)
     nodes(1, cpu=3)
     played = grove(two_cliques("demo", namespace, labels={LABEL: "all"})).create()
     played.lift_gates()

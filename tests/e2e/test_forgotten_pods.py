@@ -18,10 +18,11 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Leader, Nodes, Rollcall
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.started import Start
 from tests.e2e.test_gang_health import Gangs, pod_groups
 
 SETTLE = 5
@@ -72,17 +73,13 @@ def events_of(plane: ControlPlane, namespace: str) -> list[str]:
 
 def test_a_forgotten_gang_is_woken_and_none_of_its_pods_is_replaced(
     plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     namespace: str,
     nodes: Nodes,
 ) -> None:
-    scheduler(plane, "koordinator")
+    server, process = started("koordinator", CONFIG)
     nodes(1, cpu=1)
-    gangs = Gangs(plane, rollcall(plane, CONFIG), namespace)
-    process = reconciler(CONFIG)
-    process.until_leading()
+    gangs = Gangs(plane, server, namespace)
     made = gangs.create("demo")
     eventually(lambda: unscheduled(made), "the gang is rejected for lack of room")
     pods = {pod["metadata"]["uid"] for pod in made.pods()}
@@ -101,7 +98,7 @@ def test_a_forgotten_gang_is_woken_and_none_of_its_pods_is_replaced(
 def test_a_pod_of_an_old_membership_is_replaced_and_the_others_stay(
     plane: ControlPlane,
     rollcall: Rollcall,
-    reconciler: Reconcilers,
+    leader: Leader,
     namespace: str,
 ) -> None:
     """No pod starts here: koord-scheduler 1.8 keeps a pod whose label changed in its old gang, even once it is gone."""
@@ -114,8 +111,7 @@ def test_a_pod_of_an_old_membership_is_replaced_and_the_others_stay(
     assert (dry.returncode, "oldMembership" in dry.stdout) == (0, True), dry.stdout + dry.stderr
     assert stray["uid"] in {pod["metadata"]["uid"] for pod in made.pods()}
 
-    process = reconciler(CONFIG)
-    process.until_leading()
+    process = leader(CONFIG)
     eventually(
         lambda: stray["uid"] not in {pod["metadata"]["uid"] for pod in made.pods()}, "the pod is deleted", timeout=60
     )
@@ -204,19 +200,15 @@ class Storm:
 @pytest.mark.parametrize("remedied", [True, False], ids=["remedies", "control"])
 def test_all_gangs_start_whole_with_remedies_and_some_are_forgotten_without(
     plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     namespace: str,
     nodes: Nodes,
     *,
     remedied: bool,
 ) -> None:
     config = CONFIG if remedied else CONTROL
-    scheduler(plane, "koordinator")
-    storm = Storm(plane, rollcall(plane, config), namespace, nodes)
-    process = reconciler(config)
-    process.until_leading()
+    server, process = started("koordinator", config)
+    storm = Storm(plane, server, namespace, nodes)
     for number in range(ROUNDS if remedied else max(ROUNDS // 20, 4)):
         storm.round(number, 120 if remedied else FORGOTTEN_SECONDS)
     helped = process.metric("rollcall_remedies_total", outcome="helped")
@@ -231,16 +223,12 @@ def test_all_gangs_start_whole_with_remedies_and_some_are_forgotten_without(
 @pytest.mark.soak
 def test_after_nodes_are_lost_every_gang_is_whole_or_explained_and_no_running_pod_is_deleted(
     plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     namespace: str,
     nodes: Nodes,
 ) -> None:
-    scheduler(plane, "koordinator")
-    gangs = Gangs(plane, rollcall(plane, CONFIG), namespace)
-    process = reconciler(CONFIG)
-    process.until_leading()
+    server, process = started("koordinator", CONFIG)
+    gangs = Gangs(plane, server, namespace)
     names = [name for _ in range(5) for name in nodes(1, cpu=20)]
     made = [gangs.create(f"g{index}") for index in range(GANGS)]
     eventually(lambda: sum(len(one.bound()) for one in made) == GANGS * PODS, "all gangs start", timeout=120, pause=1)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Leader, Nodes, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND, RollcallServer
@@ -241,7 +241,7 @@ def test_each_hold_reason_is_reported_for_its_cause(
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Reconcilers,
+    leader: Leader,
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -270,8 +270,7 @@ def test_each_hold_reason_is_reported_for_its_cause(
     # The same by the reconciler, which mends what it can.
     plane.apply(*refusing(namespace), check=True)
     gangs.create("refused")
-    started = reconciler(CONFIG)
-    started.until_leading()
+    process = leader(CONFIG)
     mended = {"missing": "GangGated", "differs": "GangGated"}
     told = {name: reason for name, reason in {**expected, **mended}.items() if reason != "started"}
     told["refused"] = "GangObjectRefused"
@@ -281,16 +280,16 @@ def test_each_hold_reason_is_reported_for_its_cause(
         timeout=40,
     )
     for reason in set(told.values()) - {"GangObjectRefused"}:
-        assert started.metric("rollcall_gangs", health=reason) == list(told.values()).count(reason), reason
-    assert started.metric("rollcall_gangs", health="started", scheduler="koord-scheduler") == 1
-    assert started.metric("rollcall_escaped_pods", escape="unmutated") == 11
+        assert process.metric("rollcall_gangs", health=reason) == list(told.values()).count(reason), reason
+    assert process.metric("rollcall_gangs", health="started", scheduler="koord-scheduler") == 1
+    assert process.metric("rollcall_escaped_pods", escape="unmutated") == 11
 
 
 @pytest.mark.long
 def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_configured(
     plane: ControlPlane,
     rollcall: Rollcall,
-    reconciler: Reconcilers,
+    leader: Leader,
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -309,7 +308,7 @@ def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_config
     server.unregister()
     escaped = gangs.create("escaped", cpu=_TOO_MUCH, labels=RECORDED)
     bind(plane, leader_of(escaped), node)
-    reconciler(config).until_leading()
+    leader(config)
     left = leader_of(escaped)["metadata"]["name"]
     eventually(lambda: [pod["metadata"]["name"] for pod in escaped.pods()] == [left], "they are deleted", timeout=40)
 
@@ -318,7 +317,6 @@ def test_the_message_of_a_scheduler_that_rejects_a_gang_is_quoted(
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Reconcilers,
     namespace: str,
     nodes: Nodes,
 ) -> None:

@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
 import pytest
 
 from tests.e2e.conftest import gated
-from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
+from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.kueue_objects import QUEUE_NAME, one_queue
 from tests.e2e.opted_in_workloads import train_job, training_runtime
 from tests.e2e.pod_life import let_succeed
+from tests.e2e.pod_watch import pods_seen, repeated
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import COMMAND, RollcallServer
@@ -104,31 +104,9 @@ class Counted:
 @contextmanager
 def counted(plane: ControlPlane, namespace: str) -> Iterator[Counted]:
     """Count while the block runs."""
-    found, stopped = Counted(), threading.Event()
-
-    def watch() -> None:
-        path, version = f"/api/v1/namespaces/{namespace}/pods", "0"
-        headers = {"Authorization": f"Bearer {ADMIN}"}
-        with httpx.Client(base_url=plane.url, verify=plane.tls, headers=headers, timeout=2, trust_env=False) as http:
-            while not stopped.is_set():
-                try:
-                    params = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
-                    with http.stream("GET", path, params=params) as stream:
-                        for line in stream.iter_lines():
-                            event = json.loads(line)
-                            version = event["object"]["metadata"]["resourceVersion"]
-                            if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
-                                found.see(event["type"], event["object"])
-                except httpx.TransportError:
-                    continue
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
+    found = Counted()
+    with pods_seen(plane, namespace, found.see):
         yield found
-    finally:
-        stopped.set()
-        thread.join(10)
 
 
 @contextmanager
@@ -160,24 +138,6 @@ def restarting(*programs: RollcallServer | ReconcilerProcess) -> Iterator[list[f
 
     with repeated(again, RESTART_SECONDS):
         yield done
-
-
-@contextmanager
-def repeated(act: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Do something each so many seconds while the block runs."""
-    stopped = threading.Event()
-
-    def again() -> None:
-        while not stopped.wait(seconds):
-            act()
-
-    thread = threading.Thread(target=again, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        thread.join(30)
 
 
 def unexplained(plane: ControlPlane, config: Path, namespace: str) -> tuple[int, set[str]]:

@@ -5,29 +5,30 @@ is to be named with what took it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Grove, Nodes
 from tests.e2e.grove_operator import Played
 from tests.e2e.lost_pods import (
     delete,
     delete_node,
     evict,
     preempt,
-    start_taint_eviction,
     stored_causes,
+    taint_eviction,
     taint_node,
 )
 from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import forget_lease
+from tests.e2e.started import Start
 from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
+__all__ = ["taint_eviction"]
 pytestmark = pytest.mark.soak
 
 # Gangs of each way, each with three pods of one CPU, and as many nodes with room for three pods.
@@ -40,13 +41,6 @@ CAUSES = {
     "urgent": "preemption",
 }
 SCHEDULERS = {"koordinator": ("koord-scheduler", KOORDINATOR), "kube": ("default-scheduler", configuration())}
-
-
-@pytest.fixture
-def taint_eviction(plane: ControlPlane) -> Iterator[Program]:
-    found = start_taint_eviction(plane)
-    yield found
-    found.stop()
 
 
 def gang(way: str, number: int, namespace: str, labels: Manifest | None) -> Manifest:
@@ -105,9 +99,7 @@ class Delays:
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_each_pod_lost_in_a_storm_is_named_with_what_took_it(
     plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     namespace: str,
     nodes: Nodes,
     grove: Grove,
@@ -115,13 +107,9 @@ def test_each_pod_lost_in_a_storm_is_named_with_what_took_it(
     name: str,
 ) -> None:
     scheduler_name, config = SCHEDULERS[name]
-    rollcall(plane, config)
-    scheduler(plane, name)
+    running = started(name, config).reconciler
     for way in CAUSES:
         nodes(GANGS, cpu=3, labels={"for": way})
-    forget_lease(plane)
-    running = reconciler(config)
-    running.until_leading()
     # So that a scheduler that knows disruption modes takes single pods.
     labels = {"rollcall.dev/disruption-mode": "single"} if name == "kube" else None
     gangs: dict[str, list[Played]] = {}

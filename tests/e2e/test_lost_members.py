@@ -4,12 +4,8 @@ command say the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Grove, Leader, Nodes
 from tests.e2e.grove_operator import Played
 from tests.e2e.lost_pods import (
     causes_of,
@@ -22,26 +18,21 @@ from tests.e2e.lost_pods import (
     preempt,
     records,
     said_lost,
-    start_taint_eviction,
     stored_causes,
+    taint_eviction,
     taint_node,
 )
 from tests.e2e.programs import Program, eventually
-from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.started import Start
 from tests.e2e.test_gang_starts import is_bound
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
 MERGE = {"Content-Type": "application/merge-patch+json"}
 CONDITION = "rollcall.dev/LostMembers"
+__all__ = ["taint_eviction"]
 WAYS = ("preemption", "node", "taint", "eviction", "deletion", "failure", "unwatched")
-
-
-@pytest.fixture
-def taint_eviction(plane: ControlPlane) -> Iterator[Program]:
-    found = start_taint_eviction(plane)
-    yield found
-    found.stop()
 
 
 def gang(name: str, namespace: str) -> Manifest:
@@ -94,22 +85,17 @@ def lose(plane: ControlPlane, gangs: dict[str, Played]) -> dict[str, set[str]]:
 
 def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     plane: ControlPlane,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
+    leader: Leader,
     namespace: str,
     nodes: Nodes,
     grove: Grove,
     taint_eviction: Program,
 ) -> None:
-    server = rollcall(plane, configuration())
-    scheduler(plane, "kube")
+    server, running = started("kube", configuration())
     for way in WAYS:
         # The gang fills its nodes, so that a pod of higher priority has to preempt.
         nodes(3, cpu=1, gpu=1, labels={"for": way})
-    forget_lease(plane)
-    running = reconciler(configuration())
-    running.until_leading()
     gangs = {way: grove(gang(way, namespace)).create() for way in WAYS}
     for played in gangs.values():
         played.lift_gates()
@@ -135,9 +121,7 @@ def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     running.close()
     away = worker_of(gangs["unwatched"])
     plane.http.delete(pod_path(away), params={"gracePeriodSeconds": "0"}).raise_for_status()
-    forget_lease(plane)
-    again = reconciler(configuration())
-    again.until_leading()
+    again = leader(configuration())
 
     eventually(lambda: away["metadata"]["name"] in stored_causes(plane), "the last loss is stored")
     after = said_lost(plane, server.config, namespace)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Grove, Nodes
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.preemption import PreemptionWatch, replacing, watched
 from tests.e2e.programs import eventually
-from tests.e2e.reconciler_process import forget_lease
+from tests.e2e.started import Start
 from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import two_cliques
 
@@ -73,9 +73,7 @@ def storm(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    rollcall: Rollcall,
-    scheduler: Scheduler,
-    reconciler: Reconcilers,
+    started: Start,
     classes: Classes,
     kubelet: Kubelet,
 ) -> Callable[[Storm, str], PreemptionWatch]:
@@ -83,11 +81,7 @@ def storm(
     assert kubelet is not None
 
     def run(storm: Storm, mode: str) -> PreemptionWatch:
-        config = configuration(disruptionMode=mode)
-        scheduler(plane, "kube")
-        rollcall(plane, config)
-        forget_lease(plane)
-        reconciler(config).until_leading()
+        started("kube", configuration(disruptionMode=mode))
         nodes(storm.nodes, cpu=CPU)
         sets = [grove(_set(wave, namespace, classes(wave))) for wave in storm.waves]
         filling, arriving = sets[0], sets[1:]

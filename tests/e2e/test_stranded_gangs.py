@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Grove, Leader, Nodes, PlayNext, Rollcall, Scheduler
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.living_sets import PODS, anchor_and_tail, until_alive, until_bound
 from tests.e2e.programs import eventually
@@ -73,7 +73,7 @@ def test_a_gang_with_second_objects_gets_its_first_ones_back_and_its_stray_pod_i
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Reconcilers,
+    leader: Leader,
     namespace: str,
     nodes: Nodes,
     grove: Grove,
@@ -103,7 +103,7 @@ def test_a_gang_with_second_objects_gets_its_first_ones_back_and_its_stray_pod_i
     stray = pod_of(made, "demo-0-router")["metadata"]["name"]
     living = {pod["metadata"]["uid"] for pod in made.pods() if pod["metadata"]["name"] != stray}
 
-    reconciler(KOORDINATOR).until_leading()
+    leader(KOORDINATOR)
     eventually(lambda: stored.objects().keys() == first.keys(), "the first objects are back, and no others exist")
     assert stored.controllers() == SET
     # koord-scheduler forgets the pods of a PodGroup that was deleted until each of them changes, or until it restarts.
@@ -131,7 +131,7 @@ def test_on_kube_scheduler_it_is_said_how_leaving_pod_groups_are_freed(
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
-    reconciler: Reconcilers,
+    leader: Leader,
     namespace: str,
     nodes: Nodes,
     grove: Grove,
@@ -148,7 +148,7 @@ def test_on_kube_scheduler_it_is_said_how_leaving_pod_groups_are_freed(
     first = {name for name in stored.objects() if name.startswith("podgroups/")}
     made = play_next(workload).migrate()
     eventually(lambda: stored.leaving() == first == stored.objects().keys(), "the PodGroups are being deleted")
-    reconciler(configuration()).until_leading()
+    leader(configuration())
     anchor, _ = made.podgangs
     living = {pod["metadata"]["uid"] for pod in made.pods()}
     made.delete_pod(pod_of(made, "demo-0-router")["metadata"]["name"])

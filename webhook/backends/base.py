@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -20,6 +20,7 @@ from webhook.model.claims import CLAIMS, Mark
 from webhook.model.disruption import Disruption
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Unjudged
+from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
@@ -28,6 +29,7 @@ from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import NodeTopology, TopologyDrift
 from webhook.model.topology_tree import NodeLabels
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
@@ -86,53 +88,6 @@ class PodChanges:
     priority: PodPriority | None = None
     # Whether the pod has Rollcall's stamp.
     stamped: bool = True
-
-
-class DriftReason(StrEnum):
-    """What is wrong with a topology object, in the terms of Grove's condition SchedulerTopologyDrift."""
-
-    DRIFT = "Drift"
-    NOT_FOUND = "TopologyNotFound"
-
-
-class Stage(IntEnum):
-    """The stage of a gang: it has no pods, or its pods all wait, or at least one pod is on a node."""
-
-    EMPTY = 0
-    WAITING = 1
-    BOUND = 2
-
-
-class Frozen(NamedTuple):
-    """A change of an existing gang that its scheduler cannot apply at every stage.
-
-    Up to the stage `until`, the change can be made: first the objects in `recreated` (as they are in the cluster) are
-    deleted, then the desired objects are written. After that stage, no object of the gang is written.
-    """
-
-    # What changed, in words: "the minimum of demo-0-worker goes from 2 to 3".
-    what: str
-    # Why the scheduler cannot follow, as the end of a sentence.
-    why: str
-    until: Stage
-    recreated: tuple[Manifest, ...] = ()
-
-
-class TopologyDrift(NamedTuple):
-    """How the scheduler's topology object with that name differs from Grove's ClusterTopologyBinding."""
-
-    name: str
-    reason: DriftReason
-    message: str
-
-
-class NodeTopology(NamedTuple):
-    """The objects of a topology that is made from nodes, in the order of writing: each can be used as soon as it and
-    those before it are written. `left_out` are the names that objects of others stand in the way of.
-    """
-
-    objects: tuple[Manifest, ...]
-    left_out: tuple[str, ...]
 
 
 class Wake(StrEnum):

@@ -25,7 +25,7 @@ from webhook.certificates.state import (
     still_trusted,
 )
 from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, names_missing, pem, renewal
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 
 
 class Step(StrEnum):

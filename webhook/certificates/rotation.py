@@ -14,7 +14,7 @@ from webhook.certificates.state import ROTATE_ANNOTATION
 from webhook.certificates.x509 import KeyPair, fingerprint
 from webhook.cluster import requests
 from webhook.cluster.client import Client
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 from webhook.errors import FactsUnavailable, NotFound
 from webhook.installation.names import CA_SECRET, TLS_SECRET
 from webhook.model.kubernetes_kinds import SECRETS

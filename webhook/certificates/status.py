@@ -12,7 +12,7 @@ from webhook.certificates.plan import Idle, Seen, Step, leaf_renewal, plan
 from webhook.certificates.snapshot import Snapshot
 from webhook.certificates.state import Registered, readable
 from webhook.certificates.x509 import KeyPair, fingerprint, renewal
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 from webhook.errors import CertificateError
 
 # This many characters of a fingerprint are enough to tell certificates apart.

@@ -12,7 +12,7 @@ import typer
 
 from webhook.cli.check_options import FailOns, Ignore, Select, Strict, failing, selection_of
 from webhook.cli.connection import connected, namespace_there, settings_there
-from webhook.cli.options import Kubeconfig, KubeContext, configured, console, namespace_name
+from webhook.cli.options import CONTEXT_OR_ALL, Kubeconfig, KubeContext, configured, console, namespace_option
 from webhook.cli.output import NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.config.file import force_scheduler
 
@@ -59,17 +59,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="Only objects of this namespace.",
-            show_default="that of the kubeconfig's context; all, if it names none",
-            callback=namespace_name,
-        ),
-    ] = None,
+    namespace: Annotated[str | None, namespace_option("Only objects of this namespace.", CONTEXT_OR_ALL)] = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="The objects of all namespaces.")] = False,
     fail_on: FailOns = None,
     strict: Strict = False,

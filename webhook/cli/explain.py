@@ -54,6 +54,9 @@ class Picture(StrEnum):
     SVG = "svg"
 
 
+PictureOutput = Annotated[Picture, typer.Option("--output", "-o", help="What to print.")]
+
+
 class Found(NamedTuple):
     """An explanation, and the place of its workload."""
 
@@ -103,7 +106,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     live: Live = False,
     config: ConfigurationOrInstalled = None,
     grove: Grove = None,
-    output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
+    output: PictureOutput = Picture.TEXT,
     namespace: NamespaceOfNamed = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,

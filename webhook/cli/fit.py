@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from webhook.cli.connection import connected, settings_there
-from webhook.cli.explain import Picture
+from webhook.cli.explain import Picture, PictureOutput
 from webhook.cli.explain_text import print_head, say
 from webhook.cli.fit_objects import documents_there, objects_named, with_occupied
 from webhook.cli.fit_text import print_entry
@@ -72,7 +72,7 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         int,
         typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang."),
     ] = 1,
-    output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
+    output: PictureOutput = Picture.TEXT,
     namespace: NamespaceOfNamed = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,

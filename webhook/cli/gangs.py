@@ -10,7 +10,17 @@ import typer
 from webhook.cli.connection import connected, known_settings_there, namespace_there, settings_there
 from webhook.cli.gang_text import GangTable
 from webhook.cli.loss_text import print_losses
-from webhook.cli.options import Format, InstalledConfiguration, Kubeconfig, KubeContext, Output, console, namespace_name
+from webhook.cli.options import (
+    CONTEXT_OR_ALL,
+    DryRun,
+    Format,
+    InstalledConfiguration,
+    Kubeconfig,
+    KubeContext,
+    Output,
+    console,
+    namespace_option,
+)
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 
 if TYPE_CHECKING:
@@ -20,20 +30,6 @@ if TYPE_CHECKING:
     from webhook.gangs.health import GangHealth
 
 gangs_app = typer.Typer()
-_DEFAULT_NAMESPACE = "that of the kubeconfig's context; all, if it names none"
-
-Namespace = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        help="Only gangs of this namespace.",
-        show_default=_DEFAULT_NAMESPACE,
-        callback=namespace_name,
-    ),
-]
-EveryNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The gangs of all namespaces.")]
 
 
 @gangs_app.callback(invoke_without_command=True)
@@ -43,8 +39,8 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Namespace = None,
-    everywhere: EveryNamespace = False,
+    namespace: Annotated[str | None, namespace_option("Only gangs of this namespace.", CONTEXT_OR_ALL)] = None,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="The gangs of all namespaces.")] = False,
     held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
     lost: Annotated[
         bool,
@@ -150,15 +146,7 @@ def ungate(
     names: Annotated[list[str] | None, typer.Argument(metavar="GANG", show_default=False)] = None,
     *,
     namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="The namespace of the gangs.",
-            show_default="the context's; with --all every one",
-            callback=namespace_name,
-        ),
+        str | None, namespace_option("The namespace of the gangs.", "the context's; with --all every one")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every gang of the namespace; without -n, of the cluster.")
@@ -195,17 +183,7 @@ def remedy(
     config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="The namespace of the gang.",
-            show_default="the context's",
-            callback=namespace_name,
-        ),
-    ] = None,
+    namespace: Annotated[str | None, namespace_option("The namespace of the gang.", "the context's")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cause and the remedy.")] = False,
 ) -> None:
     """Do for one gang what `remedies:` of the configuration would have the reconciler do, whatever it says there.
@@ -235,9 +213,7 @@ def give_back(
     config: InstalledConfiguration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Send each write as a dry run, and change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Prepare the way back to a release up to 0.3.0: make each PodGang the owner of its gang objects again.
 
@@ -258,6 +234,7 @@ def give_back(
     """
     from webhook.errors import FactsUnavailable
     from webhook.reconciler.run import Reconciler
+    from webhook.reconciler.single_pass import reconcile_once
     from webhook.telemetry.logs import configure
 
     configure()
@@ -265,7 +242,7 @@ def give_back(
     reconciler = Reconciler(known_settings_there(config, access), access, dry_run=dry_run, give_back=True)
     stuck: FactsUnavailable | None = None
     try:
-        asyncio.run(reconciler.once())
+        asyncio.run(reconcile_once(reconciler))
     except FactsUnavailable as error:
         # The other gangs are given back.
         stuck = error

@@ -32,7 +32,7 @@ from webhook.cli.shadow_files import shadow_texts
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
-from webhook.installation.everything import everything
+from webhook.installation.installed_objects import everything
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT
 from webhook.installation.needed_kinds import needed_kinds
 from webhook.installation.net import net_policy
@@ -72,6 +72,8 @@ WithoutAnswer = Annotated[
         show_default="registration.failurePolicy",
     ),
 ]
+InstalledIn = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")]
+Image = Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")]
 
 
 @manifests_app.callback()
@@ -189,10 +191,8 @@ def net(
 def everything_(  # noqa: PLR0913 - one parameter for each option
     *,
     config: Configuration = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")
-    ] = NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
+    namespace: InstalledIn = NAMESPACE,
+    image: Image = IMAGE,
     replicas: Annotated[int, typer.Option(min=1, help="How many Pods each Deployment has.")] = 2,
     reconciler: Annotated[
         Reconciler | None,
@@ -282,10 +282,8 @@ def write(
     config: Annotated[
         Path, typer.Option("--config", metavar="FILE", help="A RollcallConfiguration.", show_default=False)
     ],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")
-    ] = NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
+    namespace: InstalledIn = NAMESPACE,
+    image: Image = IMAGE,
 ) -> None:
     """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, from a configuration.
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from webhook.cli.options import Configuration, ReferenceFormat, configured
+from webhook.cli.options import Configuration, ReferenceFormat, ReferenceOutput, configured
 from webhook.cli.output import as_json_text
 
 
 def metrics(
     *,
     config: Configuration = None,
-    output: Annotated[ReferenceFormat, typer.Option("--output", "-o", help="What to print.")] = ReferenceFormat.TEXT,
+    output: ReferenceOutput = ReferenceFormat.TEXT,
 ) -> None:
     """List the metrics of the server and of the reconciler, with their labels and the values that these can have.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -84,17 +84,15 @@ OwnNamespace = Annotated[
     typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=namespace_name),
 ]
 
-NamespaceOfNamed = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        help="The namespace of KIND/NAME.",
-        show_default="the context's",
-        callback=namespace_name,
-    ),
-]
+
+def namespace_option(said: str, default: str) -> Any:
+    """Return the option of the namespace that a command reads: `said` is its help, `default` what holds without it."""
+    return typer.Option("--namespace", "-n", metavar="NAME", help=said, show_default=default, callback=namespace_name)
+
+
+# The default of commands that read many objects.
+CONTEXT_OR_ALL = "that of the kubeconfig's context; all, if it names none"
+NamespaceOfNamed = Annotated[str | None, namespace_option("The namespace of KIND/NAME.", "the context's")]
 
 Kubeconfig = Annotated[
     Path | None,
@@ -125,6 +123,8 @@ class ReferenceFormat(StrEnum):
 
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="What to print.")]
+ReferenceOutput = Annotated[ReferenceFormat, typer.Option("--output", "-o", help="What to print.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Send each write as a dry run, and change nothing.")]
 
 
 def configured(configuration: Path | None) -> Settings:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
+from webhook.cli.options import Configuration, DryRun, Kubeconfig, KubeContext, configured, namespace_option
 from webhook.installation.names import NAMESPACE, RECONCILER_PORT
 from webhook.network.sockets import EVERYWHERE
 
@@ -22,18 +22,9 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="Only gangs of this namespace, and no topologies.",
-            show_default="all",
-        ),
+        str | None, namespace_option("Only gangs of this namespace, and no topologies.", "all")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Send each write as a dry run, and change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     once: Annotated[bool, typer.Option("--once", help="End when nothing is left to write; takes no lease.")] = False,
     lease_namespace: Annotated[
         str,
@@ -66,6 +57,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     from webhook.cluster.access import find
     from webhook.reconciler.process import run
     from webhook.reconciler.run import Reconciler
+    from webhook.reconciler.single_pass import reconcile_once
     from webhook.server.memory import give_back_memory, make_collections_rare, return_large_blocks
     from webhook.telemetry.logs import configure
     from webhook.telemetry.span_collector import started
@@ -77,7 +69,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     with started(settings.tracing, "rollcall-reconciler"):
         if once:
             configure()
-            asyncio.run(reconciler.once())
+            asyncio.run(reconcile_once(reconciler))
         else:
             make_collections_rare()
             return_large_blocks()

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from webhook.backends.registry import installed_backends
 from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configuration
-from webhook.cli.options import ReferenceFormat, configured, console
+from webhook.cli.options import ReferenceFormat, ReferenceOutput, configured, console
 from webhook.cli.output import as_json_text
 from webhook.cli.rule_actions import actions_of
 from webhook.cli.rule_messages import messages
@@ -42,7 +42,7 @@ def rules(
             show_default=DEFAULT,
         ),
     ] = None,
-    output: Annotated[ReferenceFormat, typer.Option("--output", "-o", help="What to print.")] = ReferenceFormat.TEXT,
+    output: ReferenceOutput = ReferenceFormat.TEXT,
 ) -> None:
     """List the rules, or show one with its reason, its source and its examples.
 

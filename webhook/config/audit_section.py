@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from webhook.config.reconciler_settings import Auditing
 from webhook.config.sections import Section
-from webhook.config.settings import Auditing
 
 
 class AuditSection(Section):

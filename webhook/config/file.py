@@ -18,6 +18,7 @@ from webhook.config.audit_section import AuditSection, audit_settings
 from webhook.config.exceptions_section import exceptions_from
 from webhook.config.fit_section import FitSection, fit_settings
 from webhook.config.kueue_section import KueueSection, kueue_settings
+from webhook.config.reconciler_settings import Certificates
 from webhook.config.remedies_section import RemediesSection, remedy_settings
 from webhook.config.sections import (
     API_VERSION,
@@ -38,7 +39,6 @@ from webhook.config.sections import (
     read_section,
 )
 from webhook.config.settings import (
-    Certificates,
     Enforcement,
     NamespaceDefaults,
     Profile,

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from webhook.config.reconciler_settings import RemedySettings
 from webhook.config.sections import Section
-from webhook.config.settings import RemedySettings
 
 
 class RemediesSection(Section):

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
+from webhook.config.reconciler_settings import (
+    NO_CERTIFICATES,
+    NO_REMEDIES,
+    NO_REPORTS,
+    Auditing,
+    Certificates,
+    RemedySettings,
+)
 from webhook.errors import FactsUnavailable
 from webhook.fit.settings import NOTHING_STATED, FitSettings
 from webhook.model.exceptions import NO_EXCEPTIONS, Exceptions
@@ -233,19 +240,6 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
-    """Whether the reconciler manages the certificates, how long each is valid, at which part of its life it is renewed,
-    and how long old and new CA overlap.
-    """
-
-    self_managed: bool = False
-    ca_validity: timedelta = timedelta(days=365)
-    leaf_validity: timedelta = timedelta(days=30)
-    renew_at: float = 0.67
-    overlap: timedelta = timedelta(minutes=10)
-
-
-@dataclass(frozen=True, slots=True)
 class Tracing:
     """Where OpenTelemetry traces go, nowhere by default, and what share of the traces is sampled that no caller has
     decided about.
@@ -253,27 +247,6 @@ class Tracing:
 
     endpoint: str = ""
     sample_ratio: float = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Auditing:
-    """Whether the reconciler audits what is stored and writes Reports of openreports.io, and how often."""
-
-    open_reports: bool = False
-    every: timedelta = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class RemedySettings:
-    """Which causes the reconciler remedies, by the names in the configuration; how many seconds a cause must last, how
-    many seconds a gang is left alone after its first remedy, and how many remedies there may be a minute. Each deleted
-    pod counts as one.
-    """
-
-    causes: frozenset[str] = frozenset()
-    settle_seconds: float = 30.0
-    pause_seconds: float = 60.0
-    per_minute: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +264,7 @@ class Settings:
     # Which escaped pods the reconciler deletes: unmutated, stale, foreign.
     deleted_escapes: frozenset[str] = frozenset()
     serving: Serving = Serving()
-    certificates: Certificates = Certificates()
+    certificates: Certificates = NO_CERTIFICATES
     tracing: Tracing = Tracing()
     tenancy: Tenancy = Tenancy()
     standalone: bool = False
@@ -309,14 +282,14 @@ class Settings:
     kueue: KueueSettings = INSTALLED
     # Whether the reconciler answers Kueue's AdmissionChecks.
     admission_check: CheckMode = CheckMode.OFF
-    auditing: Auditing = Auditing()
+    auditing: Auditing = NO_REPORTS
     # What is stated of the cluster for whether gangs fit.
     fit: FitSettings = NOTHING_STATED
     # The kinds of opted-in workloads.
     kinds: WorkloadKinds = PYTHON_KINDS
     exceptions: Exceptions = NO_EXCEPTIONS
     # What the reconciler does itself for gangs that would otherwise need a person.
-    remedies: RemedySettings = RemedySettings()
+    remedies: RemedySettings = NO_REMEDIES
     # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
     # By which each admission of a workload is also judged, without effect on its answer.

@@ -12,8 +12,8 @@ import yaml
 from pydantic import Field
 
 from webhook.config.sections import Section, path_of, read_section
+from webhook.config.shape_document import read_shape
 from webhook.config.shape_forms import form_problems
-from webhook.config.shape_section import read_shape
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.near_names import meant
 from webhook.model.workloads.shapes.kinds import WorkloadKinds

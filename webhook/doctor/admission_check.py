@@ -8,7 +8,7 @@ from dataclasses import replace
 from webhook.doctor.checking import Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import configured, installed, lease, thing
 from webhook.doctor.parts import ADMISSION_CHECKS, CLUSTER_QUEUES
-from webhook.doctor.reconciling import unled
+from webhook.doctor.reconcilers import unled
 from webhook.doctor.snapshot import Snapshot
 from webhook.model.conditions import any_true
 from webhook.model.kueue import keys

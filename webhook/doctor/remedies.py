@@ -5,7 +5,7 @@ from __future__ import annotations
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.snapshot import Snapshot
-from webhook.gangs.remedies import Cause
+from webhook.gangs.remedies import RemedyCause
 
 
 @check(
@@ -22,10 +22,10 @@ def remedies(snapshot: Snapshot) -> Symptoms:
     """
     settings = snapshot.settings
     woken = any(profile.backend.wake is not None for profile in settings.profiles.values())
-    if Cause.FORGOTTEN.value in settings.remedies.causes and not woken:
+    if RemedyCause.FORGOTTEN.value in settings.remedies.causes and not woken:
         yield Symptom(
             "the configuration, remedies.causes",
-            f"it has {Cause.FORGOTTEN}, and none of the schedulers ({', '.join(settings.profiles)}) can be woken",
+            f"it has {RemedyCause.FORGOTTEN}, and none of the schedulers ({', '.join(settings.profiles)}) can be woken",
             "the remedy has no effect, and the reconciler has the right to change and delete pods for it",
-            f"remove {Cause.FORGOTTEN} from remedies.causes",
+            f"remove {RemedyCause.FORGOTTEN} from remedies.causes",
         )

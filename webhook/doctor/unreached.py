@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webhook.doctor.serving import ready_endpoints
+from webhook.doctor.servers import ready_endpoints
 from webhook.doctor.snapshot import Snapshot
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import SERVER, SERVING_PORT_NAME
@@ -30,38 +30,38 @@ _CUT = (": EOF", "remote error: tls:")
 _NO_TUNNEL = ("No agent available", "No backend available")
 
 
-class Cause(NamedTuple):
-    """The cause, and what to do."""
+class FailedCall(NamedTuple):
+    """Why a call of the API server failed, and what to do."""
 
     why: str
     remedy: str
 
 
-_UNKNOWN = Cause(
+_UNKNOWN = FailedCall(
     "the API server cannot reach Rollcall, and refuses every gang",
     "see the other findings on webhooks and server: address, caBundle, certificate, endpoints",
 )
 
 
-def cause_of(message: str, snapshot: Snapshot) -> Cause:
+def cause_of(message: str, snapshot: Snapshot) -> FailedCall:
     """The likely cause of a call that failed with that message."""
     if "x509:" in message:
-        return Cause(
+        return FailedCall(
             "the API server reaches a server but does not trust its certificate: every gang is refused",
             "see the findings on caBundle and certificate; rollcall certs verify makes the same handshakes",
         )
     if "no endpoints available" in message:
-        return Cause(
+        return FailedCall(
             "no server behind the Service is ready: every gang is refused",
             f"find out why: kubectl -n {snapshot.namespace} get pods -l app.kubernetes.io/name={SERVER}",
         )
     if any(words in message for words in _NO_TUNNEL):
-        return Cause(
+        return FailedCall(
             "the control plane's tunnel to the nodes has no connected agent: every gang is refused",
             "find out why konnectivity-agent does not run: kubectl -n kube-system get pods",
         )
     if any(words in message for words in _CUT):
-        return Cause(
+        return FailedCall(
             "a server closes the connection before it answers, as it does if it requires a client certificate "
             "(--client-ca) that the API server does not present: every gang is refused",
             "let the API server present one, or serve without --client-ca: docs/explanation/serving.md, "
@@ -74,12 +74,12 @@ def cause_of(message: str, snapshot: Snapshot) -> Cause:
     return _UNKNOWN
 
 
-def _silence(snapshot: Snapshot) -> Cause:
+def _silence(snapshot: Snapshot) -> FailedCall:
     """The likely cause of a timeout: packets are dropped on the way, or the servers answer too late."""
     where, ready = _listening(snapshot)
     if not ready:
         return _UNKNOWN
-    return Cause(
+    return FailedCall(
         f"{ready} ready, but the API server gets no answer: a managed control plane cannot reach Pods, or a "
         f"firewall or NetworkPolicy blocks the way; every gang is refused",
         f"let the control plane reach {where} (firewall, security group), or install with --host-network (chart: "
@@ -87,11 +87,11 @@ def _silence(snapshot: Snapshot) -> Cause:
     )
 
 
-def _refusal(snapshot: Snapshot) -> Cause:
+def _refusal(snapshot: Snapshot) -> FailedCall:
     where, ready = _listening(snapshot)
     if not ready:
         return _UNKNOWN
-    return Cause(
+    return FailedCall(
         f"{ready} ready, but no server listens where the API server calls: the addresses of the Pods lead it "
         f"into another network, or it calls another port; every gang is refused",
         f"compare the Service's targetPort with {where}; if a managed control plane has another network than "

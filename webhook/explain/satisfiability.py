@@ -145,7 +145,7 @@ _WHOLE = frozenset({Kind.WORKLOAD, Kind.GANG_GROUP})
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class BlockedBranch:
     """Why a tree can never start: the branch, its level (1 for the root), and what it has instead of what it needs."""
 
     why: Why
@@ -188,19 +188,19 @@ class Verdict:
     """Whether a tree can ever start. If not, the causes, the deepest one first."""
 
     standing: Standing
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[BlockedBranch, ...] = ()
 
 
 def judge(root: Branch) -> Verdict:
     """Return the verdict on a whole tree."""
     if root.fault is Fault.CYCLE:
         # A cycle has no root, so no minimum applies.
-        return Verdict(Standing.CANNOT, (Cause(Why.CYCLE, root, 1),))
+        return Verdict(Standing.CANNOT, (BlockedBranch(Why.CYCLE, root, 1),))
     causes = tuple(sorted((*_broken(root), *_unmet(root, 1)), key=lambda cause: -cause.level))
     return Verdict(Standing.CANNOT if causes else root.standing, causes)
 
 
-def _broken(root: Branch) -> Iterator[Cause]:
+def _broken(root: Branch) -> Iterator[BlockedBranch]:
     """Yield the faults that stop the whole tree. Too many levels are reported once, for the first such branch."""
     deep = False
     for branch, level in walk(root):
@@ -209,18 +209,18 @@ def _broken(root: Branch) -> Iterator[Cause]:
                 continue
             deep = True
         if branch.fault is not None:
-            yield Cause(Why(branch.fault.value), branch, level)
+            yield BlockedBranch(Why(branch.fault.value), branch, level)
 
 
-def _unmet(branch: Branch, level: int) -> Iterator[Cause]:
+def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
     """Yield the unmet minimums that keep a branch from being ready, down to the branches that have them."""
     if branch.standing is not Standing.CANNOT:
         return
     if branch.fault is None:
         if branch.of_pods:
-            yield Cause(Why.TOO_FEW_PODS, branch, level)
+            yield BlockedBranch(Why.TOO_FEW_PODS, branch, level)
         elif len(branch.below) < branch.needed:
-            yield Cause(Why.TOO_FEW_GROUPS, branch, level)
+            yield BlockedBranch(Why.TOO_FEW_GROUPS, branch, level)
     for below in branch.below:
         yield from _unmet(below, level + 1)
 

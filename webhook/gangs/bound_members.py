@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from webhook.gangs.pod import GangPod
-from webhook.gangs.waits import Tally, tallies
+from webhook.gangs.pod_reasons import Tally, tallies
 from webhook.model.workloads.podgang import PodGang
 
 

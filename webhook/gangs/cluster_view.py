@@ -29,7 +29,8 @@ from webhook.gangs.gang_kinds import gang_resources
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
-from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
+from webhook.gangs.kueue.followed import FollowedWorkloads
+from webhook.gangs.kueue.owners import QueuedOwners
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
@@ -55,9 +56,6 @@ from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.pod_controllers import OF_GROVE
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-
-# The owners of Kueue's Workloads are looked up once for all changes within this many seconds.
-OWNERS_SECONDS = 0.2
 
 
 class ClusterView:
@@ -117,8 +115,7 @@ class ClusterView:
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods)
-        # The owners of changed Workloads, whose gangs are still to be reported, and the indexes of those Workloads.
-        self._owners: dict[WorkloadKey, set[str | None]] = {}
+        self._owners = QueuedOwners(self._above, self.gangs_of, pods_changed)
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
@@ -360,18 +357,7 @@ class ClusterView:
         for gang in self._queued.gangs(key):
             self._pods_changed(gang)
         for owner in self._queued.owners(key, workload):
-            if not self._owners:
-                asyncio.get_running_loop().call_later(OWNERS_SECONDS, self._owners_changed)
-            self._owners.setdefault(owner, set()).add(None if workload is None else workload.component_index)
-
-    def _owners_changed(self) -> None:
-        """Report the gangs of the owners of Workloads, each owner once: thousands of Workloads may name the same."""
-        indexes: dict[WorkloadKey, set[str | None]] = {}
-        for owner, found in self._owners.items():
-            indexes.setdefault(self._above(*owner), set()).update(found)
-        self._owners = {}
-        for gang in {one for owner, found in indexes.items() for one in of_groups(self.gangs_of(*owner), found)}:
-            self._pods_changed(gang)
+            self._owners.put(owner, None if workload is None else workload.component_index)
 
     def _above(self, kind: str, *key: str) -> WorkloadKey:
         """The object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""

@@ -13,7 +13,7 @@ from webhook.fit.now import Now, Usage, counted_by, room_now
 from webhook.fit.shape import GangShape
 from webhook.fit.stored_shapes import shape_of_templates
 from webhook.fit.verdict import Verdict
-from webhook.gangs.waiting import Waiting, unnamed
+from webhook.gangs.waiting_gang import Waiting, unnamed
 from webhook.model.facts import ClusterFacts
 from webhook.model.node_pods import NodePods
 from webhook.model.reading import Malformed

@@ -16,10 +16,10 @@ from webhook.fit.now import Now, NowAnswer
 from webhook.fit.verdict import Family, Scope, Shortfall, Witness
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
+from webhook.gangs.pod_reasons import Tally
 from webhook.gangs.roster import Roster
-from webhook.gangs.waiting import Waiting
+from webhook.gangs.waiting_gang import Waiting
 from webhook.gangs.waiting_pods import pod_shapes
-from webhook.gangs.waits import Tally
 from webhook.model.gang_object import says_started
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, Manifest

@@ -11,7 +11,7 @@ from webhook.fit.now import Now
 from webhook.fit.verdict import Answer, Witness
 from webhook.gangs.answers import Answers
 from webhook.gangs.fit_judgement import FitJudgement
-from webhook.gangs.waiting import Waiting, named, shape_key, with_names
+from webhook.gangs.waiting_gang import Waiting, named, shape_key, with_names
 from webhook.model.facts import ClusterFacts
 from webhook.model.node_pods import NodePods
 

@@ -25,9 +25,9 @@ from webhook.gangs.object_reasons import object_reasons
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_groves, recorded
 from webhook.gangs.pod import GangPod
+from webhook.gangs.pod_reasons import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
 from webhook.gangs.rule_reasons import rule_reasons
-from webhook.gangs.waiting import Waiting
-from webhook.gangs.waits import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
+from webhook.gangs.waiting_gang import Waiting
 from webhook.gangs.writers import Writer, writer_of
 from webhook.model import grove
 from webhook.model.disruption import Disruption

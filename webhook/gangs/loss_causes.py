@@ -16,7 +16,7 @@ from typing import Any
 from webhook.model.reading import mapping, sequence, text
 
 
-class Cause(StrEnum):
+class LossCause(StrEnum):
     """Why a pod was lost; a metric's label."""
 
     PREEMPTION = "preemption"
@@ -36,26 +36,26 @@ class Cause(StrEnum):
 
 
 _WORDS = {
-    Cause.PREEMPTION: "preempted",
-    Cause.NODE_LOSS: "lost with its node",
-    Cause.EVICTION: "evicted",
-    Cause.DELETION: "deleted",
-    Cause.FAILURE: "failed",
-    Cause.UNKNOWN: "lost while Rollcall did not watch",
+    LossCause.PREEMPTION: "preempted",
+    LossCause.NODE_LOSS: "lost with its node",
+    LossCause.EVICTION: "evicted",
+    LossCause.DELETION: "deleted",
+    LossCause.FAILURE: "failed",
+    LossCause.UNKNOWN: "lost while Rollcall did not watch",
 }
 # By the reason of the condition. Every other reason is one of another controller that takes pods off their nodes.
 _BY_REASON = {
-    "PreemptionByScheduler": Cause.PREEMPTION,
-    "DeletionByTaintManager": Cause.NODE_LOSS,
-    "DeletionByDeviceTaintManager": Cause.NODE_LOSS,
-    "DeletionByPodGC": Cause.NODE_LOSS,
+    "PreemptionByScheduler": LossCause.PREEMPTION,
+    "DeletionByTaintManager": LossCause.NODE_LOSS,
+    "DeletionByDeviceTaintManager": LossCause.NODE_LOSS,
+    "DeletionByPodGC": LossCause.NODE_LOSS,
 }
 # The kubelet has one reason for all that it does; the status of the pod says what it was.
 _OF_KUBELET = "TerminationByKubelet"
-_BY_STATUS = {"Preempting": Cause.PREEMPTION, "Terminated": Cause.NODE_LOSS}
+_BY_STATUS = {"Preempting": LossCause.PREEMPTION, "Terminated": LossCause.NODE_LOSS}
 
 
-def cause_in(status: Mapping[str, Any]) -> Cause | None:
+def cause_in(status: Mapping[str, Any]) -> LossCause | None:
     """Why a pod is taken off its node, by its status; None if no controller says so. Raises `Malformed`."""
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
@@ -63,6 +63,6 @@ def cause_in(status: Mapping[str, Any]) -> Cause | None:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             reason = text(condition.get("reason")) or ""
             if reason == _OF_KUBELET:
-                return _BY_STATUS.get(text(status.get("reason")) or "", Cause.EVICTION)
-            return _BY_REASON.get(reason, Cause.EVICTION)
+                return _BY_STATUS.get(text(status.get("reason")) or "", LossCause.EVICTION)
+            return _BY_REASON.get(reason, LossCause.EVICTION)
     return None

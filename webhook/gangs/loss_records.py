@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.losses import MOST_PODS, Loss, LostPod, hours_since
 from webhook.installation.names import LOSS_RECORDS
 from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
@@ -106,7 +106,7 @@ def _read(found: Any) -> tuple[GangKey, Loss]:
 
 def _pod(found: Any) -> LostPod:
     name, cause, at, node = found
-    return LostPod(_name_in(name), Cause(text(cause) or ""), _time_in(at), _name_in(node))
+    return LostPod(_name_in(name), LossCause(text(cause) or ""), _time_in(at), _name_in(node))
 
 
 def _name_in(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from webhook.gangs.bound_members import BoundMembers
 from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 
 # How many lost pods of one gang are remembered by name. Of the others only the number is.
 MOST_PODS = 32
@@ -26,7 +26,7 @@ class LostPod(NamedTuple):
     """A lost pod: why and when it was lost (UTC, as Kubernetes writes times), and the node that it was on, if known."""
 
     name: str
-    cause: Cause
+    cause: LossCause
     at: str
     node: str = ""
 
@@ -51,10 +51,10 @@ class Loss(NamedTuple):
     more: int = 0
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[LossCause, ...]:
         """The causes of the lost pods, each once, that of the first pod first."""
         found = dict.fromkeys(pod.cause for pod in self.pods)
-        return tuple(found or (Cause.UNKNOWN,))
+        return tuple(found or (LossCause.UNKNOWN,))
 
     @property
     def names(self) -> frozenset[str]:
@@ -114,7 +114,7 @@ class LostMembers(NamedTuple):
         others = len(self.loss.pods) - _NAMED + self.loss.more if len(self.loss.pods) > _NAMED else self.loss.more
         if not named:
             pods = "a pod" if others == 1 else f"{others} pods"
-            return f"it has lacked {pods} since {self.loss.since}, {Cause.UNKNOWN.words}"
+            return f"it has lacked {pods} since {self.loss.since}, {LossCause.UNKNOWN.words}"
         return f"it has lost pods since {self.loss.since}: {named}{f' and {others} more' if others > 0 else ''}"
 
     @property
@@ -127,12 +127,14 @@ class LostMembers(NamedTuple):
 
 
 _REMEDIES = {
-    Cause.PREEMPTION: "give the gang a higher priority, or the disruption mode all, so that it is preempted as a whole",
-    Cause.NODE_LOSS: "it starts again when its scheduler finds room for the pods that replace these",
-    Cause.EVICTION: "find out who evicted the pods; a PodDisruptionBudget protects a gang from drains",
-    Cause.DELETION: "the API server's audit log says who deleted the pods",
-    Cause.FAILURE: "read the logs of the pods",
-    Cause.UNKNOWN: "the API server's audit log says what became of the pods",
+    LossCause.PREEMPTION: (
+        "give the gang a higher priority, or the disruption mode all, so that it is preempted as a whole"
+    ),
+    LossCause.NODE_LOSS: "it starts again when its scheduler finds room for the pods that replace these",
+    LossCause.EVICTION: "find out who evicted the pods; a PodDisruptionBudget protects a gang from drains",
+    LossCause.DELETION: "the API server's audit log says who deleted the pods",
+    LossCause.FAILURE: "read the logs of the pods",
+    LossCause.UNKNOWN: "the API server's audit log says what became of the pods",
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from webhook.backends.base import Stage
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -13,6 +12,7 @@ from webhook.gangs.leaving_objects import leaving
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
+from webhook.model.frozen_changes import Stage
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
 

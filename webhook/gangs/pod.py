@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from webhook.gangs.key import POD_GANG, GangKey
-from webhook.gangs.loss_causes import Cause, cause_in
+from webhook.gangs.loss_causes import LossCause, cause_in
 from webhook.gangs.pod_gpus import gpus_of
 from webhook.gangs.pod_parts import BASE_PODGANG, Part, parts_of
 from webhook.gangs.pod_spec import spec_text
@@ -89,7 +89,7 @@ class GangPod(NamedTuple):
     group: str = ""
     size: int | None = None
     needs: str | None = None
-    taken_by: Cause | None = None
+    taken_by: LossCause | None = None
     placed: str = ""
     gpus: int = 0
 

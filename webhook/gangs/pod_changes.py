@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.pod import GangPod
 from webhook.model.workloads.podgang import OwnerReference
 
@@ -15,10 +15,10 @@ class PodEnd(NamedTuple):
 
     pod: GangPod
     above: Sequence[OwnerReference]
-    cause: Cause
+    cause: LossCause
 
 
-def cause_of_end(before: GangPod, after: GangPod | None, *, watched: bool) -> Cause | None:
+def cause_of_end(before: GangPod, after: GangPod | None, *, watched: bool) -> LossCause | None:
     """Why a pod that counted on a node does not count any more; None if it still does, or never did. `after` is None
     for a pod that is gone. `watched`: its deletion was reported, and did not happen between two lists.
     """
@@ -27,5 +27,5 @@ def cause_of_end(before: GangPod, after: GangPod | None, *, watched: bool) -> Ca
     if after is not None and after.uid == before.uid:
         if after.counts:
             return None
-        return after.taken_by or before.taken_by or (Cause.DELETION if after.leaving else Cause.FAILURE)
-    return before.taken_by or (Cause.DELETION if watched else Cause.UNKNOWN)
+        return after.taken_by or before.taken_by or (LossCause.DELETION if after.leaving else LossCause.FAILURE)
+    return before.taken_by or (LossCause.DELETION if watched else LossCause.UNKNOWN)

@@ -23,7 +23,7 @@ from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import SkipReason, plan
 from webhook.gangs.pod import GangPod
-from webhook.gangs.waits import tallies
+from webhook.gangs.pod_reasons import tallies
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.workloads.place import label_value
@@ -41,7 +41,7 @@ _OF_NODES = "nodes are available"
 _LACKS_NOTHING = frozenset({Reason.LOST_MEMBERS, Reason.IN_PART, Reason.NO_ROOM, Reason.SILENT, Reason.UNOWNED})
 
 
-class Cause(StrEnum):
+class RemedyCause(StrEnum):
     """Why a gang needs a remedy: a value of the configuration, and a metric's label."""
 
     # Its pods and objects are right, and its scheduler does not try them.
@@ -69,7 +69,7 @@ class Remedy(NamedTuple):
     than any number of pods.
     """
 
-    cause: Cause
+    cause: RemedyCause
     act: Act
     found: str
     done: str
@@ -152,10 +152,12 @@ def _left_objects(seen: Observed) -> Iterator[Remedy]:
             if metadata.get("finalizers") == [PROTECTION]:
                 found = f"{name} is being deleted, and its finalizer {PROTECTION} keeps it while its pods run"
                 done = f"removed the finalizer of {name}, so that it is written again; running pods are not affected"
-                yield Remedy(Cause.OBJECT_LEFT, Act.RELEASE, found, done, live)
+                yield Remedy(RemedyCause.OBJECT_LEFT, Act.RELEASE, found, done, live)
         elif left_behind(live, seen.podgang):
             found = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
-            yield Remedy(Cause.OBJECT_LEFT, Act.DELETE, found, f"deleted {name}, so that it is written again", live)
+            yield Remedy(
+                RemedyCause.OBJECT_LEFT, Act.DELETE, found, f"deleted {name}, so that it is written again", live
+            )
 
 
 def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> Iterator[Remedy]:
@@ -172,7 +174,7 @@ def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> It
     )
     if pods:
         found = f"{_names(pods)}: on no node, and marked for a group that is not that of the gang"
-        yield Remedy(Cause.OLD_MEMBERSHIP, Act.REPLACE, found, _deleted(pods), None, pods)
+        yield Remedy(RemedyCause.OLD_MEMBERSHIP, Act.REPLACE, found, _deleted(pods), None, pods)
 
 
 def _forgotten(
@@ -198,17 +200,17 @@ def _forgotten(
         pods = tuple(pod for pod in waiting if _is_replaceable(pod, excepted))[:1]
         if pods:
             done = f"{_deleted(pods)}; it had been woken {tried} times"
-            yield Remedy(Cause.FORGOTTEN, Act.REPLACE, found, done, None, pods)
+            yield Remedy(RemedyCause.FORGOTTEN, Act.REPLACE, found, done, None, pods)
             return
     target = targets[tried % len(targets)]
     name = f"{target['kind']} {target['metadata']['name']}"
     if wake is Wake.ANNOTATE:
-        yield Remedy(Cause.FORGOTTEN, Act.WAKE, found, f"annotated {name}", target, (), wake)
+        yield Remedy(RemedyCause.FORGOTTEN, Act.WAKE, found, f"annotated {name}", target, (), wake)
         return
     minimum = integer(mapping(target.get("spec")).get("minMember")) or 0
     raised = max(minimum, len(seen.roster.pods)) + _FAR_ABOVE
     done = f"annotated the waiting pods; raised minMember of {name} from {minimum} to {raised}, and set it back"
-    yield Remedy(Cause.FORGOTTEN, Act.WAKE, found, done, target, waiting, wake, raised)
+    yield Remedy(RemedyCause.FORGOTTEN, Act.WAKE, found, done, target, waiting, wake, raised)
 
 
 def _has_room(health: GangHealth) -> bool:

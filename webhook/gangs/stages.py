@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 
-from webhook.backends.base import Stage
 from webhook.cluster.client import Client
 from webhook.cluster.requests import BOUND, METADATA_ONLY
 from webhook.gangs.controllers import LONGEST, Controllers, read_controlled
 from webhook.gangs.roster import is_controlled
 from webhook.model import grove
+from webhook.model.frozen_changes import Stage
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.projections import Resource

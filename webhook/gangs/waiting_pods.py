@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_parts import BASE_PODGANG
+from webhook.gangs.pod_reasons import Tally
 from webhook.gangs.pod_spec import spec_in
-from webhook.gangs.waits import Tally
 from webhook.model import grove
 from webhook.model.claims import CLAIMS
 from webhook.model.kueue import keys as kueue

@@ -15,16 +15,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
-from webhook.config.settings import (
-    Auditing,
-    Certificates,
-    Enforcement,
-    Profile,
-    Registration,
-    RemedySettings,
-    Settings,
-    Shadow,
-)
+from webhook.config.reconciler_settings import Auditing, Certificates, RemedySettings
+from webhook.config.settings import Enforcement, Profile, Registration, Settings, Shadow
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.sealed_pods import sealed_by

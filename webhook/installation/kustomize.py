@@ -12,7 +12,7 @@ from typing import NamedTuple
 from webhook.config.settings import Settings
 from webhook.installation.cert_manager import injection
 from webhook.installation.containers import CONFIGURATION_FILE
-from webhook.installation.everything import TOPICS
+from webhook.installation.installed_objects import TOPICS
 from webhook.installation.names import LABELS, MUTATING, VALIDATING
 from webhook.installation.options import Configuration, Options
 from webhook.model.reading import EMPTY, Manifest

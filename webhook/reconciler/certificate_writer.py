@@ -27,7 +27,7 @@ from webhook.certificates.state import FIELD_MANAGER, ROTATE_ANNOTATION, SERVED
 from webhook.certificates.x509 import fingerprint, new_authority, new_leaf
 from webhook.cluster import requests
 from webhook.cluster.client import Client
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 from webhook.gangs.hold_reasons import CertificateReason
 from webhook.installation.names import CA_SECRET, LABELS, TLS_SECRET
 from webhook.model.kubernetes_kinds import ADMISSION_REGISTRATION, SECRETS

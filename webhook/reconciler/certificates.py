@@ -29,7 +29,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 from webhook.errors import CertificateError, NotLeading, RequestFailed
 from webhook.gangs.hold_reasons import CertificateReason
 from webhook.installation.names import CA_SECRET, TLS_SECRET

@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
@@ -21,6 +20,7 @@ from webhook.gangs.key import GangKey, key_of_gang, objects_of
 from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
+from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.gang_object import is_restored, unrestored
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import living_gang

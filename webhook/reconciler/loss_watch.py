@@ -15,7 +15,7 @@ from typing import Protocol
 from webhook.gangs.bound_members import BoundMembers, latest
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod, stamp
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_changes import PodEnd
@@ -33,7 +33,7 @@ MOST_ENDS = 50_000
 # When a stored record was opened: before anything in this process.
 _EARLIER = float("-inf")
 # The causes of pods that do not say why they were deleted.
-_NOT_SAID = frozenset({Cause.DELETION, Cause.UNKNOWN})
+_NOT_SAID = frozenset({LossCause.DELETION, LossCause.UNKNOWN})
 # The states in which a gang needs its pods on nodes.
 _NEEDS_PODS = frozenset({State.STARTED, State.IN_PART, State.HELD})
 
@@ -156,7 +156,7 @@ class LossWatch:
         """Add to the record of a gang what it lost."""
         kept, now = self._kept.get(key), stamp(datetime.now(UTC))
         pods = [self._lost(one) for one in ends]
-        pods += [LostPod(pod.name, Cause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
+        pods += [LostPod(pod.name, LossCause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
         more = 0
         if kept is not None:
             if kept.lost is None:
@@ -181,7 +181,7 @@ class LossWatch:
     def _lost(self, one: _End) -> LostPod:
         pod, cause, node = one.end.pod, one.end.cause, one.end.pod.node or ""
         if cause in _NOT_SAID and node and not self._view.node_exists(node):
-            cause = Cause.NODE_LOSS
+            cause = LossCause.NODE_LOSS
         return LostPod(pod.name, cause, one.at, node)
 
     def _taken(self, key: GangKey, podgang: PodGang) -> list[_End]:
@@ -215,7 +215,7 @@ class LossWatch:
             before = self._kept.get(key)
             if before is not None and before.loss.uid == loss.uid:
                 # What this process did not see is known.
-                seen = [pod for pod in before.loss.pods if pod.cause is not Cause.UNKNOWN]
+                seen = [pod for pod in before.loss.pods if pod.cause is not LossCause.UNKNOWN]
                 loss = loss.with_pods(seen)  # noqa: PLW2901 - one record made of two
             self._kept[key] = _Kept(loss, None, _EARLIER)
             yield key
@@ -239,11 +239,13 @@ def _unwatched(left: BoundMembers, known: int, now: str) -> list[LostPod]:
     """
     ended = latest(left.ended, left.lacking - known)
     found = [_ended(pod, now) for pod in ended]
-    found += [LostPod(name, Cause.UNKNOWN, now) for name in left.missing[: max(left.lacking - known - len(found), 0)]]
+    found += [
+        LostPod(name, LossCause.UNKNOWN, now) for name in left.missing[: max(left.lacking - known - len(found), 0)]
+    ]
     return found
 
 
 def _ended(pod: GangPod, now: str) -> LostPod:
     """A pod that ended before this process watched it."""
-    cause = pod.taken_by or (Cause.DELETION if pod.leaving else Cause.FAILURE)
+    cause = pod.taken_by or (LossCause.DELETION if pod.leaving else LossCause.FAILURE)
     return LostPod(pod.name, cause, now, pod.node or "")

@@ -9,7 +9,7 @@ from webhook.gangs.bound_members import BoundMembers
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.members_left import members_left, node_exists
 from webhook.gangs.pod_changes import PodEnd
 from webhook.model.workloads.podgang import PodGang
@@ -104,7 +104,7 @@ class GangLosses:
                 await self._conditions.keep(losses)
 
     def _count(self) -> None:
-        gangs: Counter[tuple[str, Cause]] = Counter()
+        gangs: Counter[tuple[str, LossCause]] = Counter()
         gpus: Counter[str] = Counter()
         hours: dict[str, float] = {}
         schedulers: dict[GangKey, str] = {}
@@ -116,7 +116,7 @@ class GangLosses:
         self._schedulers = schedulers
         leads = self._leads()
         for scheduler in self._metrics.schedulers:
-            for cause in Cause:
+            for cause in LossCause:
                 self._metrics.lost.labels(scheduler, cause.value).set(gangs[scheduler, cause] if leads else 0)
             self._metrics.idle_gpus.labels(scheduler).set(gpus[scheduler] if leads else 0)
             self._metrics.idle_gpu_hours.labels(scheduler).set(hours.get(scheduler, 0.0) if leads else 0)

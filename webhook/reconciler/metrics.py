@@ -27,7 +27,7 @@ from webhook.gangs.hold_reasons import (
     TopologyReason,
 )
 from webhook.gangs.key import POD_GANG
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
@@ -181,7 +181,7 @@ class Metrics(Exposition):
                 self.gangs.labels(scheduler, health.value)
             for scope, family in product(Scope, Family):
                 self.never.labels(scheduler, scope.label, family.value)
-            for cause in Cause:
+            for cause in LossCause:
                 self.lost.labels(scheduler, cause.value)
             self.idle_gpus.labels(scheduler)
             self.idle_gpu_hours.labels(scheduler)

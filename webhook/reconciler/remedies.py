@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webhook.cluster.backoff import doubled
-from webhook.config.settings import RemedySettings
+from webhook.config.reconciler_settings import RemedySettings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import RemedyReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.observed import Observed
-from webhook.gangs.remedies import Act, Cause, Excepted, Remedy, may_need_remedy, needed_remedy, nothing_excepted
+from webhook.gangs.remedies import Act, Excepted, Remedy, RemedyCause, may_need_remedy, needed_remedy, nothing_excepted
 from webhook.model.reading import Malformed
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
@@ -205,7 +205,7 @@ class Remedies:
 
     def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> Outcome | None:
         """What came of a remedy; None while that is not known."""
-        if done.cause is not Cause.FORGOTTEN:
+        if done.cause is not RemedyCause.FORGOTTEN:
             gone = still is None or still.cause is not done.cause or _left_for_later(done, still)
         else:
             gone = case.health is not None and case.health.state is State.STARTED

@@ -7,7 +7,7 @@ from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from webhook.gangs.remedies import Cause
+from webhook.gangs.remedies import RemedyCause
 
 
 class Outcome(StrEnum):
@@ -36,5 +36,5 @@ class RemedyMetrics:
             "Gangs whose remedy is due and waits, because there were enough in this minute; at most 50 are counted.",
             registry=registry,
         )
-        for cause, outcome in product(Cause, Outcome):
+        for cause, outcome in product(RemedyCause, Outcome):
             self.done.labels(cause.value, outcome.value)

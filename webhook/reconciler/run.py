@@ -8,9 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 import httpx
@@ -18,7 +16,7 @@ import httpx
 from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
-from webhook.errors import FactsUnavailable, NotLeading
+from webhook.errors import NotLeading
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.key import GangKey
 from webhook.gangs.pod import GangPod
@@ -27,7 +25,7 @@ from webhook.installation.names import LEASE_NAME
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.nodes import NODES
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Projection
+from webhook.model.projections import TOPOLOGY_BINDINGS, Projection
 from webhook.model.topology_tree import NodeLabels
 from webhook.reconciler.admission_checks import WORKERS as CHECK_WORKERS
 from webhook.reconciler.admission_checks import AdmissionChecks
@@ -55,16 +53,14 @@ from webhook.reconciler.writer import Writer
 WORKERS = 8
 # Interval in which everything is checked again, spread over the time, to repair what was missed.
 RESYNC_SECONDS = 600.0
-# Time to read the cluster at the start; `once` does not give up earlier.
+# Time to read the cluster at the start.
 READ_SECONDS = 30.0
 # Interval in which workers look whether everything is read.
 UNREAD_SECONDS = 0.02
-# How many unread kinds a message lists: usually all have the same cause.
-SAID_AT_MOST = 3
 
 
 class Reconciler:
-    """All parts of one process. `run` works until cancelled; `once` until nothing is left to do."""
+    """All parts of one process. `run` works until it is cancelled."""
 
     def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
@@ -166,7 +162,7 @@ class Reconciler:
             # Needs the lease: two writers without one would each create an authority.
             self.certificates = self._certificates_with(lease_namespace, access, writer, events, transport)
         self.admission_checks = self._admission_checks_with(writer, events)
-        self._workers = Workers(
+        self.workers = Workers(
             self.queue,
             self._reconcile,
             said=_said,
@@ -199,7 +195,7 @@ class Reconciler:
             self.metrics.audits,
             self.leads,
             served=lambda: self.following.live.facts.apis,
-            idle=lambda: not (len(self.queue) or self._workers.busy),
+            idle=lambda: not (len(self.queue) or self.workers.busy),
             only=self._only,
             transport=transport,
         )
@@ -269,7 +265,7 @@ class Reconciler:
     @property
     def idle(self) -> bool:
         """Whether everything is read, the queue is empty, and no worker is busy."""
-        return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self._workers.busy)
+        return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self.workers.busy)
 
     async def run(self) -> None:
         """Follow and write until cancelled; then finish running writes and release the lease."""
@@ -308,46 +304,7 @@ class Reconciler:
         until = time.monotonic() + READ_SECONDS
         while any(self.unready()) and not self.following.in_trouble and time.monotonic() < until:
             await asyncio.sleep(UNREAD_SECONDS)
-        await self._workers.run()
-
-    async def once(self) -> None:
-        """Write until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
-        # Kueue asks at any time, so there is no end to wait for. Gangs do not depend on audits.
-        self.admission_checks = self.audits = None
-        running, begun = asyncio.create_task(self.run()), time.monotonic()
-        try:
-            while not running.done():
-                await asyncio.sleep(0.05)
-                if self.idle and self.leads():
-                    # Give the watches time to deliver the last write.
-                    await asyncio.sleep(0.2)
-                    if self.idle:
-                        break
-                seconds = time.monotonic() - begun
-                if seconds >= READ_SECONDS and (why := self._unreadable()):
-                    raise FactsUnavailable(f"nothing is ready after {READ_SECONDS:g} s: {why}")
-                if self._hopeless(seconds):
-                    said = f"{self.queue.stuck} gangs or topologies could not be reconciled"
-                    raise FactsUnavailable(f"{said}, the last because {self._workers.why}")
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
-
-    def _unreadable(self) -> str:
-        """What keeps the gangs from being read; empty if nothing does. A slow list does not count."""
-        if self.following.in_trouble:
-            return "; ".join(islice(self.unready(), SAID_AT_MOST))
-        if self.following.serves_gangs or any(self.unready()):
-            return ""
-        return f"the cluster does not serve {POD_GANGS.resource.api}; is Grove installed?"
-
-    def _hopeless(self, seconds: float) -> bool:
-        """Whether all queued keys are stuck, and not because something is still being read."""
-        if not self.queue.stuck or self.queue.stuck != len(self.queue) or self._workers.busy:
-            return False
-        # Some gangs depend on kinds that others can be written without.
-        return seconds >= READ_SECONDS or not (any(self.unready()) or any(self.following.unseen()))
+        await self.workers.run()
 
     # Changes, and the gangs they affect.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from webhook.backends.base import Backend, DriftReason, TopologyDrift
+from webhook.backends.base import Backend
 from webhook.gangs.hold_reasons import TopologyReason
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, TopologyDrift
 from webhook.model.topology_tree import LevelFault, NodeLabels, tree_of
 
 _OF_DRIFT = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: TopologyReason.NOT_FOUND}

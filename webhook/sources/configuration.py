@@ -12,8 +12,8 @@ from pathlib import Path
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.config.shadow_section import named_files
+from webhook.config.shape_document import KIND, read_shape
 from webhook.config.shape_forms import form_problems
-from webhook.config.shape_section import KIND, read_shape
 from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.workloads.shapes.shape import WorkloadShape

@@ -10,13 +10,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.backends.base import Backend, DriftReason, TopologyDrift
+from webhook.backends.base import Backend
 from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, TopologyDrift
 from webhook.testing.requirement import require
 from webhook.testing.strategies import damaged
 from webhook.testing.suite import GENERATED, Configuration, Suite

@@ -12,8 +12,9 @@ import pytest
 
 from tests.unit.backends.pod_gangs import asks, member, podgang
 from tests.unit.worlds import settings_of
-from webhook.backends.base import Backend, Stage
+from webhook.backends.base import Backend
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.frozen_changes import Stage
 from webhook.model.keys import Api, Record
 from webhook.model.reading import EMPTY, Manifest
 from webhook.model.workloads.podgang import PodGang

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.topology_bindings import OWNER
 from tests.unit.worlds import settings_of
-from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, TopologyDrift
 
 KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend
 

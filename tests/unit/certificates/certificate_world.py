@@ -38,7 +38,7 @@ from webhook.certificates.state import (
     serving_state,
 )
 from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, new_authority, new_leaf, read_certificates
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SETTINGS = Certificates(self_managed=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.unit.cli.conftest import Run, answer_for_the_cluster
-from tests.unit.cli.test_gangs import quiet
+from tests.unit.cli.gang_cluster import quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import structlog
 from rich.console import Console
 
-from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster
+from tests.unit.cli.conftest import CONFIG, Run
+from tests.unit.cli.gang_cluster import GATE, cluster, config, pod, quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.grove import grove_pod, put_pods
+from tests.unit.reconciler.grove import put_pods
 from tests.unit.reconciler.opted_in_workloads import (
     JOB_PATH,
     JOB_SET_PATH,
@@ -29,7 +28,7 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     put_workload,
 )
-from tests.unit.reconciler.running_reconciler import GANGS, podgang, put_gang, workload
+from tests.unit.reconciler.running_reconciler import GANGS, podgang
 from webhook.cli import gang_text
 from webhook.gangs import gang_view as looking
 from webhook.gangs.health import GangHealth, MemberHealth, State
@@ -37,42 +36,8 @@ from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.writers import Writer
 from webhook.model.disruption import Disruption
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
-from webhook.telemetry import logs
 
-GATE = "rollcall.dev/gang-sync"
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logs as a command configures them, but for this test alone: a logger that is once cached stays as it is."""
-    before = structlog.get_config()
-    monkeypatch.setattr(
-        logs, "configure", lambda: structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
-    )
-    yield
-    structlog.configure(**before)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
-    """A cluster in the place of the network."""
-    found = WritableWorld()
-    found.put("/apis/grove.io/v1alpha1/podcliquesets", workload())
-    put_gang(found, "demo-0-a")
-    answer_for_the_cluster(found, monkeypatch)
-    monkeypatch.setattr(looking, "LOOK_SECONDS", 0.01)
-    return found
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> str:
-    file = tmp_path / "rollcall.yaml"
-    file.write_text(CONFIG)
-    return str(file)
-
-
-def pod(name: str, *gates: str, **spec: Any) -> dict[str, Any]:
-    return grove_pod(name, schedulingGates=[{"name": gate} for gate in gates], **spec)
+__all__ = ["cluster", "config", "quiet"]
 
 
 def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -> None:
@@ -372,76 +337,3 @@ def test_ungate_accepts_the_name_of_a_gang_or_a_workload(rollcall: Run, opted_in
     assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said
     every = rollcall("gangs", "ungate", "--all", "--dry-run").out
     assert every == f"{said}pod team-a/train-0 of train: has the gate\n"
-
-
-def record(cluster: WritableWorld, *pods: tuple[str, str], uid: str = "gang-team-a") -> None:
-    """What the reconciler stores of a gang that lost pods."""
-    since = (datetime.now(UTC) - timedelta(hours=2, minutes=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    metadata = {"name": "rollcall-losses-2", "namespace": "rollcall-system", "uid": "m"}
-    lost = [[name, cause, since, "n2"] for name, cause in pods]
-    content = json.dumps([["team-a", "demo-0", "PodGang", ""], uid, since, lost, 0])
-    cluster.put("/api/v1/configmaps", {"metadata": metadata, "data": {"losses": content}})
-
-
-def with_a_lost_pod(cluster: WritableWorld) -> None:
-    gpus = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
-    put_pods(cluster, pod("runs", nodeName="n1", containers=[{"name": "main", **gpus}]))
-    cluster.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
-    record(cluster, ("gone", "preemption"), ("lost", "nodeLoss"))
-
-
-def test_gangs_that_lost_pods_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    with_a_lost_pod(cluster)
-    ran = rollcall("gangs", "--lost", "--config", config)
-    assert ran.code == 0, ran.err
-    assert (
-        ran.out
-        == """\
-NAMESPACE  GANG    SCHEDULER        BOUND  LOST  CAUSE                IDLE-GPUS  GPU-HOURS  PODS
-team-a     demo-0  koord-scheduler  1/2    2h    preemption,nodeLoss  8          20.0       \
-gone (preemption), lost (nodeLoss)
-"""
-    )
-    shown = json.loads(rollcall("gangs", "--lost", "-o", "json", "--config", config).out)["gangs"]
-    assert [one["lost"]["causes"] for one in shown] == [["preemption", "nodeLoss"]]
-    assert shown[0]["lost"]["idle"] == {"pods": 1, "gpus": 8, "gpuHours": 20.0}
-    assert "GangLostMembers" in rollcall("gangs", "--config", config).out
-    assert cluster.writes == []
-
-
-def test_a_gang_that_lost_pods_is_explained(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    with_a_lost_pod(cluster)
-    ran = rollcall("explain", "podgang/demo-0", "-n", "team-a", "--config", config)
-    assert ran.code == 1
-    lines = [line.partition(", at 20")[0].strip() for line in ran.out.splitlines()]
-    assert "gone: preempted, from node n2" in lines
-    assert "lost: lost with its node, from node n2" in lines
-    assert lines.index("GangLostMembers") < lines.index("GangInPart")
-
-
-def test_no_gang_has_lost_pods(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    ran = rollcall("gangs", "--lost", "-n", "team-a", "--config", config)
-    assert ran == (0, "", "rollcall: no gang in team-a has lost pods\n")
-    # Of a gang of the same name that is gone.
-    record(cluster, ("gone", "preemption"), uid="another")
-    assert rollcall("gangs", "--lost", "--config", config).err == "rollcall: no gang has lost pods\n"
-
-
-def test_a_user_who_may_not_read_the_records_is_told(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    path = "/api/v1/namespaces/rollcall-system/configmaps/rollcall-losses-0"
-    cluster.refused[path] = httpx.Response(403, json=failure(403, "forbidden"))
-    said = (
-        "it is not known which gangs lost pods: you may not read the ConfigMaps rollcall-losses-0 to rollcall-losses-3 "
-        "of Rollcall's namespace"
-    )
-    ran = rollcall("gangs", "--lost", "--config", config)
-    assert (ran.code, ran.err) == (3, f"rollcall: {said}\n")
-    ran = rollcall("gangs", "--config", config)
-    assert (ran.code, ran.err) == (0, f"rollcall: {said}\n")
-
-
-def test_lost_gangs_are_not_watched(rollcall: Run, config: str) -> None:
-    for other in ("--held", "--watch"):
-        ran = rollcall("gangs", "--lost", other, "--config", config)
-        assert ran.code == 2
-        assert "--lost goes with neither --held nor --watch" in ran.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import CONFIG, Run
-from tests.unit.cli.test_gangs import cluster, config, quiet
+from tests.unit.cli.gang_cluster import cluster, config, quiet
 from tests.unit.doctor.test_installed import manifests
 from tests.unit.doctor.test_snapshot import OWN
 from tests.unit.reconciler.cluster import WritableWorld
@@ -80,7 +80,7 @@ def test_the_namespace_of_the_context_is_used(
 
 def test_names_that_no_cluster_has_are_usage_errors(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    for command in (["gangs"], ["gangs", "ungate", "--all"], ["explain", "pcs/demo"], ["doctor"]):
+    for command in (["gangs"], ["gangs", "ungate", "--all"], ["explain", "pcs/demo"], ["doctor"], ["reconcile"]):
         ran = rollcall(*command, "-n", "Team_A")
         assert ran.code == 2
         assert "'Team_A' is not the name of a namespace" in ran.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cli.conftest import Run, answer_for_the_cluster
-from tests.unit.cli.test_gangs import GATE, pod, quiet
+from tests.unit.cli.gang_cluster import GATE, pod, quiet
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, world

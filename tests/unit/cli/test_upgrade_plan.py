@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster
-from tests.unit.cli.test_gangs import quiet
+from tests.unit.cli.gang_cluster import quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods

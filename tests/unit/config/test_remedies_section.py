@@ -8,9 +8,9 @@ import pytest
 
 from tests.configurations import configuration_of
 from webhook.config.file import settings_from
-from webhook.config.settings import RemedySettings
+from webhook.config.reconciler_settings import RemedySettings
 from webhook.errors import ConfigurationError
-from webhook.gangs.remedies import Cause
+from webhook.gangs.remedies import RemedyCause
 
 
 def remedies(section: Any) -> RemedySettings:
@@ -23,7 +23,7 @@ def test_no_cause_is_remedied_by_default(section: Any) -> None:
 
 
 def test_every_cause_can_be_named_and_every_bound_be_set() -> None:
-    every = [cause.value for cause in Cause]
+    every = [cause.value for cause in RemedyCause]
     section = {"causes": every, "settleSeconds": 5, "pauseSeconds": 10, "perMinute": 1}
     assert remedies(section) == RemedySettings(frozenset(every), 5.0, 10.0, 1)
 

@@ -13,7 +13,7 @@ from webhook.cluster.access import Access
 from webhook.config.file import default_settings, settings_from
 from webhook.doctor.installed import Installed, installed_settings
 from webhook.errors import ConfigurationError
-from webhook.installation.everything import everything
+from webhook.installation.installed_objects import everything
 from webhook.installation.options import Options, named_by_content
 from webhook.model.reading import Manifest
 

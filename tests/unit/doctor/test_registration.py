@@ -16,7 +16,7 @@ from webhook.doctor.handshakes import Endpoint
 from webhook.doctor.parts import MUTATING_WEBHOOKS
 from webhook.doctor.reading import endpoints
 from webhook.doctor.snapshot import Tried, Unread
-from webhook.installation.everything import everything
+from webhook.installation.installed_objects import everything
 from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler
 from webhook.model.reading import Manifest

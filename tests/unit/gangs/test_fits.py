@@ -12,9 +12,9 @@ from webhook.fit.now import Now, NowAnswer
 from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import SHAPES_A_LOOK, GangFits
 from webhook.gangs.pod import GangPod, read_gang_pod
-from webhook.gangs.waiting import Waiting
+from webhook.gangs.pod_reasons import tallies
+from webhook.gangs.waiting_gang import Waiting
 from webhook.gangs.waiting_pods import pod_shapes
-from webhook.gangs.waits import tallies
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.node import node_of

@@ -16,7 +16,7 @@ from webhook.gangs.anchors import Anchor
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import HoldReason, Reason
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.pod import Unscheduled
 from webhook.gangs.roster import Roster
 from webhook.model.keys import Record
@@ -278,5 +278,5 @@ def test_every_reason_has_a_case_or_comes_from_the_writer() -> None:
 def test_every_reason_cause_and_escape_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "gangs.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    words = (*Reason, *Cause, *Escape, *remedies.Cause)
+    words = (*Reason, *LossCause, *Escape, *remedies.RemedyCause)
     assert documented == [word.value for word in words]

@@ -9,7 +9,8 @@ import pytest
 from tests.growth import LINEAR, growth
 from tests.unit.gangs.queued_gangs import condition, health, job, queued_facts, workload
 from webhook.gangs.key import GangKey
-from webhook.gangs.kueue.followed import FollowedWorkloads, of_groups
+from webhook.gangs.kueue.followed import FollowedWorkloads
+from webhook.gangs.kueue.owners import of_groups
 from webhook.gangs.kueue.queue_places import Ahead, QueuePlaces
 from webhook.gangs.kueue.quotes import quoted
 from webhook.model.keys import ObjectKey

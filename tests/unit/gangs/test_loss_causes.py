@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.gangs.judged_gangs import pod
-from webhook.gangs.loss_causes import Cause, cause_in
+from webhook.gangs.loss_causes import LossCause, cause_in
 from webhook.gangs.pod_changes import cause_of_end
 from webhook.gangs.pod_gpus import gpus_of
 
@@ -17,16 +17,16 @@ def disrupted(why: str, said: str = "True", **of_status: str) -> dict[str, Any]:
 
 
 BY_KUBELET = "TerminationByKubelet"
-STATUSES: dict[str, tuple[dict[str, Any], Cause | None]] = {
-    "kube-scheduler, koord-scheduler, Volcano and KAI": (disrupted("PreemptionByScheduler"), Cause.PREEMPTION),
-    "the node has a taint": (disrupted("DeletionByTaintManager"), Cause.NODE_LOSS),
-    "a device has a taint": (disrupted("DeletionByDeviceTaintManager"), Cause.NODE_LOSS),
-    "the node is gone": (disrupted("DeletionByPodGC", phase="Failed"), Cause.NODE_LOSS),
-    "a drain": (disrupted("EvictionByEvictionAPI"), Cause.EVICTION),
-    "the node runs short of memory": (disrupted(BY_KUBELET, phase="Failed", reason="Evicted"), Cause.EVICTION),
-    "a critical pod needs the room": (disrupted(BY_KUBELET, phase="Failed", reason="Preempting"), Cause.PREEMPTION),
-    "the node shuts down": (disrupted(BY_KUBELET, phase="Failed", reason="Terminated"), Cause.NODE_LOSS),
-    "another controller": (disrupted("RebalancedByExample"), Cause.EVICTION),
+STATUSES: dict[str, tuple[dict[str, Any], LossCause | None]] = {
+    "kube-scheduler, koord-scheduler, Volcano and KAI": (disrupted("PreemptionByScheduler"), LossCause.PREEMPTION),
+    "the node has a taint": (disrupted("DeletionByTaintManager"), LossCause.NODE_LOSS),
+    "a device has a taint": (disrupted("DeletionByDeviceTaintManager"), LossCause.NODE_LOSS),
+    "the node is gone": (disrupted("DeletionByPodGC", phase="Failed"), LossCause.NODE_LOSS),
+    "a drain": (disrupted("EvictionByEvictionAPI"), LossCause.EVICTION),
+    "the node runs short of memory": (disrupted(BY_KUBELET, phase="Failed", reason="Evicted"), LossCause.EVICTION),
+    "a critical pod needs the room": (disrupted(BY_KUBELET, phase="Failed", reason="Preempting"), LossCause.PREEMPTION),
+    "the node shuts down": (disrupted(BY_KUBELET, phase="Failed", reason="Terminated"), LossCause.NODE_LOSS),
+    "another controller": (disrupted("RebalancedByExample"), LossCause.EVICTION),
     "the disruption was called off": (disrupted("PreemptionByScheduler", "False"), None),
     "it ended by itself": ({"phase": "Failed", "conditions": [{"type": "Ready", "status": "False"}]}, None),
     "no status": ({}, None),
@@ -34,31 +34,31 @@ STATUSES: dict[str, tuple[dict[str, Any], Cause | None]] = {
 
 
 @pytest.mark.parametrize(("status", "expected"), STATUSES.values(), ids=STATUSES.keys())
-def test_the_status_of_a_pod_says_why_it_is_taken_away(status: dict[str, Any], expected: Cause | None) -> None:
+def test_the_status_of_a_pod_says_why_it_is_taken_away(status: dict[str, Any], expected: LossCause | None) -> None:
     assert cause_in(status) is expected
 
 
 RUNNING = pod("worker", 0, node="node-1")
 ENDS = {
-    "deleted, and still there": (RUNNING._replace(leaving=True), True, Cause.DELETION),
-    "preempted": (RUNNING._replace(leaving=True, taken_by=Cause.PREEMPTION), True, Cause.PREEMPTION),
-    "failed": (RUNNING._replace(failed=True), True, Cause.FAILURE),
-    "evicted by its kubelet": (RUNNING._replace(failed=True, taken_by=Cause.EVICTION), True, Cause.EVICTION),
-    "deleted at once": (None, True, Cause.DELETION),
-    "gone between two lists": (None, False, Cause.UNKNOWN),
-    "another pod of its name between two lists": (RUNNING._replace(uid="another"), False, Cause.UNKNOWN),
+    "deleted, and still there": (RUNNING._replace(leaving=True), True, LossCause.DELETION),
+    "preempted": (RUNNING._replace(leaving=True, taken_by=LossCause.PREEMPTION), True, LossCause.PREEMPTION),
+    "failed": (RUNNING._replace(failed=True), True, LossCause.FAILURE),
+    "evicted by its kubelet": (RUNNING._replace(failed=True, taken_by=LossCause.EVICTION), True, LossCause.EVICTION),
+    "deleted at once": (None, True, LossCause.DELETION),
+    "gone between two lists": (None, False, LossCause.UNKNOWN),
+    "another pod of its name between two lists": (RUNNING._replace(uid="another"), False, LossCause.UNKNOWN),
     "it runs": (RUNNING._replace(gate=0), True, None),
 }
 
 
 @pytest.mark.parametrize(("after", "watched", "expected"), ENDS.values(), ids=ENDS.keys())
-def test_the_end_of_a_pod_on_a_node_has_a_cause(after: Any, watched: bool, expected: Cause | None) -> None:
+def test_the_end_of_a_pod_on_a_node_has_a_cause(after: Any, watched: bool, expected: LossCause | None) -> None:
     assert cause_of_end(RUNNING, after, watched=watched) is expected
 
 
 def test_what_a_pod_said_before_it_was_gone_counts() -> None:
-    before = RUNNING._replace(taken_by=Cause.NODE_LOSS)
-    assert cause_of_end(before, None, watched=False) is Cause.NODE_LOSS
+    before = RUNNING._replace(taken_by=LossCause.NODE_LOSS)
+    assert cause_of_end(before, None, watched=False) is LossCause.NODE_LOSS
 
 
 def test_a_pod_that_was_on_no_node_or_had_ended_is_not_lost() -> None:

@@ -12,7 +12,7 @@ from webhook.gangs.bound_members import BoundMembers, bound_members
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_causes import Cause
+from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.loss_records import MOST_BYTES, content_of, losses_in, shard, shards
 from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod
 from webhook.gangs.pod import GangPod
@@ -20,7 +20,7 @@ from webhook.model.workloads.podgang import PodGang
 
 SINCE, LATER = "2026-09-01T12:00:00Z", "2026-09-01T12:05:00Z"
 NOW = datetime(2026, 9, 1, 14, 30, tzinfo=UTC)
-PREEMPTED = LostPod("demo-0-worker-0", Cause.PREEMPTION, SINCE, "node-1")
+PREEMPTED = LostPod("demo-0-worker-0", LossCause.PREEMPTION, SINCE, "node-1")
 LOSS = Loss("g", SINCE, (PREEMPTED,))
 KEY = GangKey("team-a", "demo-0")
 
@@ -44,16 +44,16 @@ def test_pods_without_a_name_are_counted() -> None:
     assert LostMembers(Loss("g", SINCE, (), 1), 1, 0, NOW).reason.why == (
         "it has lacked a pod since 2026-09-01T12:00:00Z, lost while Rollcall did not watch; meanwhile 1 pod is idle"
     )
-    many = LOSS.with_pods(LostPod(f"p{index}", Cause.DELETION, LATER) for index in range(6))
+    many = LOSS.with_pods(LostPod(f"p{index}", LossCause.DELETION, LATER) for index in range(6))
     assert "p3 (deletion) and 2 more" in LostMembers(many._replace(more=0), 0, 0, NOW).reason.why
     assert "idle" not in LostMembers(many, 0, 0, NOW).reason.why
 
 
 def test_a_record_grows_by_pods_that_it_does_not_have_up_to_a_limit() -> None:
-    assert LOSS.with_pods([PREEMPTED._replace(cause=Cause.DELETION, at=LATER)]) is LOSS
-    more = LOSS.with_pods(LostPod(f"p{index}", Cause.DELETION, LATER) for index in range(MOST_PODS + 1))
+    assert LOSS.with_pods([PREEMPTED._replace(cause=LossCause.DELETION, at=LATER)]) is LOSS
+    more = LOSS.with_pods(LostPod(f"p{index}", LossCause.DELETION, LATER) for index in range(MOST_PODS + 1))
     assert (more.since, len(more.pods), more.more) == (SINCE, MOST_PODS, 2)
-    assert more.causes == (Cause.PREEMPTION, Cause.DELETION)
+    assert more.causes == (LossCause.PREEMPTION, LossCause.DELETION)
     assert Loss("g", LATER, ()).with_pods([PREEMPTED]).since == SINCE
 
 
@@ -111,7 +111,7 @@ def test_a_gang_without_a_pod_on_a_node_does_not_show_that_it_had_started() -> N
 
 def test_records_are_read_as_they_were_written() -> None:
     job = GangKey("team-b", "train", "Job", "train")
-    kept = {KEY: LOSS, job: Loss("u", LATER, (PREEMPTED, LostPod("x", Cause.UNKNOWN, LATER)), 3)}
+    kept = {KEY: LOSS, job: Loss("u", LATER, (PREEMPTED, LostPod("x", LossCause.UNKNOWN, LATER)), 3)}
     texts = shards(kept)
     assert len(texts) == 4
     read = dict(pair for text in texts.values() for pair in losses_in(text))
@@ -147,7 +147,9 @@ def test_a_record_never_has_more_pods_than_the_limit() -> None:
 
 
 def test_what_is_stored_is_bounded_and_a_namespace_with_many_gangs_gives_way_first() -> None:
-    pods = tuple(LostPod(f"pod-{index}-{'x' * 200}", Cause.DELETION, SINCE, "n" * 200) for index in range(MOST_PODS))
+    pods = tuple(
+        LostPod(f"pod-{index}-{'x' * 200}", LossCause.DELETION, SINCE, "n" * 200) for index in range(MOST_PODS)
+    )
     kept = {GangKey("crowd", f"gang-{index}"): Loss("u", SINCE, pods) for index in range(400)}
     kept[GangKey("quiet", "gang")] = Loss("u", SINCE, pods)
     texts = shards(kept)

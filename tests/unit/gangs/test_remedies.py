@@ -14,9 +14,9 @@ from webhook.fit.verdict import Witness
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.leaving_objects import PROTECTION
 from webhook.gangs.pod import GangPod, Unscheduled
-from webhook.gangs.remedies import Act, Cause, Remedy, may_need_remedy, needed_remedy
+from webhook.gangs.remedies import Act, Remedy, RemedyCause, may_need_remedy, needed_remedy
 from webhook.gangs.roster import Roster
-from webhook.gangs.waiting import Waiting
+from webhook.gangs.waiting_gang import Waiting
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import OwnerReference
 
@@ -61,7 +61,12 @@ def in_part(**changes: Any) -> list[GangPod]:
 def test_a_gang_on_which_the_scheduler_says_nothing_is_woken_by_one_of_its_groups() -> None:
     found = remedy(whole())
     assert found is not None
-    assert (found.cause, found.act, found.wake, found.raised) == (Cause.FORGOTTEN, Act.WAKE, Wake.RAISE_MINIMUM, 1003)
+    assert (found.cause, found.act, found.wake, found.raised) == (
+        RemedyCause.FORGOTTEN,
+        Act.WAKE,
+        Wake.RAISE_MINIMUM,
+        1003,
+    )
     assert found.target is not None
     assert found.target["metadata"]["name"] == "demo-0-leader"
     assert [one.name for one in found.pods] == ["demo-0-leader-0", "demo-0-worker-0", "demo-0-worker-1"]
@@ -97,7 +102,7 @@ def test_a_gang_that_lost_members_is_woken_like_any_other_in_part() -> None:
     health = replace(health, obstacles=(lost, *(one for one in health.obstacles if one.reason is not Reason.IN_PART)))
     found = needed_remedy(health, observed(in_part()))
     assert found is not None
-    assert (found.cause, found.act) == (Cause.FORGOTTEN, Act.WAKE)
+    assert (found.cause, found.act) == (RemedyCause.FORGOTTEN, Act.WAKE)
 
 
 @pytest.mark.parametrize(("said", "is_woken"), [(REJECTED, False), (JOINTLY, True)])
@@ -111,7 +116,7 @@ def test_a_gang_that_was_woken_twice_in_vain_gets_one_new_pod_unless_that_is_exc
     found = remedy(in_part(), tried=2)
     assert found is not None
     assert (found.cause, found.act, [one.name for one in found.pods]) == (
-        Cause.FORGOTTEN,
+        RemedyCause.FORGOTTEN,
         Act.REPLACE,
         ["demo-0-worker-1"],
     )
@@ -161,7 +166,7 @@ def test_an_object_of_an_earlier_gang_is_deleted() -> None:
     found = remedy(whole(), objects)
     assert found is not None
     assert (found.cause, found.act, found.found) == (
-        Cause.OBJECT_LEFT,
+        RemedyCause.OBJECT_LEFT,
         Act.DELETE,
         "PodGroup demo-0-worker still belongs to an earlier PodGang of this name",
     )
@@ -185,7 +190,7 @@ def test_a_pod_of_an_old_membership_is_replaced_while_it_is_on_no_node() -> None
     found = remedy([*whole()[:2], stray()])
     assert found is not None
     assert (found.cause, found.act, [one.name for one in found.pods]) == (
-        Cause.OLD_MEMBERSHIP,
+        RemedyCause.OLD_MEMBERSHIP,
         Act.REPLACE,
         ["demo-0-worker-1"],
     )

@@ -15,7 +15,7 @@ from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.pod import Unscheduled
 from webhook.gangs.roster import Roster
-from webhook.gangs.waiting import Waiting
+from webhook.gangs.waiting_gang import Waiting
 from webhook.model.fields import SPEC
 
 NO_NODE = Unscheduled("Unschedulable", "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")

@@ -28,4 +28,12 @@ COMMON: dict[str, Any] = {
 
 
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+# The kinds that rules about Kueue read.
+KUEUE = (
+    "kueue.x-k8s.io/localqueues",
+    "kueue.x-k8s.io/clusterqueues",
+    "kueue.x-k8s.io/resourceflavors",
+    "kueue.x-k8s.io/topologies",
+    "kueue.x-k8s.io/admissionchecks",
+)
 GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True}}

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.installation.test_installation import WAYS, installed, of_kind
 from webhook.config.file import default_settings
 from webhook.installation.client_certificates import ClientCertificates
-from webhook.installation.everything import everything
+from webhook.installation.installed_objects import everything
 from webhook.installation.options import Options
 from webhook.installation.pod_network import DnsPolicy, Network, Ports
 from webhook.model.reading import Manifest

@@ -13,7 +13,7 @@ from tests.unit.certificates.certificate_world import NAMESPACE, SETTINGS
 from tests.unit.reconciler.certificate_api import SECRETS, CertificateApi
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.config.settings import Certificates
+from webhook.config.reconciler_settings import Certificates
 from webhook.reconciler.certificates import LOOK_SECONDS, CertificateController
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics

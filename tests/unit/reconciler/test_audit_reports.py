@@ -19,7 +19,8 @@ from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, 
 from tests.unit.worlds import koordinator
 from webhook.audit import clients
 from webhook.cluster.client import Page
-from webhook.config.settings import Auditing, Settings
+from webhook.config.reconciler_settings import NO_REPORTS, Auditing
+from webhook.config.settings import Settings
 from webhook.model.open_reports import REPORTS
 from webhook.reconciler import audit_reports
 from webhook.reconciler.run import Reconciler
@@ -244,7 +245,7 @@ async def test_only_the_reconcilers_namespace_is_audited() -> None:
 
 
 async def test_without_the_setting_no_audit_runs() -> None:
-    off: Settings = replace(SETTINGS, auditing=Auditing())
+    off: Settings = replace(SETTINGS, auditing=NO_REPORTS)
     async with running(world(), settings=off) as found:
         assert found.audits is None
 

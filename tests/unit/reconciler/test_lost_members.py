@@ -2,89 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, name_pods, pod_clique, put_pods
+from tests.unit.reconciler.lost_members import (
+    MAPS,
+    NODES,
+    SYSTEM,
+    change,
+    delete,
+    lost,
+    pod,
+    soon,
+    started,
+    stored,
+    take,
+    whole,
+)
 from tests.unit.reconciler.opted_in_workloads import JOB_PATH, job, job_pod, opted_in_world
-from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, reconciler, running, sample, until, world
-from webhook.gangs.key import GangKey
-from webhook.gangs.losses import Loss
-from webhook.reconciler import held_gangs, loss_store, loss_watch
-from webhook.reconciler.loss_conditions import LossConditions
-from webhook.reconciler.run import Reconciler
-from webhook.reconciler.writer import Writer
+from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, running, sample, until, world
+from webhook.reconciler import held_gangs, loss_watch
 
+__all__ = ["soon"]
 pytestmark = pytest.mark.usefixtures("hurried")
-
-NODES, MAPS = "/api/v1/nodes", "/api/v1/configmaps"
-SYSTEM = {"lease_namespace": "rollcall-system"}
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_watch, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(loss_store, "WRITE_SECONDS", 0.05)
-    monkeypatch.setattr(loss_store, "RETRY_SECONDS", 0.05)
-
-
-def pod(name: str, node: str = "n1") -> dict[str, Any]:
-    limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
-    found = grove_pod(name, nodeName=node, containers=[{"name": "main", **limits}])
-    found["metadata"] |= {"resourceVersion": "7", "creationTimestamp": "2026-09-01T12:00:00Z"}
-    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-09-01T12:00:00Z"}
-    found["status"] = {"conditions": [placed]}
-    return found
-
-
-def started() -> WritableWorld:
-    """A gang of two pods, each on a node of its own."""
-    cluster = world("demo-0-a")
-    for node in ("n1", "n2"):
-        cluster.put(NODES, {"metadata": {"name": node}})
-    put_pods(cluster, pod("one"), pod("two", "n2"))
-    return cluster
-
-
-async def whole(found: Reconciler, gangs: int = 1) -> None:
-    labels = {"scheduler": "koord-scheduler", "health": "started"}
-    await until(lambda: sample(found, "rollcall_gangs", **labels) == gangs)
-
-
-def change(cluster: WritableWorld, name: str, **parts: Any) -> None:
-    """The pod of that name changes."""
-    raw = cluster.get(PODS, "team-a", name)
-    assert raw is not None
-    for part, value in parts.items():
-        raw[part] = {**raw.get(part, {}), **value}
-    cluster.tell(PODS, "MODIFIED", raw)
-
-
-def take(cluster: WritableWorld, reason: str) -> None:
-    """A controller says why it takes the second pod away, and deletes it."""
-    change(cluster, "two", status={"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]})
-    change(cluster, "two", metadata={"deletionTimestamp": "2026-09-01T12:00:00Z"})
-
-
-def stored(cluster: WritableWorld) -> list[Any]:
-    """What is stored of each gang. A record begins with the key of its gang, which is a list."""
-    texts = [one["data"].get("losses", "") for one in cluster.objects.get(MAPS, [])]
-    return [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("[[")]
-
-
-def lost(cluster: WritableWorld) -> list[tuple[str, str, str]]:
-    """Each lost pod that is stored, with its cause and node."""
-    return [(name, cause, node) for record in stored(cluster) for name, cause, _, node in record[3]]
-
-
-def delete(cluster: WritableWorld) -> None:
-    cluster.remove(PODS, "team-a", "two")
 
 
 def fail(cluster: WritableWorld) -> None:
@@ -151,113 +96,6 @@ async def test_a_gang_that_is_whole_again_leaves_no_record() -> None:
         put_pods(cluster, pod("three"))
         await until(lambda: not cluster.objects.get(MAPS))
         assert sample(found, "rollcall_gangs_lost_members", scheduler="koord-scheduler", cause="deletion") == 0
-
-
-def conditions(cluster: WritableWorld) -> list[dict[str, Any]]:
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
-    return list(gang.get("status", {}).get("conditions", []))
-
-
-def patching(cluster: WritableWorld) -> Callable[[httpx.Request], httpx.Response | None]:
-    """The status of PodGangs is changed as a real API server does it: if the version is that of the request."""
-
-    def answer(request: httpx.Request) -> httpx.Response | None:
-        if not request.url.path.endswith("/podgangs/demo-0/status"):
-            return None
-        gang = cluster.get(GANGS, "team-a", "demo-0")
-        assert gang is not None
-        test, replaced = json.loads(request.content)
-        assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "3"}
-        assert replaced["path"] == "/status/conditions"
-        gang["status"]["conditions"] = replaced["value"]
-        return httpx.Response(200, json=gang)
-
-    return answer
-
-
-INITIALIZED = {"type": "Initialized", "status": "True", "reason": "PodGangPodsCreated"}
-
-
-async def test_a_podgang_has_a_condition_while_its_gang_lacks_pods() -> None:
-    cluster = started()
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
-    gang["metadata"]["resourceVersion"] = "3"
-    gang["status"] = {"conditions": [INITIALIZED]}
-    cluster.answering = patching(cluster)
-    async with running(cluster, **SYSTEM) as found:
-        await whole(found)
-        delete(cluster)
-        await until(lambda: len(conditions(cluster)) == 2)
-        ours = conditions(cluster)[1]
-        assert (ours["type"], ours["status"], ours["reason"]) == ("rollcall.dev/LostMembers", "True", "Deletion")
-        assert ours["message"] == f"lost since {ours['lastTransitionTime']}: two (deletion)"
-        assert sample(found, "rollcall_writes_total", kind="PodGang", action="condition") == 1
-    # The next leader removes it, if the gang has recovered in between.
-    put_pods(cluster, pod("three"))
-    async with running(cluster, **SYSTEM):
-        await until(lambda: conditions(cluster) == [INITIALIZED])
-
-
-async def test_a_podgang_that_grove_still_initializes_gets_no_condition() -> None:
-    cluster = started()
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
-    pending = {**INITIALIZED, "status": "False"}
-    gang["status"] = {"conditions": [pending]}
-    async with running(cluster, **SYSTEM) as found:
-        await whole(found)
-        delete(cluster)
-        await until(lambda: stored(cluster))
-        await looked(found.health, 3)
-        assert conditions(cluster) == [pending]
-
-
-async def test_a_condition_that_is_refused_stops_no_record() -> None:
-    cluster = started()
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
-    gang["status"] = {"conditions": [INITIALIZED]}
-    cluster.answering = lambda request: (
-        httpx.Response(403, json={"message": "no"}) if request.url.path.endswith("/status") else None
-    )
-    async with running(cluster, **SYSTEM) as found:
-        await whole(found)
-        delete(cluster)
-        await until(lambda: stored(cluster))
-        await looked(found.health, 3)
-        put_pods(cluster, pod("three"))
-        await until(lambda: not cluster.objects.get(MAPS))
-    assert sum(path.endswith("/status") for _, path in cluster.writes) == 1, "it is not tried again at once"
-
-
-async def test_conditions_that_one_namespace_refuses_delay_no_other() -> None:
-    cluster = WritableWorld()
-    patched: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response | None:
-        if not request.url.path.endswith("/status"):
-            return None
-        namespace = request.url.path.split("/")[5]
-        patched.append(namespace)
-        return httpx.Response(403 if namespace == "crowd" else 200, json={"message": "no"})
-
-    cluster.answering = answer
-    losses = {}
-    for namespace, name in [*(("crowd", f"demo-{index}") for index in range(20)), ("small", "demo-0")]:
-        gang = podgang("demo-0-a", namespace=namespace)
-        gang["metadata"] |= {"name": name, "uid": f"{namespace}-{name}", "resourceVersion": "3"}
-        gang["status"] = {"conditions": [INITIALIZED]}
-        cluster.put(GANGS, gang)
-        losses[GangKey(namespace, name)] = Loss(f"{namespace}-{name}", "2026-09-01T12:00:00Z", (), 1)
-    found = reconciler(cluster)
-    client = found.following.client
-    conditions = LossConditions(client, Writer(client, lambda: True, found.metrics))
-    for _ in range(3):
-        await conditions.keep(losses)
-    assert sorted(patched) == ["crowd", "small"]
-    await found.following.close()
 
 
 async def test_a_gang_that_is_gone_leaves_no_record() -> None:

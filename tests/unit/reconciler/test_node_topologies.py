@@ -21,6 +21,7 @@ from webhook.config.settings import Settings
 from webhook.model.nodes import NODES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler import node_topologies, topologies
+from webhook.reconciler.single_pass import reconcile_once
 
 OBJECTS, ALL_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes", "/api/v1/nodes"
 LAYERS = "/apis/scheduling.koordinator.sh/v1alpha1/clusternetworktopologies"
@@ -347,14 +348,14 @@ async def test_a_second_binding_with_other_levels_gets_an_event() -> None:
 
 def test_a_dry_run_shows_every_write_and_makes_none() -> None:
     cluster = world(*PLACES, there=(hyper_node("old", 3, "old", "x", ours="uid-dc"),))
-    asyncio.run(reconciler(cluster, settings=WRITTEN, dry_run=True).once())
+    asyncio.run(reconcile_once(reconciler(cluster, settings=WRITTEN, dry_run=True)))
     assert list(members(cluster)) == ["old"]
     assert set(methods(cluster)) == {"PATCH", "DELETE"}
 
 
 def test_once_exits_when_everything_is_written() -> None:
     cluster = world(*PLACES)
-    asyncio.run(reconciler(cluster, settings=WRITTEN).once())
+    asyncio.run(reconcile_once(reconciler(cluster, settings=WRITTEN)))
     assert members(cluster) == WHOLE
 
 

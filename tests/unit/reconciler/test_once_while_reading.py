@@ -11,7 +11,9 @@ from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, names, put_gang, reconciler, sample, until, workload
 from webhook.reconciler import queue as queues
+from webhook.reconciler import single_pass
 from webhook.reconciler.run import Reconciler
+from webhook.reconciler.single_pass import reconcile_once
 
 
 class SlowWorld(WritableWorld):
@@ -46,16 +48,16 @@ async def test_a_gang_that_failed_while_a_kind_was_read_is_written_as_soon_as_it
     """Other changes made it fail more often than a gang may, and its next try by itself is far away."""
     monkeypatch.setattr(queues, "BACKOFF_SECONDS", (3600.0, 3600.0))
     looks = list[bool]()
-    hopeless = Reconciler._hopeless
+    hopeless = single_pass._hopeless
 
     def looked(found: Reconciler, seconds: float) -> bool:
         looks.append(hopeless(found, seconds))
         return looks[-1]
 
-    monkeypatch.setattr(Reconciler, "_hopeless", looked)
+    monkeypatch.setattr(single_pass, "_hopeless", looked)
     cluster = SlowWorld(slow)
     found = reconciler(cluster)
-    once = asyncio.create_task(found.once())
+    once = asyncio.create_task(reconcile_once(found))
 
     async def fail_again() -> None:
         def failures() -> float:

@@ -28,6 +28,7 @@ from tests.unit.worlds import settings_of
 from webhook.errors import FactsUnavailable
 from webhook.model.projections import POD_GANGS
 from webhook.reconciler import run
+from webhook.reconciler.single_pass import reconcile_once
 
 
 async def test_needed_objects_are_written_once_and_unneeded_ones_deleted() -> None:
@@ -207,7 +208,7 @@ async def test_with_one_namespace_gangs_of_others_are_ignored() -> None:
 
 def test_once_exits_when_every_gang_is_complete() -> None:
     cluster = world()
-    asyncio.run(reconciler(cluster).once())
+    asyncio.run(reconcile_once(reconciler(cluster)))
     assert names(cluster) == ["demo-0-a", "demo-0-b"]
 
 
@@ -215,7 +216,7 @@ def test_once_reports_a_gang_that_cannot_be_written() -> None:
     cluster = WritableWorld()
     cluster.put(GANGS, podgang("demo-0-a"))
     with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
-        asyncio.run(reconciler(cluster).once())
+        asyncio.run(reconcile_once(reconciler(cluster)))
 
 
 async def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> None:
@@ -224,7 +225,7 @@ async def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> N
 
     with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         async with asyncio.timeout(20):
-            await reconciler(cluster).once()
+            await reconcile_once(reconciler(cluster))
 
 
 def unreachable() -> WritableWorld:
@@ -250,7 +251,7 @@ def test_once_exits_with_an_error_if_gangs_cannot_be_read(case: str, monkeypatch
     cluster, why = UNREADABLE[case]
     monkeypatch.setattr(run, "READ_SECONDS", 0.5)
     with pytest.raises(FactsUnavailable, match=re.escape(why)):
-        asyncio.run(reconciler(cluster).once())
+        asyncio.run(reconcile_once(reconciler(cluster)))
 
 
 def test_once_reports_that_gangs_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,12 +261,12 @@ def test_once_reports_that_gangs_are_not_served(monkeypatch: pytest.MonkeyPatch)
         FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"
     ):
         # The gangs of other workloads need no PodGangs, but this scheduler has none of them.
-        asyncio.run(reconciler(cluster, settings=settings_of("lpx-scheduler", standalone=False)).once())
+        asyncio.run(reconcile_once(reconciler(cluster, settings=settings_of("lpx-scheduler", standalone=False))))
 
 
 def test_a_dry_run_reads_and_changes_nothing() -> None:
     cluster = world()
-    asyncio.run(reconciler(cluster, dry_run=True).once())
+    asyncio.run(reconcile_once(reconciler(cluster, dry_run=True)))
     assert names(cluster) == []
     assert {path.rpartition("/")[2] for _, path in cluster.writes} == {"demo-0-a", "demo-0-b"}
 

@@ -19,12 +19,12 @@ from tests.unit.reconciler.running_reconciler import GROUPS, looked, names, reco
 from tests.unit.worlds import koordinator
 from webhook.backends.base import Wake
 from webhook.config.file import settings_from
-from webhook.config.settings import RemedySettings
+from webhook.config.reconciler_settings import NO_REMEDIES, RemedySettings
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
 from webhook.gangs.observed import Observed
-from webhook.gangs.remedies import Act, Cause, Remedy, needed_remedy
+from webhook.gangs.remedies import Act, Remedy, RemedyCause, needed_remedy
 from webhook.reconciler import remedies
 from webhook.reconciler.events import Events
 from webhook.reconciler.remedy_writes import carry_out
@@ -143,7 +143,7 @@ async def test_a_process_that_is_killed_between_the_two_writes_leaves_no_raised_
     assert scheduler.minimum == RAISED
 
     scheduler.cluster.answering = usual
-    without = replace(SETTINGS, remedies=RemedySettings())
+    without = replace(SETTINGS, remedies=NO_REMEDIES)
     async with running(scheduler.cluster, settings=without):
         await until(lambda: scheduler.minimum == 2)
 
@@ -213,7 +213,7 @@ async def test_a_minimum_that_a_user_removed_is_not_raised() -> None:
     writer, _ = writers(found)
     target = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "spec": {}}
     target["metadata"] = {"name": GROUP, "namespace": "team-a", "uid": "u"}
-    remedy = Remedy(Cause.FORGOTTEN, Act.WAKE, "", "", target, (), Wake.RAISE_MINIMUM, RAISED)
+    remedy = Remedy(RemedyCause.FORGOTTEN, Act.WAKE, "", "", target, (), Wake.RAISE_MINIMUM, RAISED)
     assert await carry_out(remedy, writer, "now") is False
     assert scheduler.patches == []
     await found.following.close()

@@ -10,11 +10,11 @@ from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, grove_pod, pod_clique
 from tests.unit.reconciler.opted_in_workloads import job, job_pod, job_set_pod, opted_in_world
 from tests.unit.reconciler.running_reconciler import podgang, world
-from webhook.backends.base import Stage
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.stages import MOST_READ, Stages
+from webhook.model.frozen_changes import Stage
 from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN, PodControllers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
+from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kai import gangs, pods, topology
 from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.ceilings import ceilings_of
@@ -31,11 +31,13 @@ from webhook.fit.shape import GangShape
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
+from webhook.model.frozen_changes import Frozen
 from webhook.model.keys import GroupKind, Record
 from webhook.model.known_objects import SpecField
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload

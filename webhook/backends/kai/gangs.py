@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins
 from webhook.backends.kai import keys
 from webhook.backends.kai.settings import KaiSettings
@@ -17,6 +16,7 @@ from webhook.backends.kai.topology import levels_of, topology_name
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS
+from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.gang_object import RESTORED_ANNOTATION, gang_metadata, is_restored
 from webhook.model.go_values import nanoseconds
 from webhook.model.grove import TOPOLOGY_NAME

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible
 from webhook.backends.kai import keys
 from webhook.backends.topology_metadata import topology_metadata
@@ -19,6 +18,7 @@ from webhook.model.keys import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, TopologyDrift
 
 
 def topology_name(binding: str, facts: ClusterFacts) -> str:

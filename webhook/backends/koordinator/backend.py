@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift, Wake
+from webhook.backends.base import Backend, GangMember, PodChanges, Wake
 from webhook.backends.koordinator import gangs, network_topology, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.ceilings import ceilings_of
@@ -33,10 +33,12 @@ from webhook.fit.shape import GangShape
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
+from webhook.model.frozen_changes import Frozen
 from webhook.model.keys import Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.workload import OptedInWorkload

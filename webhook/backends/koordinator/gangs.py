@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import UnknownTopology, inexpressible, refuse_twins, unknown
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
@@ -20,6 +19,7 @@ from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import layer_of, unavailable
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
+from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
 from webhook.model.reading import Manifest, integer, mapping

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.backends.inexpressible import inexpressible
 from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
 from webhook.backends.koordinator.keys import HOSTNAME, NAME, NETWORK_TOPOLOGY, NODE_LAYER, ROOT_LAYER
@@ -19,6 +18,7 @@ from webhook.backends.topology_metadata import topology_metadata
 from webhook.model.fields import SPEC
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, TopologyDrift
 
 
 class _Layer(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
+from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube import disruption, frozen, gangs, pods
 from webhook.backends.kube.capabilities import capabilities
 from webhook.backends.kube.facts import ANNOUNCED, ANNOUNCED_TREES, PROJECTIONS, SHAPES, TREES, WORKLOADS_OF_GANGS
@@ -23,6 +23,7 @@ from webhook.model.disruption import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.findings import Unjudged
+from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.projections import Projection, Resource

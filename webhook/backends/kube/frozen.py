@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from webhook.backends.base import Frozen, Stage
 from webhook.backends.kube import keys
 from webhook.backends.kube.disruption import TEMPLATES
 from webhook.backends.kube.generation import GROUP, Generation
+from webhook.model.frozen_changes import Frozen, Stage
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 # Source: kubernetes/kubernetes, pull request 141021.

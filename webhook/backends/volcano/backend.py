@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from webhook.backends.base import Backend, DriftReason, GangMember, NodeTopology, PodChanges, TopologyDrift
+from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.queue_tree import limits_of
 from webhook.backends.topology_metadata import unfed_topology
 from webhook.backends.volcano import gangs, hyper_nodes, pods
@@ -35,6 +35,7 @@ from webhook.model.known_objects import SpecField
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.topology_objects import DriftReason, NodeTopology, TopologyDrift
 from webhook.model.topology_tree import NodeLabels, members_of
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
 
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.key import GangKey
 from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue.objects import KueueWorkload
-from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 
-_GROUPED = LEADER_WORKER_SETS.api.kind
-# Labels with a longer value are cut, and may lack the index of their group.
-_UNCUT = 50
 # Kind, namespace and name.
 _OwnerKey = tuple[str, str, str]
 
@@ -50,13 +46,3 @@ class FollowedWorkloads:
         if workload is not None and workload.owner is not None:
             kind, name = workload.owner.kind, workload.owner.name
             yield ("JobSet" if kind == "TrainJob" else kind), key[0], name
-
-
-def of_groups(gangs: Iterable[GangKey], indexes: Container[str | None]) -> Iterator[GangKey]:
-    """Those of the gangs of an object that Workloads with these indexes may stand for. A LeaderWorkerSet has a Workload
-    for each group, so of its gangs these are only the ones of the groups.
-    """
-    for gang in gangs:
-        index = gang.name.removeprefix(f"{gang.workload}-").partition("-")[0]
-        if None in indexes or gang.kind != _GROUPED or len(gang.name) > _UNCUT or index in indexes:
-            yield gang

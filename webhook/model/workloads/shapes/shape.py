@@ -1,6 +1,6 @@
 """WorkloadShape: what a declaration says of one kind of workload, read and checked.
 
-`webhook.config.shape_section` makes it from YAML. The format: docs/reference/workload-shapes.md.
+`webhook.config.shape_document` makes it from YAML. The format: docs/reference/workload-shapes.md.
 """
 
 from __future__ import annotations

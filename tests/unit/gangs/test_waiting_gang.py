@@ -10,10 +10,10 @@ from tests.unit.gangs.judged_gangs import pod, podgang
 from tests.unit.worlds import koordinator
 from webhook.fit.verdict import Family, Scope, Witness
 from webhook.gangs.pod import GangPod, read_gang_pod
+from webhook.gangs.pod_reasons import tallies
 from webhook.gangs.pod_spec import spec_text
-from webhook.gangs.waiting import Waiting, named, shape_key
+from webhook.gangs.waiting_gang import Waiting, named, shape_key
 from webhook.gangs.waiting_pods import PodShape, pod_shapes
-from webhook.gangs.waits import tallies
 from webhook.model.fields import SPEC
 from webhook.model.keys import Record
 from webhook.model.workloads.gang import gangs_of

@@ -1,0 +1,48 @@
+"""What most cluster tests begin with: a scheduler, a registered server, and a reconciler that leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Leader, Reconcilers, Rollcall, Scheduler
+from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.rollcall_server import RollcallServer
+
+
+class Started(NamedTuple):
+    """Rollcall, as it runs for a test."""
+
+    server: RollcallServer
+    reconciler: ReconcilerProcess
+
+
+# With the name of a scheduler and a configuration.
+Start = Callable[[str, Manifest], Started]
+
+
+@pytest.fixture
+def leader(plane: ControlPlane, reconciler: Reconcilers) -> Leader:
+    """Start a reconciler that leads at once: `leader(config)`."""
+
+    def start(config: Manifest) -> ReconcilerProcess:
+        forget_lease(plane)
+        found = reconciler(config)
+        found.until_leading()
+        return found
+
+    return start
+
+
+@pytest.fixture
+def started(plane: ControlPlane, scheduler: Scheduler, rollcall: Rollcall, leader: Leader) -> Start:
+    """Start a scheduler and all of Rollcall: `started("koordinator", config)`."""
+
+    def start(name: str, config: Manifest) -> Started:
+        scheduler(plane, name)
+        return Started(rollcall(plane, config), leader(config))
+
+    return start
