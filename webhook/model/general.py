@@ -21,9 +21,9 @@ from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 
 # What limits gangs under every scheduler.
 _LIMITS = (RESOURCE_QUOTAS, LIMIT_RANGES, *DEVICE_PROJECTIONS, NODES, *GROWTH)
-_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANG_MAPS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES, *_LIMITS)
+_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, POD_GANG_MAPS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES, *_LIMITS)
 # For admission, without Kueue.
-GENERAL = (*_OF_GANGS, POD_GANGS, *OF_OPTED_IN_KINDS)
+GENERAL = (*_OF_GANGS, *OF_OPTED_IN_KINDS)
 # What files may contain, and what commands read.
 EVERY_GENERAL = (*GENERAL, *KUEUE_PROJECTIONS, WORKLOADS)
 # Gangs are also judged by who may not read Kueue's objects, so nothing waits for them.
@@ -41,7 +41,7 @@ def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, .
     completes. With `kueue` it says of gangs that Kueue holds them.
     """
     return (
-        *_OF_GANGS,
+        *(one for one in _OF_GANGS if one is not POD_GANGS),
         *((TRAIN_JOB_FACTS,) if opted_in else ()),
         *(KUEUE_TO_RECONCILER if kueue else ()),
     )
