@@ -34,7 +34,9 @@ from webhook.validators.pod_guard import MOST_CONTAINERS
 from webhook.validators.registry import Rule, Subject
 
 SCHEDULERS = ("koord-scheduler", "kai-scheduler", "volcano", "scheduler-plugins-scheduler", "default-scheduler")
-CONFIG = configuration_of(*SCHEDULERS, enforcement={"mode": "audit"})
+_PROFILES: list[Manifest] = [{"name": scheduler} for scheduler in SCHEDULERS]
+_PROFILES[1]["config"] = {"defaultQueue": "batch"}
+CONFIG = configuration_of(*_PROFILES, enforcement={"mode": "audit"})
 SEAL = "rollcall.dev/seal"
 MASTERS = {"Impersonate-Group": "system:masters"}
 # Users, and whether pods that they create are Grove's.
