@@ -1,7 +1,8 @@
-"""Read the audited kinds page by page and judge each object. One page is in memory at a time."""
+"""Read the audited kinds page by page and judge each object. No page is kept once it is judged."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -24,6 +25,8 @@ from webhook.telemetry.logs import log
 
 # Objects in one page. The client asks for fewer if their page is too large.
 PAGE = 500
+# Objects that are judged in one turn of the event loop: a millisecond each at most, if they are usual ones.
+TURN = 10
 # So many objects that could not be judged are named.
 FAULTS_NAMED = 20
 
@@ -63,7 +66,7 @@ class Auditor:
         try:
             async with aclosing(pages):
                 async for page in pages:
-                    self._judge(page.items, resource.api, found)
+                    await self._judge(page.items, resource.api, found)
                     found.read[resource.qualified] += len(page.items)
                     # Free the parsed page before the next one arrives.
                     del page
@@ -74,8 +77,11 @@ class Auditor:
         except RequestFailed as error:
             found.unlisted[resource.qualified] = str(error)
 
-    def _judge(self, items: Iterable[Manifest], api: Api, found: Audit) -> None:
-        for raw in items:
+    async def _judge(self, items: Iterable[Manifest], api: Api, found: Audit) -> None:
+        for number, raw in enumerate(items):
+            if number % TURN == 0:
+                # The client may read the next page.
+                await asyncio.sleep(0)
             key = key_of(raw, api)
             try:
                 self._judge_one(raw, api, key, found)

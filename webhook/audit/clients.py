@@ -1,4 +1,4 @@
-"""Clients for long lists: they go on after a failure, and leave time to other work."""
+"""Clients for long lists: they go on after a failure, and either lose no time or leave time to other work."""
 
 from __future__ import annotations
 
@@ -31,6 +31,24 @@ class PatientClient(Client):
             async for page in pages:
                 yield page
                 del page
+
+
+class HurriedClient(PatientClient):
+    """A patient client that requests the next page while its caller works on one: two pages are in memory."""
+
+    async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
+        """Yield pages as `PatientClient.pages` does. The caller lets the event loop run while it works on a page."""
+        async with aclosing(super().pages(*arguments, **options)) as pages:
+            ahead = asyncio.ensure_future(anext(pages, None))
+            try:
+                while (page := await ahead) is not None:
+                    ahead = asyncio.ensure_future(anext(pages, None))
+                    yield page
+                    del page
+            finally:
+                if ahead.cancel():
+                    # The pages are closed only after their last request has ended.
+                    await asyncio.wait([ahead])
 
 
 class PacedClient(PatientClient):

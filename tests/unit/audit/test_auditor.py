@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +15,8 @@ from tests.unit.audit.stored_objects import FACTS, RULE, SETTINGS, judge, stored
 from tests.unit.cluster.scripted import Script, Step, failure, listed
 from tests.unit.worlds import three_schedulers
 from webhook.audit import clients
-from webhook.audit.auditor import Auditor
-from webhook.audit.clients import PatientClient
+from webhook.audit.auditor import TURN, Auditor
+from webhook.audit.clients import HurriedClient, PatientClient
 from webhook.audit.facts import Known
 from webhook.audit.kinds import listings
 from webhook.audit.results import Audit
@@ -44,6 +46,10 @@ def patient(transport: httpx.AsyncBaseTransport) -> PatientClient:
     return PatientClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
 
 
+def hurried(transport: httpx.AsyncBaseTransport) -> HurriedClient:
+    return HurriedClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
+
+
 async def audited(
     *steps: Step, served: dict[Api, Resource] = ONLY_SETS, judges: tuple[Judge, ...] = (), **options: Any
 ) -> tuple[Audit, Script]:
@@ -67,6 +73,51 @@ async def test_every_page_is_judged() -> None:
     assert (found.complete, found.today.refused, found.read["podcliquesets.grove.io"]) == (True, 2, 3)
     assert [request.url.params["limit"] for request in script.asked[:2]] == ["2", "2"]
     assert seen[:2] == [("podcliquesets.grove.io", 2), ("podcliquesets.grove.io", 3)]
+
+
+async def test_the_next_page_is_requested_while_one_is_judged() -> None:
+    asked: list[int] = []
+
+    class Looking(Judge):
+        def verdict(self, raw: Any, api: Api) -> Any:
+            asked.append(len([one for one in script.asked if "podcliquesets" in one.url.path]))
+            return super().verdict(raw, api)
+
+    names = [f"set-{number:02}" for number in range(5 * TURN)]
+    script = Script(
+        listed("1", *map(stored_set, names), token="more"),
+        listed("1", *map(stored_set, names)),
+        *[listed("1")] * PODS_LISTED,
+    )
+    client = hurried(script)
+    found = await Auditor(client, Known(ONLY_SETS, [Looking(FACTS, SETTINGS)], {})).audit()
+    await client.close()
+    assert (found.complete, found.today.judged.total()) == (True, 10 * TURN)
+    assert (asked[5 * TURN - 1], asked[-1]) == (2, 2)
+
+
+async def test_a_list_that_fails_while_a_page_is_judged_is_named() -> None:
+    script = Script(
+        listed("1", stored_set("a"), token="more"), (403, failure(403, "no more")), *[listed("1")] * PODS_LISTED
+    )
+    client = hurried(script)
+    found = await Auditor(client, Known(ONLY_SETS, [judge()], {})).audit()
+    await client.close()
+    assert found.read["podcliquesets.grove.io"] == 1
+    assert found.unlisted == {"podcliquesets.grove.io": "HTTP 403: no more"}
+
+
+async def test_pages_that_are_no_longer_wanted_leave_no_request_behind() -> None:
+    client = hurried(Script(listed("1", stored_set("a"), token="more")))
+    before = asyncio.all_tasks()
+    async with aclosing(client.pages(POD_CLIQUE_SETS.resource)) as pages:
+        async for page in pages:
+            assert len(page.items) == 1
+            await asyncio.sleep(0)
+            assert len(asyncio.all_tasks() - before) == 1
+            break
+    assert asyncio.all_tasks() == before
+    await client.close()
 
 
 async def test_one_namespace_is_audited_alone() -> None:
