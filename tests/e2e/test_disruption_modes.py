@@ -14,15 +14,15 @@ import pytest
 import yaml
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Leader, Nodes, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import GENERATIONS, configuration
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import rollcall as command
 from tests.e2e.started import Start
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_kube_gangs import GENERATIONS, configuration
 from tests.e2e.workloads import two_cliques
 
 LABEL = "rollcall.dev/disruption-mode"

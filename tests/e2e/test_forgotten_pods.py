@@ -19,11 +19,11 @@ import pytest
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Leader, Nodes, Rollcall
+from tests.e2e.gang_commands import Gangs, pod_groups
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.started import Start
-from tests.e2e.test_gang_health import Gangs, pod_groups
 
 SETTLE = 5
 REMEDIES = {

@@ -12,11 +12,11 @@ import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.preemption import PreemptionWatch, replacing, watched
 from tests.e2e.programs import eventually
 from tests.e2e.started import Start
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import two_cliques
 
 # Of each gang: a leader and two workers, each with one CPU. Four such pods fill a node, so that gangs share nodes.
