@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchmarks.control_planes import find_programs
 from benchmarks.reviews import pod_clique_set
 from tests.e2e.conftest import apply_crds, gated, until_asked
-from tests.e2e.control_plane import OPERATOR, ControlPlane
+from tests.e2e.control_plane import ADMIN, OPERATOR, ControlPlane
 from tests.e2e.grove_client import answered
 from tests.e2e.grove_operator import Played, defaulted
 from tests.e2e.programs import eventually, free_port, processor_seconds
@@ -46,21 +46,32 @@ _PROGRAMS = {
 _SURE = 5
 
 
+_MUTATE, _VALIDATE = _BOTH = ("/mutate", "/validate")
+
+
 class Turn(NamedTuple):
-    """The webhooks of a turn: which server answers (none, `rollcall` or `null`), and at which of its paths."""
+    """The webhooks of a turn: which server answers (none, `rollcall` or `null`), at which of its paths, and which of
+    these the API server calls for a pod of Grove's operator. With `all_judged` the condition that spares pods the
+    second call is left out.
+    """
 
     title: str
     server: str
     paths: tuple[str, ...]
+    called: tuple[str, ...]
+    all_judged: bool = False
 
 
-_NONE = Turn("none", "", ())
+_NONE = Turn("none", "", (), ())
 _TURNS = (
     _NONE,
-    Turn("both", "rollcall", ("/mutate", "/validate")),
-    Turn("mutating", "rollcall", ("/mutate",)),
-    Turn("validating", "rollcall", ("/validate",)),
-    Turn("both, doing nothing", "null", ("/mutate", "/validate")),
+    Turn("both", "rollcall", _BOTH, (_MUTATE,)),
+    Turn("both, all judged", "rollcall", _BOTH, _BOTH, all_judged=True),
+    Turn("mutating", "rollcall", (_MUTATE,), (_MUTATE,)),
+    Turn("validating", "rollcall", (_VALIDATE,), (_VALIDATE,)),
+    # It seals no pod.
+    Turn("both, doing nothing", "null", _BOTH, _BOTH),
+    Turn("one, doing nothing", "null", (_MUTATE,), (_MUTATE,)),
 )
 
 
@@ -134,24 +145,26 @@ class Burst:
     def _register(self, turn: Turn) -> None:
         """Register these webhooks and no others, and wait until the API server calls them and no others."""
         url = str(self._null.base_url).rstrip("/")
-        for configuration, path in zip(self._configurations, ("/mutate", "/validate"), strict=True):
-            text = json.dumps(configuration)
+        for configuration, path in zip(self._configurations, _BOTH, strict=True):
+            hooks = [_unconditional(hook) if turn.all_judged else hook for hook in configuration["webhooks"]]
+            text = json.dumps({**configuration, "webhooks": hooks})
             if turn.server == "null":
                 text = text.replace(self._rollcall.url, url)
             command = ("apply", "-f", "-") if path in turn.paths else ("delete", "--ignore-not-found", "-f", "-")
             self._plane.kubectl(*command, stdin=text, check=True)
-        expected = Counter({(turn.server, path): 1 for path in turn.paths})
+        expected = [Counter({(turn.server, path): 1 for path in paths}) for paths in (turn.paths, turn.called)]
         right = itertools.count(1)
         eventually(
-            lambda: self._probe() == expected and next(right) >= _SURE, f"the webhooks of {turn.title} are called"
+            lambda: [self._probe(ADMIN), self._probe(OPERATOR)] == expected and next(right) >= _SURE,
+            f"the webhooks of {turn.title} are called",
         )
 
-    def _probe(self) -> Counter[tuple[str, str]]:
-        """The calls that one more pod causes."""
+    def _probe(self, user: str) -> Counter[tuple[str, str]]:
+        """The calls that one more pod of a user causes. Rollcall refuses it unless the user is Grove's operator."""
         before = self._counts()
-        self._plane.http_as(OPERATOR).post(_PODS, params={"dryRun": "All"}, json=self._pods[0]).raise_for_status()
+        self._plane.http_as(user).post(_PODS, params={"dryRun": "All"}, json=self._pods[0])
         calls = self._counts() - before
-        return Counter({key: count for key, count in calls.items() if key[1] in {"/mutate", "/validate"}})
+        return Counter({key: count for key, count in calls.items() if key[1] in _BOTH})
 
     async def _create(self) -> None:
         client = RawClient(self._plane.url, self._plane.tls, OPERATOR)
@@ -182,6 +195,12 @@ class Burst:
                 elif sample.name == "rollcall_connections":
                     found["rollcall", "connections"] = int(sample.value)
         return found
+
+
+def _unconditional(hook: dict[str, Any]) -> dict[str, Any]:
+    """The webhook for pods as it is called for each of them."""
+    is_about_pods = hook["name"] == "pods.validate.rollcall.dev"
+    return {key: value for key, value in hook.items() if not (is_about_pods and key == "matchConditions")}
 
 
 def main() -> None:
@@ -225,7 +244,7 @@ def _print_times(spent: dict[Turn, list[Spent]]) -> None:
 
 def _traffic(turn: Turn, counts: Counter[str], pods: int) -> str:
     """What the server of the turn counted: calls, connections, and the sizes of reviews where it counts them."""
-    rounds = max(counts[path] for path in turn.paths) / pods
+    rounds = max(counts[path] for path in turn.called) / pods
     said = [f"{counts[path] / pods / rounds:.2f} calls of {path} a pod" for path in turn.paths]
     said += [f"{counts[f'{path} bytes'] / counts[path]:.0f} bytes" for path in turn.paths if counts[f"{path} bytes"]]
     return ", ".join([*said, f"{counts['connections'] / rounds:.0f} connections opened"])

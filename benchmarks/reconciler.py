@@ -84,7 +84,8 @@ def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -
         leading = time.perf_counter() - begun - made
         while process.metric("rollcall_reconciled_total", outcome="written") < gangs:
             process.program.check()
-            time.sleep(1)
+            # Each look takes the reconciler some milliseconds.
+            time.sleep(2)
         taken = time.perf_counter() - begun - made
         writes = process.metric("rollcall_writes_total")
         process.until_settled()

@@ -43,6 +43,8 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.testing import BackendConformance
 from webhook.validators.examples import pod_clique_set
+from webhook.validators.pod_guard import NEEDS_WORKLOAD
+from webhook.validators.registry import Subject
 
 CONFIGURATIONS: tuple[dict[str, Any], ...] = ({}, {"queue": "other"})
 CHECKS = sorted(name for name in dir(BackendConformance) if name.startswith("test_"))
@@ -77,6 +79,9 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_it_takes_the_configurations_of_its_suite": [
         Case(broken(settings_model=type("Other", (BackendSettings,), {})), "does not take the configuration")
+    ],
+    "test_each_rule_about_pods_sees_the_pods_that_it_judges": [
+        Case(judging(Finding(AT, "x", WHY, REMEDY), subject=Subject.POD, guard=NEEDS_WORKLOAD), "no trait of its guard")
     ],
     "test_its_capability_table_says_why_and_what_to_do": [
         Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "is empty"),

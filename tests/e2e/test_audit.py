@@ -49,8 +49,8 @@ REPORTS = "/apis/openreports.io/v1alpha1/namespaces/{}/reports"
 
 @pytest.fixture
 def stored(plane: ControlPlane, namespace: str) -> str:
-    """A namespace with seven sets, of which two ask for what koord-scheduler cannot do, with a Job, a PodGroup that a
-    user wrote, which is wrong, and a pod of a group that does not exist.
+    """A namespace with seven sets, of which two ask for what koord-scheduler cannot do, with a suspended Job, a
+    PodGroup that a user wrote, which is wrong, and a pod of a group that does not exist.
     """
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     sets = [two_cliques(f"good-{number}", namespace) for number in range(5)]
@@ -58,7 +58,10 @@ def stored(plane: ControlPlane, namespace: str) -> str:
     mode = {"gang.scheduling.koordinator.sh/mode": "strict"}
     group = GROUP | {"metadata": {"name": "own", "namespace": namespace, "annotations": mode}}
     named = {"name": "lone", "namespace": namespace, "labels": {"pod-group.scheduling.sigs.k8s.io": "missing"}}
-    plane.apply(*sets, *bad, job("train", namespace, 2, labels=labels), group, POD | {"metadata": named}, check=True)
+    suspended = job("train", namespace, 2, suspend=True, labels=labels)
+    plane.apply(*sets, *bad, suspended, POD | {"metadata": named}, check=True)
+    # A tenant chooses the name of the field manager.
+    plane.apply(group, options=("--server-side", "--field-manager=rollcall"), check=True)
     return namespace
 
 
@@ -166,6 +169,23 @@ def test_small_pages_and_expired_lists_lose_no_object(plane: ControlPlane, store
         assert sorted(one.object.name for one in found.today.kept) == ["bad-a", "bad-b", "lone", "own"]
 
 
+def without_room_for_reports(plane: ControlPlane, namespace: str) -> str:
+    """Make a namespace with a finding, whose quota has no room for a report."""
+    quota = {"hard": {"count/reports.openreports.io": "0"}}
+    plane.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none", "namespace": namespace},
+            "spec": quota,
+        },
+        nvlink("bad", namespace),
+        check=True,
+    )
+    return namespace
+
+
 def test_reports_are_written_once_and_go_with_their_findings(
     plane: ControlPlane,
     stored: str,
@@ -173,6 +193,7 @@ def test_reports_are_written_once_and_go_with_their_findings(
     reconciler: Reconcilers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    full = without_room_for_reports(plane, f"{stored}-full")
     # A process with the rights of an installation.
     installed = reconciler(REPORTING)
     found = eventually(lambda: report_in(plane, stored), "the report is written", timeout=60)
@@ -185,8 +206,12 @@ def test_reports_are_written_once_and_go_with_their_findings(
     ]
     assert found["results"][1]["resources"][0]["uid"] == plane.get("podcliquesets", "bad-a", stored)["metadata"]["uid"]
     eventually(lambda: installed.metric("rollcall_audit_findings", action="deny") >= 3, "the metric tells them")
+    # One namespace refuses its report, which does not concern the others.
+    assert report_in(plane, full) is None
+    assert installed.metric("rollcall_audit_unwritten_reports") == 1
     assert installed.metric("rollcall_audit_failing") == 0
     installed.program.stop()
+    plane.kubectl("delete", "namespace", full, "--wait=false", check=True)
 
     monkeypatch.setattr(audit_reports, "LOOK_SECONDS", 0.1)
     hosted = HostedReconciler(Network(plane), REPORTING, namespace=stored, before=hurried)

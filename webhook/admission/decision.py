@@ -93,7 +93,7 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
         if (workloads := admission_of(request.kind[::2], settings)) is not None:
             return workloads.mutate(request, facts, settings)
         if request.kind[::2] == POD and request.operation == "CREATE":
-            return mutate_pod(Pod(request.object or {}, request.namespace), facts, settings)
+            return mutate_pod(request.user, Pod(request.object or {}, request.namespace), facts, settings)
     except Malformed as error:
         return Verdict(notes=(f"left as it is: {error}",))
     return ALLOWED

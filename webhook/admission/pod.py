@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from webhook.admission.gang_object import validate_object, with_findings
 from webhook.admission.opinion import gang_context, pod_verdict
+from webhook.admission.seal import seal_for, with_seal
 from webhook.admission.unknown_owner import rules_about, unknown_owner
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile, Settings
@@ -48,18 +49,21 @@ class Membership(NamedTuple):
     is_spare: bool = False
 
 
-def mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Prepare a pod for its scheduler. Raises `FactsUnavailable` and `Malformed`."""
+def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Prepare a pod that `user` creates for its scheduler, and seal it if `validate_pod` would find nothing. Raises
+    `FactsUnavailable` and `Malformed`.
+    """
     found = membership_of(pod, facts, settings)
     if not isinstance(found, Membership):
-        return ALLOWED if found is None else Verdict(notes=(found,))
+        return with_seal(ALLOWED if found is None else Verdict(notes=(found,)), pod, None)
     profile = found.profile
     if found.workload is not None and (besides := _not_prepared(pod, found, found.workload)) is not None:
-        return besides
+        return with_seal(besides, pod, None)
     prepared = prepare_pod(pod, profile, found.member)
     if prepared.claim is not None:
-        return _left_for(prepared.claim, profile)
-    return Verdict(scheduler=profile.name, patch=prepared.operations)
+        return with_seal(_left_for(prepared.claim, profile), pod, None)
+    verdict = Verdict(scheduler=profile.name, patch=prepared.operations)
+    return with_seal(verdict, pod, seal_for(pod, user, profile, facts, settings))
 
 
 def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:

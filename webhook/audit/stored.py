@@ -1,12 +1,13 @@
 """One stored object: whether it is audited, the request with which it would be created now, and the verdict on it.
 
 A stored record counts, because a created object may name its scheduler by the same label. What the ratchet excuses at
-an update is not excused here. No I/O.
+an update is not excused here. Neither is a user: which one stored an object is not known, and every field that seems to
+say so, such as the name of a field manager, can be written by a tenant. No I/O.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -19,10 +20,9 @@ from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
 from webhook.model.findings import Unjudged
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, mapping
 
 # The id of what is not judged because of no rule of its own: the facts that every rule about the object needs.
 _EVERY_RULE = "rollcall/audit"
@@ -49,6 +49,10 @@ class Judge:
     settings: Settings
     at: datetime | None = None
 
+    def __post_init__(self) -> None:
+        # An audit does not say which other schedulers could run what is refused.
+        object.__setattr__(self, "settings", replace(self.settings, compares=False))
+
     def verdict(self, raw: Manifest, api: Api) -> Verdict | None:
         """Return the verdict on a stored object; None if it is not audited. Does not change `raw`, except a pod: a pod
         is prepared as at its creation, and the result is judged.
@@ -73,7 +77,7 @@ class Judge:
             return False
         if self.facts.namespace_label(namespace, EXEMPT_LABEL) is not None:
             return False
-        return not (_has_ended(request, settings) or _is_trusted(request, settings))
+        return not _has_ended(request, settings)
 
 
 def request_of(raw: Manifest, api: Api, at: datetime | None = None) -> Request:
@@ -100,23 +104,5 @@ def _has_ended(request: Request, settings: Settings) -> bool:
             return True
         view = settings.kinds.views.get(request.kind[::2])
         return view is not None and view(raw, request.namespace).finished
-    except Malformed:
-        return False
-
-
-def _is_trusted(request: Request, settings: Settings) -> bool:
-    """Return whether Rollcall or a controller of a scheduler wrote the spec of a gang object. The user is no longer
-    known, only the field manager, which is the name of the program. A scheduler also manages the status of objects that
-    others wrote.
-    """
-    if request.kind[::2] not in settings.judging or request.kind[::2] == POD:
-        return False
-    trusted = {user.rpartition(":")[2] for user in settings.exempt_users} | {MANAGED_BY_ROLLCALL}
-    try:
-        managers = sequence(mapping((request.object or {}).get("metadata")).get("managedFields"))
-        return any(
-            text(one.get("manager")) in trusted and "f:spec" in mapping(one.get("fieldsV1"))
-            for one in map(mapping, managers)
-        )
     except Malformed:
         return False

@@ -23,6 +23,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators import membership
 from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
 
 # A backend's table, or the function that makes it from the settings.
@@ -178,6 +179,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
         id,
         subject=Subject.POD,
         membership=True,
+        guard=NEEDS_WORKLOAD,
         passes=Example(pod_clique_set(clique("worker"))),
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",

@@ -73,7 +73,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Judge what a cluster stores, by today's rules and configuration, as if it were created now.
 
-    Judges PodCliqueSets, opted-in workloads, gang objects of others and pods of gangs. What was stored before a rule
+    Judges PodCliqueSets, opted-in workloads, gang objects and pods of gangs. What was stored before a rule
     existed, or past Rollcall, shows here. Reads the cluster with your own rights and writes nothing.
 
     With `--as` or `--config` it shows the difference to today: what is new, and what is gone. Then only what is new

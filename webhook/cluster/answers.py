@@ -6,10 +6,10 @@ import re
 from http import HTTPStatus
 from typing import Any
 
-import httpx
 import orjson
 
 from webhook.cluster.deep_json import shallow
+from webhook.cluster.transport import Reply
 from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
 from webhook.model.reading import Malformed, mapping, sequence, text
 
@@ -20,10 +20,10 @@ _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 
 
-async def received(response: httpx.Response, most: int) -> bytearray:
+async def received(reply: Reply, most: int) -> bytearray:
     """Return the body of an answer. Raises `AnswerTooLarge` as soon as it is longer than `most` bytes."""
     content = bytearray()
-    async for chunk in response.aiter_bytes():
+    async for chunk in reply.chunks():
         content += chunk
         if len(content) > most:
             raise AnswerTooLarge(too_large(most))
@@ -35,9 +35,9 @@ def too_large(most: int) -> str:
     return f"the answer has more than {most} bytes, the most that are read at once"
 
 
-def warnings_in(headers: httpx.Headers) -> tuple[str, ...]:
+def warnings_in(reply: Reply) -> tuple[str, ...]:
     """Return the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
-    said = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
+    said = (found for line in reply.headers("warning") for found in _WARNING.findall(line))
     return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
 
 

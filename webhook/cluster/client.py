@@ -14,7 +14,9 @@ import orjson
 
 from webhook.cluster.access import Access
 from webhook.cluster.answers import check_status, parsed, received, too_large, warnings_in
+from webhook.cluster.httpx_transport import HttpxTransport
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
+from webhook.cluster.transport import Sending, Transport
 from webhook.errors import AnswerTooLarge, Gone, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
@@ -75,28 +77,20 @@ class Client:
         pooled: bool = False,
     ) -> None:
         """`pooled` is for thousands of requests. `transport` replaces the network in tests."""
-        self._direct: httpx.AsyncBaseTransport | None = None
+        self._transport: Transport
         if pooled and transport is None and access.proxy is None:
             # It takes 10 MB, which most processes do not need.
-            from webhook.cluster.transport import PooledTransport  # noqa: PLC0415
+            from webhook.cluster.pooled_transport import PooledTransport  # noqa: PLC0415
 
-            self._direct = transport = PooledTransport(access)
+            self._transport = PooledTransport(access)
+        else:
+            self._transport = HttpxTransport(access, transport)
         self._access = access
-        self._url = httpx.URL(access.url)
         # A kubeconfig may name a server below a path.
-        self._path = self._url.path.rstrip("/")
+        self._path = httpx.URL(access.url).path.rstrip("/")
         # The last credentials, and until when they are used.
         self._credentials: tuple[str | None, float] = (None, 0.0)
         self._connect_seconds = connect_seconds
-        self._http = httpx.AsyncClient(
-            verify=access.tls,
-            proxy=_proxy(access),
-            transport=transport,
-            # `Access` decides which proxies of the environment are for this cluster.
-            trust_env=False,
-            # `_asking` limits the connections. A watch keeps its connection, so it must never wait for a free one.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
-        )
         self._asking = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._receiving = asyncio.Semaphore(_PAGES_AT_ONCE)
 
@@ -108,8 +102,8 @@ class Client:
 
     async def _get(self, request: Request, most: int) -> Answer:
         headers = {} if request.etag is None else {"if-none-match": request.etag}
-        built = await self._built("GET", request.path, request.params, {"accept": request.accept, **headers})
-        return await self._sent(built, most)
+        sending = await self._sending("GET", request.path, request.params, {"accept": request.accept, **headers})
+        return await self._sent(sending, most)
 
     async def items(
         self,
@@ -185,48 +179,28 @@ class Client:
         """Return the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
-        return await self._answer(write.method, write.path, write.params, headers, content, allowed)
-
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str],
-        asking: Mapping[str, str],
-        content: bytes | None = None,
-        allowed: Callable[[], None] | None = None,
-    ) -> Answer:
-        built = await self._built(method, path, params, asking, content)
+        sending = await self._sending(write.method, write.path, write.params, headers, content)
         if allowed is not None:
             # A new connection may be needed first, and the process may be suspended at any time.
             allowed()
-            guards = {"trace": _before_the_body(allowed), "before_body": allowed}
-            built.extensions = {**built.extensions, **guards}
-        return await self._sent(built, MAX_ANSWER_BYTES)
+            sending = sending._replace(allowed=allowed)
+        return await self._sent(sending, MAX_ANSWER_BYTES)
 
-    async def _sent(self, built: httpx.Request, most: int) -> Answer:
+    async def _sent(self, sending: Sending, most: int) -> Answer:
         """Return the answer to a request, of at most `most` bytes."""
         await self._turn()
         try:
-            response = await self._send(built)
+            reply = await self._transport.send(sending)
             try:
-                content = await received(response, most)
+                content = await received(reply, most)
             finally:
-                await response.aclose()
+                await reply.aclose()
         except httpx.HTTPError as error:
             raise RequestFailed(self._said(error)) from None
         finally:
             self._asking.release()
-        headers = response.headers
-        check_status(response.status_code, content, headers.get("retry-after"))
-        return Answer(parsed(content), headers.get("etag"), headers.get("date"), warnings_in(headers), len(content))
-
-    async def _send(self, built: httpx.Request) -> httpx.Response:
-        """Return the answer to a request, its body unread. Raises `httpx.HTTPError`."""
-        if self._direct is not None:
-            # httpx would look for redirects, cookies and logins.
-            return await self._direct.handle_async_request(built)
-        return await self._http.send(built, stream=True)
+        check_status(reply.status, content, reply.header("retry-after"))
+        return Answer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
 
     async def _turn(self) -> None:
         """Wait until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
@@ -255,23 +229,23 @@ class Client:
         Raises the same errors as `get`, and `TimeoutError` after `SILENCE_SECONDS`.
         """
         headers = {"accept": request.accept}
-        built = await self._built("GET", request.path, request.params, headers, seconds=SILENCE_SECONDS)
+        sending = await self._sending("GET", request.path, request.params, headers, seconds=SILENCE_SECONDS)
         try:
-            response = await self._send(built)
+            reply = await self._transport.send(sending)
             try:
-                if response.status_code != HTTPStatus.OK:
-                    content = await received(response, MAX_ANSWER_BYTES)
-                    check_status(response.status_code, content, response.headers.get("retry-after"))
+                if reply.status != HTTPStatus.OK:
+                    content = await received(reply, MAX_ANSWER_BYTES)
+                    check_status(reply.status, content, reply.header("retry-after"))
                 rest = b""
                 yield rest
-                async for chunk in response.aiter_bytes():
+                async for chunk in reply.chunks():
                     *whole, rest = (rest + chunk).split(b"\n")
                     if len(rest) > MAX_ANSWER_BYTES:
                         raise AnswerTooLarge(too_large(MAX_ANSWER_BYTES))
                     for line in whole:
                         yield line
             finally:
-                await response.aclose()
+                await reply.aclose()
         except httpx.ReadTimeout:
             raise TimeoutError from None
         except httpx.HTTPError as error:
@@ -279,9 +253,9 @@ class Client:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._http.aclose()
+        await self._transport.aclose()
 
-    async def _built(
+    async def _sending(
         self,
         method: str,
         path: str,
@@ -289,22 +263,13 @@ class Client:
         headers: Mapping[str, str],
         content: bytes | None = None,
         seconds: float = ANSWER_SECONDS,
-    ) -> httpx.Request:
+    ) -> Sending:
         # Decompression would delay admissions, and the network is near.
         headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
         if (authorization := await self._authorization()) is not None:
             headers["authorization"] = authorization
-        extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
-        return self._http.build_request(
-            method,
-            # httpx would parse a text three times, which takes as long as the rest of a request.
-            self._url.copy_with(raw_path=f"{self._path}{path}{query}".encode()),
-            headers=headers,
-            content=content,
-            extensions=extensions,
-            timeout=httpx.Timeout(seconds, connect=self._connect_seconds),
-        )
+        return Sending(method, f"{self._path}{path}{query}", headers, content, seconds, self._connect_seconds)
 
     async def _authorization(self) -> str | None:
         """Return the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises `RequestFailed`."""
@@ -328,25 +293,6 @@ class Client:
                 raise RequestFailed("no credentials: they have characters that a header must not have")
         self._credentials = authorization, time.monotonic() + CREDENTIALS_KEPT_SECONDS
         return authorization
-
-
-def _proxy(access: Access) -> httpx.Proxy | None:
-    if access.proxy is None:
-        return None
-    # The certificate of an https proxy is verified like the one of the API server, as in Go.
-    return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
-
-
-def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
-    """Return a trace function that calls `allowed` just before the body is sent. Without the body the API server does
-    nothing.
-    """
-
-    async def trace(event: str, _: Any) -> None:
-        if event.endswith("send_request_body.started"):
-            allowed()
-
-    return trace
 
 
 def _told(error: BaseException) -> str:

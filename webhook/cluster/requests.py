@@ -50,10 +50,15 @@ class Write(NamedTuple):
 def apply(
     resource: Resource, manifest: Manifest, manager: str, *, subresource: str = "", dry_run: bool = False
 ) -> Write:
-    """Return a server-side apply: `manager` takes over the fields of `manifest`; other fields do not change."""
+    """Return a server-side apply: `manager` takes over the fields of `manifest`; other fields do not change.
+
+    The API server would read the manifest a second time to warn of unknown fields (Kubernetes API concepts, "Field
+    validation"), and a program reads no warnings.
+    """
     metadata = manifest["metadata"]
     path = _path(resource, metadata.get("namespace"), metadata["name"], subresource)
-    params = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
+    params = {"fieldManager": manager, "force": "true", "fieldValidation": "Ignore"}
+    params |= {"dryRun": "All"} if dry_run else {}
     return Write("PATCH", path, manifest, params, APPLY)
 
 

@@ -1,125 +1,55 @@
-"""Sends the requests of a `Client` that has thousands: by aiohttp, which takes a tenth of the processor time.
+"""What a `Client` sends and gets, no matter which library carries it.
 
-httpx's own transport takes two milliseconds for a request, more than an API server. It stays the one for proxies, and
-for processes that send few requests: aiohttp takes 10 MB.
+`HttpxTransport` is the one for proxies, and for processes that send few requests. `PooledTransport` is for thousands.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import aiohttp
-import httpx
-from aiohttp.abc import AbstractStreamWriter
-from yarl import URL
-
-from webhook.cluster.access import Access
-
-# A connection without requests is closed after this time, as by httpx.
-IDLE_SECONDS = 5.0
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import NamedTuple, Protocol
 
 
-class PooledTransport(httpx.AsyncBaseTransport):
-    """Connections to one cluster, as many as there are requests at once; they are kept for the next ones.
+class Sending(NamedTuple):
+    """One request. `target` is its path and query, `seconds` the longest silence of the server, `connect_seconds` the
+    time for a new connection.
 
-    The extension `before_body` of a request is called just before its body is sent, and may raise.
+    `allowed` is called just before the body is sent, and may raise: without the body the API server does nothing.
     """
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._session: aiohttp.ClientSession | None = None
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, and return the answer with its body unread. Raises `httpx.TransportError`."""
-        limits = request.extensions.get("timeout", {})
-        allowed: Callable[[], None] | None = request.extensions.get("before_body")
-        body = request.content or None if allowed is None else _Body(request.content, allowed)
-        try:
-            with _translated(request):
-                response = await self._opened().request(
-                    request.method,
-                    URL(str(request.url), encoded=True),
-                    data=body,
-                    headers=request.headers.multi_items(),
-                    allow_redirects=False,
-                    server_hostname=self._access.server_name,
-                    timeout=aiohttp.ClientTimeout(
-                        total=None, connect=limits.get("connect"), sock_read=limits.get("read")
-                    ),
-                )
-        except httpx.TransportError:
-            if isinstance(body, _Body) and body.refused is not None:
-                raise body.refused from None
-            raise
-        return httpx.Response(
-            response.status, headers=response.raw_headers, stream=_Stream(request, response), request=request
-        )
-
-    def _opened(self) -> aiohttp.ClientSession:
-        """The session; a new one needs the running event loop."""
-        if self._session is None:
-            # `Client` limits the requests at once, and a watch must never wait for a connection.
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._access.tls, keepalive_timeout=IDLE_SECONDS)
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False
-            )
-        return self._session
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    content: bytes | None
+    seconds: float
+    connect_seconds: float
+    allowed: Callable[[], None] | None = None
 
 
-class _Body(aiohttp.BytesPayload):
-    """The body of a request. It is asked for when the headers are ready and nothing of the request was sent."""
+class Reply(Protocol):
+    """An answer whose body is still to be read."""
 
-    def __init__(self, content: bytes, allowed: Callable[[], None]) -> None:
-        super().__init__(content)
-        self._allowed = allowed
-        self.refused: Exception | None = None
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
 
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Send the body if that is allowed."""
-        try:
-            self._allowed()
-        except Exception as error:
-            # aiohttp raises another error in its place.
-            self.refused = error
-            raise
-        await super().write_with_length(writer, content_length)
+    def header(self, name: str) -> str | None:
+        """The first header of that name."""
 
+    def headers(self, name: str) -> list[str]:
+        """All headers of that name."""
 
-class _Stream(httpx.AsyncByteStream):
-    """The body of an answer."""
-
-    def __init__(self, request: httpx.Request, response: aiohttp.ClientResponse) -> None:
-        self._request = request
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translated(self._request):
-            async for chunk in self._response.content.iter_any():
-                yield chunk
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body, as it arrives. Raises `httpx.TransportError`."""
 
     async def aclose(self) -> None:
         """Free the connection, for the next request if the whole body was read."""
-        self._response.release()
 
 
-@contextmanager
-def _translated(request: httpx.Request) -> Iterator[None]:
-    """Raise the errors of httpx for those of aiohttp."""
-    try:
-        yield
-    except (aiohttp.ConnectionTimeoutError, TimeoutError) as error:
-        kind: Any = httpx.ConnectTimeout if isinstance(error, aiohttp.ConnectionTimeoutError) else httpx.ReadTimeout
-        raise kind(str(error), request=request) from None
-    except aiohttp.ClientConnectorError as error:
-        raise httpx.ConnectError(str(error), request=request) from None
-    except aiohttp.ClientError as error:
-        raise httpx.RemoteProtocolError(str(error) or type(error).__name__, request=request) from None
-    except OSError as error:
-        raise httpx.ReadError(str(error), request=request) from None
+class Transport(Protocol):
+    """Connections to one cluster."""
+
+    async def send(self, sending: Sending) -> Reply:
+        """Send a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
+
+    async def aclose(self) -> None:
+        """Close every connection."""

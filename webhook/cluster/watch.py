@@ -226,6 +226,8 @@ class Watch:
         self._resource = projection.resource
         # The version to continue from; None requests a list.
         self._version: str | None = None
+        # The versions of answers to writes that the watch has not delivered yet.
+        self._answered: dict[ObjectKey, int] = {}
         self._failures = 0
         self._listed = 0.0
 
@@ -233,11 +235,11 @@ class Watch:
         """Store the answer to a write before the watch delivers it. Ignore the answer if the watch has passed its
         version: the object may have changed or be gone since, and no event would report that again.
         """
-        version = str(mapping(raw.get("metadata")).get("resourceVersion") or "")
-        known = self._version or ""
-        # Resource versions are increasing numbers: Kubernetes API concepts, "Resource versions".
-        if version.isdigit() and known.isdigit() and int(version) <= int(known):
-            return
+        version, known = _number(_version_of(raw)), _number(self._version)
+        if version is not None and known is not None:
+            if version <= known:
+                return
+            self._answered[key_of(raw)] = version
         self.index.put(raw)
 
     async def run(self) -> None:
@@ -264,6 +266,8 @@ class Watch:
         if version is None:
             raise RequestFailed("the list has no resourceVersion")
         self.index.keep_only(seen)
+        # The list may be older than these answers.
+        self._answered.clear()
         self.lists += 1
         self._listed = self.heard = time.monotonic()
         if not self.filled:
@@ -306,11 +310,22 @@ class Watch:
         """Apply one event and keep its version."""
         kind, raw = read_event(line)
         self.heard = time.monotonic()
-        if kind in {"ADDED", "MODIFIED"}:
-            self.index.put(raw)
-        elif kind == "DELETED":
-            self.index.drop(raw)
-        self._version = text(mapping(raw.get("metadata")).get("resourceVersion")) or self._version
+        version = _version_of(raw)
+        if kind in {"ADDED", "MODIFIED", "DELETED"} and not self._is_known(raw, version):
+            (self.index.drop if kind == "DELETED" else self.index.put)(raw)
+        self._version = version or self._version
+
+    def _is_known(self, raw: Manifest, version: str | None) -> bool:
+        """Whether the answer to a write of ours has already said what an event says, or something newer."""
+        if not self._answered:
+            return False
+        source, number = key_of(raw), _number(version)
+        answered = self._answered.get(source)
+        if answered is None:
+            return False
+        if number is None or number >= answered:
+            del self._answered[source]
+        return number is not None and number <= answered
 
     async def _pause(self, error: RequestFailed) -> None:
         self.trouble = str(error)
@@ -323,3 +338,14 @@ class Watch:
             log.info("watch interrupted", kind=self._resource.api.kind, why=self.trouble, failures=self._failures)
         pause = backoff(self._failures, random.random())  # noqa: S311 - as above
         await asyncio.sleep(max(pause, error.wait or 0.0))
+
+
+def _version_of(raw: Manifest) -> str | None:
+    return text(mapping(raw.get("metadata")).get("resourceVersion"))
+
+
+def _number(version: str | None) -> int | None:
+    """The number of a resource version: they increase with each change (Kubernetes API concepts, "Resource
+    versions"). None if it is no number.
+    """
+    return int(version) if version is not None and version.isdecimal() else None

@@ -30,7 +30,8 @@ class Auditing:
 @dataclass(frozen=True, slots=True)
 class RemedySettings:
     """Which causes the reconciler remedies, by the names in the configuration; how many seconds a cause must last, how
-    many seconds a gang is left alone after its first remedy, and how many remedies there may be a minute.
+    many seconds a gang is left alone after its first remedy, and how many remedies there may be a minute. Each deleted
+    pod counts as one.
     """
 
     causes: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ class RemediesSection(Section):
     """Which causes the reconciler remedies, none by default: gangs that their scheduler has `forgotten`, an
     `objectLeft` by an earlier gang, and pods that have an `oldMembership`. A cause must last for `settleSeconds`. After
     a remedy the gang is left alone for `pauseSeconds`, twice as long after each further one. In the whole cluster there
-    are at most `perMinute` remedies a minute.
+    are at most `perMinute` remedies a minute, in which each deleted pod counts.
     """
 
     causes: list[Literal["forgotten", "objectLeft", "oldMembership"]] = Field(default_factory=list)

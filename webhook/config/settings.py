@@ -35,6 +35,7 @@ from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
+from webhook.validators.seal import seal_of
 from webhook.validators.selection import Choice, Chosen, namespace_choice
 
 # A namespace label: the strictest action of a rule there, one of deny, warn, audit, off.
@@ -101,6 +102,7 @@ class Profile:
         "pod_rules",
         "prepared",
         "rules",
+        "seal",
         "set_rules",
         "unknown_rules",
     )
@@ -132,6 +134,7 @@ class Profile:
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
         self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
+        self.seal = seal_of(self.every_rule, backend.settings)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
         self.part_rules = about(self.rules, Subject.PART)
         self.unknown_rules = about(self.rules, Subject.UNKNOWN_OWNER)
@@ -198,6 +201,11 @@ class Registration:
     excluded_namespaces: tuple[str, ...] = ()
     # off, Audit, Warn or Deny.
     net: str = "off"
+
+    @property
+    def must_answer(self) -> bool:
+        """Return whether an object that Rollcall did not answer for is refused."""
+        return self.failure_policy == "Fail"
 
 
 @dataclass(frozen=True, slots=True)

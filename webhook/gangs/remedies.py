@@ -65,7 +65,8 @@ class Remedy(NamedTuple):
     """One remedy: what was `found`, and what is `done` about it.
 
     `target` is the object that is changed or deleted. `pods` are on no node: those that a wake marks, or those that are
-    replaced. `raised` is the minimum of the target during a wake: more than any number of pods.
+    replaced; `later` are those that another remedy replaces. `raised` is the minimum of the target during a wake: more
+    than any number of pods.
     """
 
     cause: RemedyCause
@@ -76,6 +77,19 @@ class Remedy(NamedTuple):
     pods: tuple[GangPod, ...] = ()
     wake: Wake | None = None
     raised: int = 0
+    later: tuple[GangPod, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """What it counts for in the limit on remedies: each deleted pod counts."""
+        return len(self.pods) if self.act is Act.REPLACE else 1
+
+    def within(self, weight: int) -> Remedy:
+        """The same remedy with at most that weight, at least 1."""
+        if self.weight <= weight:
+            return self
+        pods = self.pods[:weight]
+        return self._replace(done=_deleted(pods), pods=pods, later=self.pods[weight:])
 
     @property
     def api(self) -> Api | None:
@@ -159,11 +173,8 @@ def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> It
         and _is_replaceable(one.pod, excepted)
     )
     if pods:
-        names = _names(pods)
-        found = f"{names}: on no node, and marked for a group that is not that of the gang"
-        yield Remedy(
-            RemedyCause.OLD_MEMBERSHIP, Act.REPLACE, found, f"deleted {names}, which Grove recreates", None, pods
-        )
+        found = f"{_names(pods)}: on no node, and marked for a group that is not that of the gang"
+        yield Remedy(RemedyCause.OLD_MEMBERSHIP, Act.REPLACE, found, _deleted(pods), None, pods)
 
 
 def _forgotten(
@@ -188,7 +199,7 @@ def _forgotten(
     if tried >= WAKES_BEFORE_REPLACING and health.kind == POD_GANG and _may_replace(health):
         pods = tuple(pod for pod in waiting if _is_replaceable(pod, excepted))[:1]
         if pods:
-            done = f"deleted {_names(pods)}, which Grove recreates; it had been woken {tried} times"
+            done = f"{_deleted(pods)}; it had been woken {tried} times"
             yield Remedy(RemedyCause.FORGOTTEN, Act.REPLACE, found, done, None, pods)
             return
     target = targets[tried % len(targets)]
@@ -234,6 +245,10 @@ def _live_objects(seen: Observed) -> list[Manifest]:
     except (FactsUnavailable, Inexpressible):
         return []
     return [live for live in found if left_behind(live, seen.podgang) or other_owner(live, seen.podgang) is None]
+
+
+def _deleted(pods: Sequence[GangPod]) -> str:
+    return f"deleted {_names(pods)}, which Grove recreates"
 
 
 def _names(pods: Sequence[GangPod]) -> str:

@@ -19,6 +19,7 @@ from webhook.config.reconciler_settings import Auditing, Certificates, RemedySet
 from webhook.config.settings import Enforcement, Profile, Registration, Settings, Shadow
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
+from webhook.installation.sealed_pods import sealed_by
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kueue.admission_check import CheckMode
@@ -115,6 +116,11 @@ def _webhooks(features: list[_Feature]) -> Manifest:
                 objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
         if (condition := profile.backend.judged_pods) is not None:
             pods[feature.name] = [f"({condition})"]
+    sealed = {
+        feature.scheduler: found
+        for feature in features
+        if feature.scheduler and (found := sealed_by(feature.settings.profiles[feature.scheduler])) is not None
+    }
     known = features[0].settings.kinds.known_controllers
     return {
         "workloads": rules["workloads.mutate.rollcall.dev"],
@@ -123,6 +129,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
         "shapes": {shape.name: _disabled(shape.resource) for shape in features[0].settings.kinds.declared},
         "gangObjects": objects,
         "groupPods": pods,
+        "sealedPods": sealed,
     }
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from webhook.config.settings import Settings
 from webhook.installation.exempt import installed_in, not_exempt
 from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
+from webhook.installation.sealed_pods import unsealed
 from webhook.model import grove
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
@@ -64,6 +65,10 @@ def webhook_configurations(
             "namespaceSelector": {"matchExpressions": [*outside, *inside]},
         }
 
+    def judged_pods(path: str) -> Manifest:
+        condition = unsealed(settings) if path == "validate" else None
+        return {} if condition is None else {"matchConditions": [condition]}
+
     def hooks(path: str) -> list[Manifest]:
         found = [
             hook(
@@ -72,7 +77,7 @@ def webhook_configurations(
                 [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")],
                 {"matchConditions": [_NOT_LEAVING]},
             ),
-            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS}),
+            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS, **judged_pods(path)}),
         ]
         found += [hook(*one) for one in _opted_in_hooks(settings, path)]
         if path == "validate":

@@ -187,6 +187,10 @@ def unpacked(kept: Manifest | Packed) -> Manifest:
     return kept.manifest() if isinstance(kept, Packed) else kept
 
 
+# Values that refer to no others.
+_PLAIN = frozenset({str, bytes, Packed, int, float, bool, type(None)})
+
+
 def weight(value: object, most: int = KEPT_BYTES) -> int:
     """The bytes that a value takes, with everything that it refers to. Counting stops when `most` is exceeded."""
     total, seen, left = 0, set[int](), [value]
@@ -195,6 +199,8 @@ def weight(value: object, most: int = KEPT_BYTES) -> int:
         if id(found) not in seen:
             seen.add(id(found))
             total += sys.getsizeof(found)
+            if type(found) in _PLAIN:
+                continue
             # For a long container its own size is enough; its contents are then not counted.
             left.extend(_inside(found) if total <= most else ())
     return total

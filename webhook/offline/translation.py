@@ -191,7 +191,7 @@ def _of_opted_in(
     for expected in expected_pods(made):
         name_scheduler(expected.pod, settings.forced)
         pod = Pod(expected.pod)
-        verdict = mutate_pod(pod, facts, settings)
+        verdict = mutate_pod("", pod, facts, settings)
         own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
         lines = (f"{title}{own}, of {expected.chain}", *notes, *verdict.notes)
         yield Translated(tuple(dict.fromkeys(lines)), pod.raw)

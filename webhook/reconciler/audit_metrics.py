@@ -23,7 +23,12 @@ class AuditMetrics:
         )
         self.failing = Gauge(
             "rollcall_audit_failing",
-            "1 while the last audit did not finish, or its reports could not be written. Then the last reports stay.",
+            "1 while the last audit did not finish, or no report can be written. Then the last reports stay.",
+            registry=registry,
+        )
+        self.unwritten = Gauge(
+            "rollcall_audit_unwritten_reports",
+            "Namespaces whose report the last audit could neither write nor delete. Their last reports stay.",
             registry=registry,
         )
         self.findings = Gauge(
@@ -36,7 +41,7 @@ class AuditMetrics:
 
     def clear(self) -> None:
         """Show what a replica shows that does not lead."""
-        for gauge in (self.finished, self.seconds, self.failing):
+        for gauge in (self.finished, self.seconds, self.failing, self.unwritten):
             gauge.set(0)
         for action in ACTIONS:
             self.findings.labels(action).set(0)

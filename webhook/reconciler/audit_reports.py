@@ -2,6 +2,8 @@
 
 The leader does it, in a task of its own. It reads and judges in a thread with pauses, so gangs do not wait for it. Only
 the differences are written: a report that has changed, and the deletion of one whose namespace has no finding any more.
+A namespace may refuse its report, such as by a quota. It is counted, and the audit has not failed unless reports cannot
+be written at all: a tenant must not be able to keep an alert firing.
 """
 
 from __future__ import annotations
@@ -43,8 +45,13 @@ RETRY_SECONDS = (30.0, 1800.0)
 WAIT_SECONDS = 600.0
 # The longest time for one audit with its reports.
 MOST_SECONDS = 3600.0
-# So many namespaces whose report is another program's are named.
+# So many namespaces whose report is another program's, or could not be written, are named.
 NAMED = 10
+# Where it is tried whether reports can be written at all: it always exists, and belongs to no tenant.
+DEFAULT_NAMESPACE = "default"
+
+# Why the reports of namespaces could not be written.
+_Unwritten = dict[str, RequestFailed]
 
 
 class AuditReports:
@@ -115,7 +122,10 @@ class AuditReports:
                     # Without some kinds, reports would lose results.
                     self._fail("; ".join(f"{kind}: {why}" for kind, why in sorted(found.unlisted.items())))
                     return
-                await self._write(found.today)
+                unwritten = await self._write(found.today)
+                if unwritten and not await self._is_possible():
+                    self._fail(f"reports cannot be written: {_first(unwritten)}")
+                    return
         except NotLeading:
             return
         except TimeoutError:
@@ -126,7 +136,7 @@ class AuditReports:
             log.exception("audit failed")
             self._fail("an internal error")
         else:
-            self._show(found.today, time.monotonic() - begun)
+            self._show(found.today, time.monotonic() - begun, unwritten)
 
     async def _audited(self) -> Audit:
         client = PacedClient(self._access, self._transport)
@@ -146,10 +156,9 @@ class AuditReports:
         if not self._leads():
             raise NotLeading
 
-    async def _write(self, found: Tally) -> None:
-        """Make the stored reports what the audit says. Raises `RequestFailed` if some could not be written."""
-        wanted, seen, foreign = dict(reports(found)), set[str](), set[str]()
-        failed: list[RequestFailed] = []
+    async def _write(self, found: Tally) -> _Unwritten:
+        """Make the stored reports what the audit says. Raises `RequestFailed` if they cannot be listed."""
+        wanted, seen, foreign, unwritten = dict(reports(found)), set[str](), set[str](), _Unwritten()
         async with aclosing(self._stored()) as stored:
             # A tenant may have written a large report with Rollcall's label, so none is kept.
             async for live in stored:
@@ -158,21 +167,20 @@ class AuditReports:
                     continue
                 seen.add(namespace)
                 if is_own_report(live):
-                    failed += await self._put(namespace, wanted.get(namespace), found, live)
+                    await self._put(namespace, wanted.get(namespace), found, live, unwritten)
                 else:
                     foreign.add(namespace)
         for namespace in sorted(wanted.keys() - seen):
-            failed += await self._put(namespace, wanted[namespace], found, None)
+            await self._put(namespace, wanted[namespace], found, None, unwritten)
         if foreign:
             names = ", ".join(sorted(foreign)[:NAMED])
             log.warning("reports left alone", why="another program wrote them", name=REPORT_NAME, namespaces=names)
-        if failed:
-            raise failed[0]
+        return unwritten
 
     async def _put(
-        self, namespace: str, kept: Sequence[Kept] | None, found: Tally, live: Manifest | None
-    ) -> Sequence[RequestFailed]:
-        """Write the report of one namespace if it differs, or delete it. Return the failure, if any."""
+        self, namespace: str, kept: Sequence[Kept] | None, found: Tally, live: Manifest | None, unwritten: _Unwritten
+    ) -> None:
+        """Write the report of one namespace if it differs, or delete it."""
         # Let other tasks run.
         await asyncio.sleep(0)
         try:
@@ -184,10 +192,20 @@ class AuditReports:
                 await self._writer.delete(REPORTS, live)
         except NotFound:
             # The namespace is gone meanwhile.
-            return ()
+            return
         except RequestFailed as error:
-            return (error,)
-        return ()
+            unwritten[namespace] = error
+
+    async def _is_possible(self) -> bool:
+        """Whether the API server would accept a report in a namespace that no tenant can close to it. What it refuses
+        elsewhere is then up to those namespaces.
+        """
+        report = report_of(DEFAULT_NAMESPACE, (), Tally(), None, datetime.now(UTC))
+        try:
+            await self._writer.rehearse(REPORTS, to_apply(report))
+        except RequestFailed:
+            return False
+        return True
 
     async def _stored(self) -> AsyncGenerator[Manifest, None]:
         """Yield the reports of Rollcall's name, one page after the other. Raises `RequestFailed`."""
@@ -199,9 +217,23 @@ class AuditReports:
                     yield raw
                 del page
 
-    def _show(self, found: Tally, seconds: float) -> None:
-        self._failures, self._due = 0, time.monotonic() + self._settings.auditing.every.total_seconds()
+    def _show(self, found: Tally, seconds: float, unwritten: _Unwritten) -> None:
+        pause = self._settings.auditing.every.total_seconds()
+        self._failures = self._failures + 1 if unwritten else 0
+        if unwritten:
+            pause = min(pause, doubled(RETRY_SECONDS, self._failures))
+            if self._failures.bit_count() == 1:
+                names = ", ".join(sorted(unwritten)[:NAMED])
+                log.warning(
+                    "reports not written",
+                    count=len(unwritten),
+                    namespaces=names,
+                    why=_first(unwritten),
+                    name=REPORT_NAME,
+                )
+        self._due = time.monotonic() + pause
         self._metrics.failing.set(0)
+        self._metrics.unwritten.set(len(unwritten))
         self._metrics.seconds.set(seconds)
         self._metrics.finished.set(time.time())
         counts = {action: found.total(action) for action in ACTIONS}
@@ -216,3 +248,8 @@ class AuditReports:
         if self._failures.bit_count() == 1:
             # At 1, 2, 4, 8 and so on.
             log.warning("audit did not finish", why=why, failures=self._failures)
+
+
+def _first(unwritten: _Unwritten) -> str:
+    namespace, error = min(unwritten.items())
+    return f"{namespace}: {outline(error)}"

@@ -1,9 +1,10 @@
 """Does for gangs what would otherwise need a person, as far as the configuration asks for it.
 
 A cause must last for a while before anything is done. Then there are growing pauses in each gang, and a limit on the
-remedies of the whole cluster a minute: a scheduler that is down, or a cause that is judged wrongly, must not turn into
-a storm of writes. The namespaces take turns, so a namespace with thousands of such gangs does not use up the limit.
-What was found and done, and whether it helped, is told by events on the gang.
+remedies of the whole cluster a minute, in which each deleted pod counts: a scheduler that is down, or a cause that is
+judged wrongly, must not turn into a storm of writes. A remedy that would delete more pods than are left in a minute
+goes on in the next one. The namespaces take turns, so a namespace with thousands of such gangs does not use up the
+limit. What was found and done, and whether it helped, is told by events on the gang.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Remedies:
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
         self._cases: dict[GangKey, _Case] = {}
-        # When the remedies of the last minute were begun, each with its namespace.
+        # When the remedies of the last minute were begun, each with its namespace, as often as it counts.
         self._begun: deque[tuple[float, str]] = deque()
         # How many gangs of this look were put off by the limit.
         self._late = 0
@@ -136,8 +137,8 @@ class Remedies:
         remedy, podgang = self._remedy(key, case)
         if remedy is None or podgang is None:
             case.until = now + LOOK_AGAIN_SECONDS
-        elif len(self._begun) < self._settings.per_minute:
-            await self._begin(case, remedy, podgang, now)
+        elif (left := self._settings.per_minute - len(self._begun)) > 0:
+            await self._begin(case, remedy.within(left), podgang, now)
         else:
             self._late += 1
 
@@ -159,19 +160,26 @@ class Remedies:
             self._begun.popleft()
 
     async def _begin(self, case: _Case, remedy: Remedy, podgang: PodGang, now: float) -> None:
-        self._begun.append((now, podgang.namespace))
-        case.times += 1
-        case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
+        self._begun.extend([(now, podgang.namespace)] * remedy.weight)
         await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.found}; remedy: {remedy.act}")
+        done = await self._carry_out(remedy, podgang)
+        if done:
+            case.done, case.done_at = remedy, now
+        if not done or not remedy.later:
+            self._pause(case, now)
+
+    async def _carry_out(self, remedy: Remedy, podgang: PodGang) -> bool:
         try:
-            done = await carry_out(remedy, self._writer, datetime.now(UTC).isoformat(timespec="microseconds"))
+            return await carry_out(remedy, self._writer, datetime.now(UTC).isoformat(timespec="microseconds"))
         except (RequestFailed, NotLeading) as error:
             log.info("remedy failed", namespace=podgang.namespace, name=podgang.name, why=outline(error))
             self._metrics.done.labels(remedy.cause.value, Outcome.FAILED.value).inc()
             await self._events.say(podgang, RemedyReason.FAILED, f"the remedy failed: {error}")
-            return
-        if done:
-            case.done, case.done_at = remedy, now
+            return False
+
+    def _pause(self, case: _Case, now: float) -> None:
+        case.times += 1
+        case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
 
     async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
         """Tell what came of the remedy `done`, once that is known."""
@@ -182,6 +190,8 @@ class Remedies:
         case.done = None
         case.woken = case.woken + 1 if outcome is Outcome.NOT_HELPED and done.act is Act.WAKE else 0
         self._metrics.done.labels(done.cause.value, outcome.value).inc()
+        if outcome is Outcome.NOT_HELPED and done.later:
+            self._pause(case, now)
         if podgang is None:
             return
         if outcome is Outcome.NOT_HELPED:
@@ -196,7 +206,7 @@ class Remedies:
     def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> Outcome | None:
         """What came of a remedy; None while that is not known."""
         if done.cause is not RemedyCause.FORGOTTEN:
-            gone = still is None or still.cause is not done.cause
+            gone = still is None or still.cause is not done.cause or _left_for_later(done, still)
         else:
             gone = case.health is not None and case.health.state is State.STARTED
         if gone:
@@ -204,3 +214,8 @@ class Remedies:
         if now - case.done_at < HELPED_SECONDS:
             return None
         return Outcome.EXPLAINED if still is None else Outcome.NOT_HELPED
+
+
+def _left_for_later(done: Remedy, still: Remedy) -> bool:
+    """Whether a gang needs another remedy only for pods that `done` left for later."""
+    return bool(done.later) and {pod.uid for pod in still.pods} <= {pod.uid for pod in done.later}

@@ -33,8 +33,7 @@ async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
         return False
     resource = Resource(api, f"{api.kind.lower()}s")
     if remedy.act is Act.DELETE:
-        await writer.delete(resource, target)
-        return True
+        return await writer.delete_unchanged(resource, target)
     if remedy.act is Act.RELEASE:
         finalizers = target["metadata"]["finalizers"]
         return await _patch(

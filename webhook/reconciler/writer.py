@@ -60,6 +60,29 @@ class Writer:
             return
         self._say("delete", resource, *key_of(live))
 
+    async def delete_unchanged(self, resource: Resource, live: Manifest) -> bool:
+        """Delete the object if it still has the uid and the owners of `live`, and nothing about it changes until it is
+        gone; return whether that was done. Raises `RequestFailed`, `NotLeading`.
+        """
+        namespace, name = key_of(live)
+        metadata = live["metadata"]
+        same = [
+            {"op": "test", "path": f"/metadata/{field}", "value": metadata[field]}
+            for field in ("uid", "ownerReferences")
+        ]
+        # A patch of tests alone changes nothing, and its answer has the version in which they hold.
+        tests = requests.json_patch(resource, namespace, name, same, dry_run=self.dry_run)
+        try:
+            version = (await self._write(resource, tests))["metadata"]["resourceVersion"]
+            request = requests.delete(resource, namespace, name, metadata["uid"], version=version, dry_run=self.dry_run)
+            await self._write(resource, request)
+        except RequestFailed as error:
+            if error.is_outdated_patch or error.code == HTTPStatus.CONFLICT:
+                return False
+            raise
+        self._say("delete", resource, namespace, name)
+        return True
+
     async def ungate(self, pod: ObjectKey, index: int) -> None:
         """Remove the gate from a pod. Raises `RequestFailed`, `NotLeading`."""
         if self.dry_run or not await lift(partial(self._write, PODS), pod, index):

@@ -17,7 +17,9 @@ from webhook.model.findings import MAX_SAID_CHARACTERS, Action, Finding
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL, record_of
+from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.offline.translation import expected_gangs
 from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
 from webhook.testing.requirement import faults, require
@@ -84,6 +86,22 @@ class RuleChecks(Suite):
                 f"{declared.id} finds nothing in its failing example",
                 "correct the rule, or show an example that it refuses",
             )
+
+    def test_each_rule_about_pods_sees_the_pods_that_it_judges(self) -> None:
+        about = [declared for declared in self.backend.rules if declared.subject is Subject.POD]
+        pods = [pod for declared in about for one in (declared.passes, declared.fails) for pod in _pods(one.object)]
+        pods += [pod for workloads in USES.values() for workload in workloads for pod in _pods(workload)]
+        for declared in about:
+            installed = self.installed(declared.fails.config, version=declared.fails.version)
+            guard, context = declared.guard, installed.context(declared.fails.facts)
+            if guard is None or guard.by_facts or not guard.suffices(installed.backend.settings):
+                continue
+            for pod in pods:
+                require(
+                    any(trait.of(pod) for trait in guard.traits) or not list(declared.check(pod, context)),
+                    f"{declared.id} finds something in a pod that has no trait of its guard",
+                    "add what the rule looks for to the guard, or declare no guard",
+                )
 
     def test_what_the_capability_table_refuses_is_refused_by_a_rule(self, configuration: Configuration) -> None:
         installed = self.installed(configuration)
@@ -186,6 +204,12 @@ class RuleChecks(Suite):
         verdicts += [installed.validate(workload) for workload in workloads]
         for verdict in verdicts:
             yield from (finding for finding in verdict.findings if finding.rule in own)
+
+
+def _pods(manifest: Manifest) -> list[PodTemplate]:
+    """Return the pod of a Pod, or the pod templates of a PodCliqueSet."""
+    found = deepcopy(manifest)
+    return [Pod(found).template] if found.get("kind") == "Pod" else list(PodCliqueSet(found).pod_templates())
 
 
 def _ids(verdict: Verdict) -> set[str]:

@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, Phase, settings
 from pydantic import ValidationError
 
 from webhook import admission
+from webhook.admission.opinion import gang_context
 from webhook.backends.base import Backend, GangMember
 from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.config.workloads_section import built_in_kinds
 from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.fields import SPEC
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
@@ -28,6 +30,8 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.offline.judgement import kind_of
 from webhook.testing.requirement import require
 from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHERE, TOPOLOGY_BINDINGS
+from webhook.validators.registry import Context
+from webhook.validators.selection import Choice
 
 Configuration = Mapping[str, Any]
 
@@ -66,6 +70,11 @@ class Installed:
             "set `facts` to those of a cluster that serves what this configuration needs",
         )
         return self.profile.member(NAMESPACE, podgang, podclique, record, self.facts)
+
+    def context(self, facts: ClusterFacts) -> Context[Any]:
+        """Return what its rules get beside a pod that is judged without its workload."""
+        choice = Choice(self.profile.name, SPEC / "schedulerName", self.settings.available)
+        return gang_context(self.profile, facts, choice, {}, self.settings, namespace=NAMESPACE)
 
     def mutate(self, pod: Manifest, record: Record) -> tuple[Verdict, Manifest]:
         """Return the verdict on a pod of a workload with that record, and the pod after mutation."""

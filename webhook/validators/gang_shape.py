@@ -11,6 +11,7 @@ from webhook.model.keys import Needed
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.validators.pod_guard import BY_FACTS
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _KNOWN = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})
@@ -38,6 +39,7 @@ def _pod(podclique: str) -> Manifest:
     "grove/pod-outside-gang",
     subject=Subject.POD,
     membership=True,
+    guard=BY_FACTS,
     passes=Example(_pod("demo-0-worker"), facts=_KNOWN),
     fails=Example(_pod("demo-0-stranger"), facts=_KNOWN),
 )

@@ -30,6 +30,7 @@ from webhook.model.workloads.podgang import OwnerReference
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.gang_scheduler import NO_GANG_SCHEDULER, GangScheduler
+from webhook.validators.pod_guard import PodGuard
 from webhook.validators.selection import Choice
 
 S = TypeVar("S")
@@ -173,7 +174,8 @@ class Example:
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`.
-    `membership`: it keeps pods and groups out of gangs that are not theirs.
+    `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
+    rule about pods must see, None for all of them.
     """
 
     id: str
@@ -188,6 +190,7 @@ class Rule:
     # The documentation of a rule whose function has none, because it checks for several rules.
     stated: str = ""
     membership: bool = False
+    guard: PodGuard | None = None
 
     @property
     def judges(self) -> str:
@@ -223,16 +226,29 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     membership: bool = False,
     kinds: tuple[Judged, ...] = (),
     documentation: str = "",
+    guard: PodGuard | None = None,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
-    them; with `kinds`, for objects of these kinds. `documentation` is the function's docstring unless it is given.
+    them; with `kinds`, for objects of these kinds. `documentation` is the function's docstring unless it is given. A
+    rule about pods without a `guard` must see every pod.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
         return Rule(
-            id, check, subject, capabilities, default, fails_closed, passes, fails, kinds, documentation, membership
+            id,
+            check,
+            subject,
+            capabilities,
+            default,
+            fails_closed,
+            passes,
+            fails,
+            kinds,
+            documentation,
+            membership,
+            guard,
         )
 
     return declare

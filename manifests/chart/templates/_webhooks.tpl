@@ -27,6 +27,9 @@
       operator: Exists
   rules:
   {{- include "rollcall.newPods" . | nindent 2 }}
+  {{- if eq .path "validate" }}
+  {{- include "rollcall.unsealed" . | nindent 2 }}
+  {{- end }}
 - name: owned-pods.{{ .path }}.rollcall.dev
   {{- include "rollcall.webhook" . | nindent 2 }}
   namespaceSelector:
@@ -168,6 +171,44 @@ sideEffects: None
 admissionReviewVersions: [v1]
 {{- if eq .path "mutate" }}
 reinvocationPolicy: IfNeeded
+{{- end }}
+{{- end }}
+
+{{- /* Pods of Grove's operator that are sealed and have nothing that a rule looks for are not judged. */}}
+{{- define "rollcall.unsealed" -}}
+{{- $sealed := list }}
+{{- range include "rollcall.profiles" .root | fromJsonArray }}
+{{- with index $.kinds.sealedPods .name }}
+{{- $sealed = append $sealed (printf "(%s)" .) }}
+{{- end }}
+{{- end }}
+{{- if and $sealed (eq (dig "registration" "failurePolicy" "Fail" .root.Values.configuration) "Fail") }}
+{{- $named := list }}
+{{- $anywhere := list }}
+{{- $account := "system:serviceaccount:*:" }}
+{{- $default := list (printf "%sgrove-operator" $account) }}
+{{- range dig "tenancy" "groveOperators" $default .root.Values.configuration | default list }}
+{{- if hasPrefix $account . }}
+{{- $anywhere = append $anywhere (trimPrefix $account .) }}
+{{- else }}
+{{- $named = append $named . }}
+{{- end }}
+{{- end }}
+{{- $user := "request.userInfo.username" }}
+{{- $users := list }}
+{{- with $named }}
+{{- $users = append $users (printf "%s in %s" $user (sortAlpha . | toJson)) }}
+{{- end }}
+{{- with $anywhere }}
+{{- $parts := printf "%s.split(\":\")" $user }}
+{{- $start := printf "(%s.startsWith(\"system:serviceaccount:\") && %s.size() == 4" $user $parts }}
+{{- $users = append $users (printf "%s && %s[3] in %s)" $start $parts (sortAlpha . | toJson)) }}
+{{- end }}
+{{- $who := $users | empty | ternary "false" (printf "(%s)" (join " || " $users)) }}
+{{- $controlled := "object.metadata.?ownerReferences[?0].?controller.orValue(false)" }}
+matchConditions:
+- name: unsealed
+  expression: {{ printf "!(%s && %s && (%s))" $who $controlled (sortAlpha $sealed | join " || ") | toJson }}
 {{- end }}
 {{- end }}
 

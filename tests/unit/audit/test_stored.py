@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.audit.stored_objects import FACTS, NAMESPACES, RULE, SETS, SETTINGS, judge, stored_set
-from tests.unit.worlds import gang_pod, three_schedulers
+from tests.unit.worlds import gang_pod, settings_of, three_schedulers
+from webhook import admission
 from webhook.audit.stored import request_of
 from webhook.config.file import force_scheduler
 from webhook.config.settings import Registration
@@ -17,6 +18,8 @@ from webhook.model.admission_request import Kind
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import Namespace
+from webhook.model.workloads.podgang import PodGang
+from webhook.validators.examples import clique, pod_clique_set
 
 JOB = Api("batch", "v1", "Job")
 POD = Api("", "v1", "Pod")
@@ -64,6 +67,17 @@ def test_a_set_is_judged_for_the_scheduler_that_it_has_recorded() -> None:
     assert (verdict.scheduler, RULE in [one.rule for one in verdict.findings]) == ("lpx-scheduler", False)
 
 
+def test_no_other_scheduler_is_asked_about_what_is_refused() -> None:
+    settings = replace(three_schedulers(), standalone=False)
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    raw = pod_clique_set(clique("worker", pod={"resourceClaims": claims}))
+    admitted = admission.validate(request_of(raw, SETS), FACTS, settings)
+    assert (admitted.allowed, admitted.could_run) == (False, ("default-scheduler",))
+    verdict = judge(settings).verdict(raw, SETS)
+    assert verdict is not None
+    assert (verdict.findings, verdict.could_run) == (admitted.findings, ())
+
+
 def test_judging_changes_no_workload() -> None:
     raw = stored_set(bad=True)
     before = deepcopy(raw)
@@ -98,17 +112,43 @@ def test_a_job_of_an_opted_in_namespace_is_judged_even_if_it_is_older() -> None:
 
 def test_a_gang_object_of_another_author_is_judged() -> None:
     assert found(pod_group(), GROUP) == ["koordinator/gang-mode"]
-    assert found(pod_group({"manager": "kubectl", "fieldsV1": {"f:spec": {}}}), GROUP) == ["koordinator/gang-mode"]
 
 
-@pytest.mark.parametrize("manager", ["rollcall", "koord-scheduler"])
-def test_a_gang_object_of_rollcall_or_of_a_controller_is_not(manager: str) -> None:
-    assert found(pod_group({"manager": manager, "fieldsV1": {"f:spec": {}}}), GROUP) is None
+@pytest.mark.parametrize("manager", ["rollcall", "koord-scheduler", "grove-operator", "kubectl"])
+def test_no_name_of_a_field_manager_keeps_a_gang_object_from_being_judged(manager: str) -> None:
+    # Every client chooses this name: kubectl apply --server-side --field-manager=rollcall.
+    claimed = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:minMember": {}}}}
+    assert found(pod_group(claimed), GROUP) == ["koordinator/gang-mode"]
 
 
-def test_who_writes_only_the_status_is_not_the_author() -> None:
-    status = {"manager": "koord-scheduler", "fieldsV1": {"f:status": {}}}
-    assert found(pod_group(status), GROUP) == ["koordinator/gang-mode"]
+def test_no_label_or_owner_keeps_a_gang_object_from_being_judged() -> None:
+    raw = pod_group()
+    raw["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "rollcall", "rollcall.dev/gang": "demo-0"}
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "uid": "u", "controller": True}
+    raw["metadata"]["ownerReferences"] = [owner]
+    assert found(raw, GROUP) == ["koordinator/gang-mode"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "config"),
+    [
+        ("koord-scheduler", {}),
+        ("volcano", {}),
+        ("kai-scheduler", {"defaultQueue": "team-a"}),
+        ("default-scheduler", {"gangScheduling": True, "apiGeneration": "v1beta1"}),
+    ],
+)
+def test_the_gang_objects_that_rollcall_writes_have_no_finding(scheduler: str, config: dict[str, Any]) -> None:
+    settings = settings_of(scheduler, config, standalone=False)
+    members = [{"name": f"demo-0-{name}", "minReplicas": 2, "podReferences": []} for name in ("leader", "worker")]
+    podgang = PodGang({"metadata": {"name": "demo-0", "namespace": "team-a"}, "spec": {"podgroups": members}})
+    written = settings.profiles[scheduler].backend.gang_objects(podgang, Record(scheduler), FACTS)
+    assert written
+    for raw in written:
+        group, _, version = raw["apiVersion"].rpartition("/")
+        verdict = judge(settings).verdict(raw, Api(group, version, raw["kind"]))
+        assert verdict is not None
+        assert verdict.findings == ()
 
 
 def test_a_pod_is_prepared_as_at_its_creation() -> None:

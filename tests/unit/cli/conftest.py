@@ -13,7 +13,8 @@ import pytest
 
 from webhook.cli import run
 from webhook.cluster import access
-from webhook.cluster.transport import PooledTransport
+from webhook.cluster.httpx_transport import HttpxTransport
+from webhook.cluster.pooled_transport import PooledTransport
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -62,5 +63,5 @@ def answer_for_the_cluster(cluster: httpx.AsyncBaseTransport, monkeypatch: pytes
 
     reached = access.Access("https://cluster", ssl.create_default_context(), lambda: None)
     monkeypatch.setattr(access, "find", lambda *_: reached)
-    for transport in (httpx.AsyncHTTPTransport, PooledTransport):
-        monkeypatch.setattr(transport, "handle_async_request", sent)
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", sent)
+    monkeypatch.setattr(PooledTransport, "send", HttpxTransport(reached).send)

@@ -71,8 +71,13 @@ async def asked(server: Server, *, pooled: bool) -> AsyncIterator[Client]:
 
 
 @pytest.fixture(params=[True, False], ids=["pooled", "alone"])
-def ask(request: pytest.FixtureRequest) -> Ask:
-    return lambda server: asked(server, pooled=request.param)
+def pooled(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def ask(pooled: bool) -> Ask:
+    return lambda server: asked(server, pooled=pooled)
 
 
 async def test_a_connection_is_kept_for_the_next_request(ask: Ask) -> None:
@@ -107,12 +112,11 @@ async def test_a_server_that_hangs_up_is_a_failure(ask: Ask) -> None:
             await client.get(READ)
 
 
-async def test_a_port_without_a_server_is_named(ask: Ask) -> None:
-    server = Server()
-    async with ask(server) as client:
-        client._url = client._url.copy_with(port=1)
-        with pytest.raises(RequestFailed, match=r"^ConnectError: .*\(http://127\.0\.0\.1:"):
-            await client.get(READ)
+async def test_a_port_without_a_server_is_named(pooled: bool) -> None:
+    client = Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: None), pooled=pooled)
+    with pytest.raises(RequestFailed, match=r"^ConnectError: .*\(http://127\.0\.0\.1:1\)"):
+        await client.get(READ)
+    await client.close()
 
 
 async def test_a_silent_server_is_given_up(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

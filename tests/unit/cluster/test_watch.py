@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Any
 
@@ -17,6 +18,7 @@ from webhook.cluster.watch import BACKOFF_SECONDS, Watch, backoff
 from webhook.errors import RequestFailed
 from webhook.model.known_objects import Namespace, Quota
 from webhook.model.projections import NAMESPACES, Projection
+from webhook.model.reading import Manifest
 
 
 @pytest.fixture(autouse=True)
@@ -207,6 +209,77 @@ def test_the_answer_to_a_write_is_known_before_its_watch_event() -> None:
 @pytest.mark.parametrize("version", ["6", "8"])
 def test_a_late_answer_does_not_replace_newer_events(version: str) -> None:
     assert names(answer_to_a_write(version)) == []
+
+
+def label(watch: Watch) -> str | None:
+    """What the watch knows of the namespace a: its label x, None if it does not exist."""
+    found: Namespace | None = watch.index.entries.get("a")
+    return None if found is None else found.labels["x"]
+
+
+# Events that arrive after the answer to the write of version 9, and what is then known.
+LATER: dict[str, tuple[list[tuple[str, str]], str | None]] = {
+    "its own": ([("ADDED", "9")], "9"),
+    "an older one": ([("MODIFIED", "8")], "9"),
+    "an older one and its own": ([("MODIFIED", "8"), ("ADDED", "9")], "9"),
+    "the deletion of what was there before": ([("DELETED", "8"), ("ADDED", "9")], "9"),
+    "a newer one": ([("MODIFIED", "10")], "10"),
+    "a newer one after its own": ([("ADDED", "9"), ("MODIFIED", "10")], "10"),
+    "its own and its deletion": ([("ADDED", "9"), ("DELETED", "11")], None),
+    "its deletion at once": ([("DELETED", "11")], None),
+    "its deletion and a new one": ([("DELETED", "11"), ("ADDED", "12")], "12"),
+}
+
+
+@pytest.mark.parametrize("after", LATER)
+def test_events_after_the_answer_to_a_write_lead_to_the_newest_state(after: str) -> None:
+    watch, _ = follow(listed("5"), [event("ADDED", namespace("a", "6", x="6")), ...])
+    watch.put(namespace("a", "9", x="9"))
+    events, known = LATER[after]
+    for kind, version in events:
+        watch._apply(json.dumps(event(kind, namespace("a", version, x=version))).encode())
+    assert label(watch) == known
+    # Nothing is remembered of the answer, so a later object of that name is not taken for it.
+    watch._apply(json.dumps(event("ADDED", namespace("a", "20", x="20"))).encode())
+    assert label(watch) == "20"
+    assert not watch._answered
+
+
+def test_an_event_of_a_known_answer_is_not_read_again() -> None:
+    read: list[str] = []
+
+    def counted(raw: Manifest) -> tuple[Any, Any] | None:
+        read.append(raw["metadata"]["resourceVersion"])
+        return NAMESPACES.read(raw)
+
+    watch, _ = follow(
+        listed("5"), [event("ADDED", namespace("a", "6")), ...], projection=NAMESPACES._replace(read=counted)
+    )
+    watch.put(namespace("a", "9"))
+    watch._apply(json.dumps(event("MODIFIED", namespace("a", "9"))).encode())
+    assert read == ["6", "9"]
+
+
+def test_a_list_that_is_older_than_an_answer_is_followed_by_its_event() -> None:
+    """The watch ends with 410, and the list that follows does not have the answer yet."""
+
+    async def followed() -> Watch:
+        script = Script(listed("5"), [event("ADDED", namespace("a", "6", x="6")), ...])
+        watch = Watch(client(script), NAMESPACES, lambda _: None)
+        task = asyncio.create_task(watch.run())
+        await script.over.wait()
+        watch.put(namespace("a", "9", x="9"))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        again = Script(listed("7", namespace("a", "6", x="6")), [event("MODIFIED", namespace("a", "9", x="9")), ...])
+        watch._client, watch._version = client(again), None
+        task = asyncio.create_task(watch.run())
+        await again.over.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return watch
+
+    assert label(asyncio.run(followed())) == "9"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from tests.unit.installation.registrations import COMMON, GANGS, HEAD, OUTSIDE, SERVICE
 from tests.unit.worlds import koordinator
 from webhook.config.file import default_settings, settings_from
+from webhook.config.settings import Tenancy
 from webhook.installation.webhooks import Address, webhook_configurations
 
 LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
@@ -56,6 +60,55 @@ def pods(path: str) -> dict[str, Any]:
         },
         **COMMON,
     }
+
+
+SEALED = (
+    'object.metadata.?annotations[?"rollcall.dev/seal"].orValue("")'
+    ' == object.metadata.?labels[?"grove.io/podgang"].orValue("")'
+    ' + "/" + object.metadata.?labels[?"grove.io/podclique"].orValue("")'
+)
+CONTAINERS = "object.spec.containers", "object.spec.?initContainers.orValue([])"
+QOS = '"koordinator.sh/qosClass" in object.metadata.?labels.orValue({})'
+
+
+def requests(resources: str) -> str:
+    many = " || ".join(f"size({one}) > 32" for one in CONTAINERS)
+    either = "r in c.?resources.?requests.orValue({}) || r in c.?resources.?limits.orValue({})"
+    return f"({many} || ({' + '.join(CONTAINERS)}).exists(c, [{resources}].exists(r, {either})))"
+
+
+def qos_besides(classes: str) -> str:
+    return f'({QOS} && !(object.metadata.labels["koordinator.sh/qosClass"] in [{classes}]))'
+
+
+LOOKED_FOR = (
+    '"scheduling.koordinator.sh/scheduler-name" in object.metadata.?labels.orValue({})',
+    requests(
+        '"koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory",'
+        ' "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu.shared"'
+    ),
+    '"scheduling.koordinator.sh/reserve-pod" in object.metadata.?annotations.orValue({})',
+    qos_besides('"LSE", "LSR", "LS", "BE", "SYSTEM"'),
+    qos_besides('"LS", "SYSTEM"'),
+    requests('"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"'),
+    '"quota.scheduling.koordinator.sh/name" in object.metadata.?labels.orValue({})',
+)
+OPERATOR = (
+    '((request.userInfo.username.startsWith("system:serviceaccount:")'
+    ' && request.userInfo.username.split(":").size() == 4'
+    ' && request.userInfo.username.split(":")[3] in ["grove-operator"]))'
+)
+
+
+def unsealed(operator: str = OPERATOR) -> dict[str, str]:
+    """Of koord-scheduler and default-scheduler, which is always enabled."""
+    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/ea6eb9877188"'
+    either = (
+        f'(object.spec.schedulerName == "default-scheduler" && {SEALED} + "/0baaaeae797e")'
+        f" || ({ours} && !({' || '.join(LOOKED_FOR)}))"
+    )
+    controlled = "object.metadata.?ownerReferences[?0].?controller.orValue(false)"
+    return {"name": "unsealed", "expression": f"!({operator} && {controlled} && ({either}))"}
 
 
 def pod_groups() -> dict[str, Any]:
@@ -257,7 +310,8 @@ def workloads(path: str) -> list[dict[str, Any]]:
 
 def always(path: str) -> list[dict[str, Any]]:
     """What there is whichever schedulers are enabled."""
-    return [sets(path), pods(path), opted_in_pods(path), *workloads(path)]
+    judged = pods(path) | ({"matchConditions": [unsealed()]} if path == "validate" else {})
+    return [sets(path), judged, opted_in_pods(path), *workloads(path)]
 
 
 def test_the_webhook_configurations_match_the_design() -> None:
@@ -288,6 +342,25 @@ def test_the_file_sets_the_failure_policy_and_the_exempt_namespaces() -> None:
             outside = hook["namespaceSelector"]["matchExpressions"][0]
             assert outside["values"] == ["kube-system", "kube-node-lease", "monitoring", "rollcall-system"]
             assert "caBundle" not in hook["clientConfig"]
+    # A pod that /mutate may not have seen is judged.
+    assert "matchConditions" not in configuration["webhooks"][1]
+
+
+OPERATORS = {
+    "one by its whole name": (["grove"], '(request.userInfo.username in ["grove"])'),
+    "of both forms": (
+        ["system:serviceaccount:*:grove-operator", "system:serviceaccount:a:b", "admin"],
+        '(request.userInfo.username in ["admin","system:serviceaccount:a:b"] || ' + OPERATOR[1:],
+    ),
+    "none": ([], "false"),
+}
+
+
+@pytest.mark.parametrize(("users", "expected"), OPERATORS.values(), ids=OPERATORS)
+def test_only_pods_of_grove_s_operator_are_spared_a_second_call(users: list[str], expected: str) -> None:
+    settings = replace(koordinator(), tenancy=Tenancy(grove_operators=tuple(users)))
+    _, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    assert validating["webhooks"][1]["matchConditions"] == [unsealed(expected)]
 
 
 def test_webhooks_can_have_a_url_instead_of_a_service() -> None:

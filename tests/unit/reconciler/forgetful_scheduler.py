@@ -81,7 +81,7 @@ class ForgetfulScheduler:
             self._wakes -= 1
             if self._wakes == 0:
                 self.start()
-        return httpx.Response(200, json=live)
+        return httpx.Response(200, json={**live, "metadata": {"resourceVersion": "7", **live["metadata"]}})
 
 
 def _steps(path: str) -> list[str]:

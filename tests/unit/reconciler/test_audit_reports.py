@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.unit.audit.stored_objects import stored_set
 from tests.unit.cluster.scripted import failure
-from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
+from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, Answer, WritableWorld
 from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, sample, until, workload
 from tests.unit.worlds import koordinator
 from webhook.audit import clients
@@ -147,18 +148,60 @@ async def test_a_kind_that_cannot_be_listed_changes_no_report() -> None:
         assert len((report(cluster) or {})["results"]) == 1
 
 
-async def test_a_report_that_is_refused_keeps_no_other_from_being_written() -> None:
+def refusing(part: str, code: int, why: str) -> Answer:
+    """Answers so to each write of a report whose path has that part."""
+
+    def answer(request: httpx.Request) -> httpx.Response | None:
+        refused = "openreports.io" in request.url.path and part in request.url.path
+        return httpx.Response(code, json=failure(code, why)) if refused else None
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (403, "exceeded quota: objects"),
+        (403, "unable to create new content in namespace team-a because it is being terminated"),
+        (500, "failed calling webhook: timeout"),
+    ],
+    ids=["quota", "leaving", "webhook"],
+)
+async def test_a_namespace_that_refuses_its_report_is_counted_and_the_audit_has_not_failed(code: int, why: str) -> None:
     cluster = world(stored_set("a", bad=True), stored_set("b", "team-b", bad=True))
+    cluster.answering = refusing("/team-a/", code, why)
+    with capture_logs() as logs:
+        async with running(cluster, settings=SETTINGS) as found:
+            await until(lambda: sample(found, "rollcall_audit_unwritten_reports") == 1)
+            await rounds(found)
+            assert (report(cluster), (report(cluster, "team-b") or {})["summary"]["fail"]) == (None, 1)
+            assert sample(found, "rollcall_audit_failing") == 0
+            assert sample(found, "rollcall_audit_findings", action="deny") == 2
+            cluster.answering = lambda _: None
+            await until(lambda: sample(found, "rollcall_audit_unwritten_reports") == 0)
+            assert report(cluster) is not None
+    told = [one for one in logs if one["event"] == "reports not written"]
+    assert (told[0]["namespaces"], told[0]["count"], told[0]["why"]) == ("team-a", 1, f"team-a: HTTP {code}")
 
-    def refusing(request: httpx.Request) -> httpx.Response | None:
-        refused = "openreports.io" in request.url.path and "/team-a/" in request.url.path
-        return httpx.Response(422, json=failure(422, "no")) if refused else None
 
-    cluster.answering = refusing
+async def test_a_report_that_cannot_be_deleted_is_counted() -> None:
+    cluster = world()
+    cluster.put(PATH, {"metadata": {"name": "rollcall", "namespace": "team-a", "uid": "u", "labels": OWN}})
+    cluster.answering = refusing("/team-a/", 403, "a webhook says no")
     async with running(cluster, settings=SETTINGS) as found:
-        await until(lambda: report(cluster, "team-b"))
+        await until(lambda: sample(found, "rollcall_audit_unwritten_reports") == 1)
+        assert sample(found, "rollcall_audit_failing") == 0
+
+
+async def test_an_audit_has_failed_if_no_report_can_be_written() -> None:
+    cluster = world(stored_set("a", bad=True))
+    cluster.answering = refusing("", 403, "rollcall cannot patch reports")
+    async with running(cluster, settings=SETTINGS) as found:
         await until(lambda: sample(found, "rollcall_audit_failing") == 1)
-        assert report(cluster) is None
+        assert sample(found, "rollcall_audit_finished_timestamp_seconds") == 0
+        cluster.answering = lambda _: None
+        await until(lambda: report(cluster))
+        await until(lambda: sample(found, "rollcall_audit_failing") == 0)
 
 
 async def test_nothing_is_audited_until_the_cluster_serves_reports() -> None:

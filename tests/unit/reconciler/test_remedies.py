@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.configurations import configuration_of
+from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import PODS
-from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
+from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler, prepared
 from tests.unit.reconciler.running_reconciler import GROUPS, looked, names, reconciler, running, sample, until
 from tests.unit.worlds import koordinator
 from webhook.backends.base import Wake
@@ -278,22 +280,98 @@ async def test_an_api_server_that_refuses_is_told_and_not_asked_again_at_once() 
     assert told(scheduler) == ["GangRemedy", "GangRemedyDidNotHelp"]
 
 
+LEFT = replace(SETTINGS, remedies=replace(SETTINGS.remedies, causes=frozenset({"objectLeft"})))
+GROUP_PATH = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a/podgroups/{GROUP}"
+
+
+def owners(scheduler: ForgetfulScheduler, uid: str | None = None) -> list[dict[str, Any]]:
+    """The owners of the PodGroup, after its one owner got that uid."""
+    group = scheduler.cluster.get(GROUPS, "team-a", GROUP)
+    assert group is not None
+    if uid is not None:
+        (owner,) = group["metadata"]["ownerReferences"]
+        changed = {**group["metadata"], "ownerReferences": [{**owner, "uid": uid}]}
+        scheduler.cluster.apply(GROUPS, {"metadata": changed})
+    return list(group["metadata"]["ownerReferences"])
+
+
 async def test_a_group_that_an_earlier_gang_left_is_deleted_and_written_again() -> None:
     scheduler = ForgetfulScheduler(wakes=1000)
-    only_left = replace(SETTINGS, remedies=replace(SETTINGS.remedies, causes=frozenset({"objectLeft"})))
-    async with running(scheduler.cluster, settings=only_left) as found:
+    preconditions: list[Any] = []
+    usual = scheduler.cluster.answering
+
+    def answer(request: httpx.Request) -> httpx.Response | None:
+        if request.method == "DELETE":
+            preconditions.append(json.loads(request.content)["preconditions"])
+        return usual(request)
+
+    async with running(scheduler.cluster, settings=LEFT) as found:
         await until(lambda: names(scheduler.cluster) == [GROUP])
         group = scheduler.cluster.get(GROUPS, "team-a", GROUP)
         assert group is not None
-        (owner,) = group["metadata"]["ownerReferences"]
-        scheduler.cluster.apply(
-            GROUPS, {"metadata": {**group["metadata"], "ownerReferences": [{**owner, "uid": "before"}]}}
-        )
+        before = owners(scheduler)
+        scheduler.cluster.answering = answer
+        owners(scheduler, "before")
         await until(lambda: sample(found, "rollcall_remedies_total", cause="objectLeft", outcome="helped") == 1)
-        again = scheduler.cluster.get(GROUPS, "team-a", GROUP)
-        assert again is not None
-        assert again["metadata"]["ownerReferences"] == [owner]
-    assert ("DELETE", f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a/podgroups/{GROUP}") in (
-        scheduler.cluster.writes
-    )
+        assert owners(scheduler) == before
+    # Whatever changed since its owner was tested, the API server refuses the deletion.
+    assert preconditions == [{"uid": group["metadata"]["uid"], "resourceVersion": "7"}]
+    assert ("DELETE", GROUP_PATH) in scheduler.cluster.writes
     assert len(scheduler.cluster.objects[PODS]) == 2
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_group_that_was_changed_meanwhile_is_judged_again_and_not_deleted(method: str) -> None:
+    """Its owner is another one by now: since it was judged (PATCH), or since that was tested (DELETE)."""
+    scheduler = ForgetfulScheduler(wakes=1000)
+    usual, asked = scheduler.cluster.answering, list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response | None:
+        if request.method == method and request.headers["content-type"] != "application/apply-patch+yaml":
+            asked.append(request.url.path)
+            scheduler.cluster.answering = usual
+            owners(scheduler, "set-team-a")
+            return httpx.Response(422 if method == "PATCH" else 409, json={"message": "it has changed"})
+        return usual(request)
+
+    async with running(scheduler.cluster, settings=LEFT) as found:
+        await until(lambda: names(scheduler.cluster) == [GROUP])
+        uid = owners(scheduler)[0]["uid"]
+        assert uid == "set-team-a"
+        scheduler.cluster.answering = answer
+        owners(scheduler, "before")
+        await until(lambda: asked == [GROUP_PATH])
+        await until(lambda: sample(found, "rollcall_gangs", **SILENT) == 1)
+        await looked(found.health, 20)
+        assert sample(found, "rollcall_writes_total", kind="PodGroup", action="delete") == 0
+    assert names(scheduler.cluster) == [GROUP]
+
+
+MEMBERSHIP = "pod-group.scheduling.sigs.k8s.io"
+
+
+async def test_each_deleted_pod_counts_in_the_limit_and_the_rest_is_deleted_in_the_next_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remedies, "_MINUTE", 3600.0)
+    scheduler = ForgetfulScheduler()
+    strays = [prepared(f"stray-{number}") for number in range(5)]
+    for pod in strays:
+        pod["metadata"]["labels"][MEMBERSHIP] = "demo-before-a"
+    grove.put_pods(scheduler.cluster, *strays)
+    few = replace(SETTINGS.remedies, causes=frozenset({"oldMembership"}), per_minute=2, pause_seconds=3600.0)
+    async with running(scheduler.cluster, settings=replace(SETTINGS, remedies=few)) as found:
+
+        def came(outcome: str) -> float:
+            return sample(found, "rollcall_remedies_total", cause="oldMembership", outcome=outcome)
+
+        await until(lambda: sample(found, "rollcall_remedies_waiting") == 1)
+        await looked(found.health, 20)
+        assert (deleted(scheduler), came("helped")) == (["stray-0", "stray-1"], 1)
+        # A remedy that goes on is not delayed by the pause of its gang.
+        monkeypatch.setattr(remedies, "_MINUTE", 0.05)
+        await until(lambda: came("helped") == 3)
+        assert sorted(deleted(scheduler)) == [f"stray-{number}" for number in range(5)]
+        assert came("notHelped") == came("failed") == 0
+    notes = [event["note"] for event in scheduler.cluster.events if event["reason"] == "GangRemedyHelped"]
+    assert notes[0] == "Rollcall deleted pods stray-0, stray-1, which Grove recreates. That helped"

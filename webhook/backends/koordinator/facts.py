@@ -118,6 +118,7 @@ POD_GROUPS_KNOWN = Projection(
     Resource(POD_GROUP, POD_GROUPS.plural),
     _pod_group,
     KoordinatorPodGroups,
+    for_objects=True,
     fields=("metadata.labels", "metadata.annotations", "spec.minMember"),
 )
 

@@ -18,6 +18,7 @@ from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
+from webhook.validators.pod_guard import HasAnnotation, sees
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 claimed_pods = families.claimed_pods(
@@ -128,6 +129,7 @@ _FRACTIONS = ("gpu-fraction", "gpu-memory")
 @rule(
     "kai/gpu-sharing",
     subject=Subject.POD,
+    guard=sees(*map(HasAnnotation, _FRACTIONS)),
     passes=Example(pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}))),
     fails=Example(
         pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}, requests={"nvidia.com/gpu": "1"}))

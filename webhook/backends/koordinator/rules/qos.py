@@ -8,7 +8,7 @@ v1.6.0 to v1.7.0 computed the same verdicts but dropped them by mistake (fixed b
 from __future__ import annotations
 
 from webhook.backends.koordinator.keys import BATCH_RESOURCES, LABEL_PRIORITY_CLASS, QOS_CLASSES
-from webhook.backends.koordinator.settings import RuleContext
+from webhook.backends.koordinator.settings import KoordinatorSettings, RuleContext
 from webhook.model.capabilities import QOS_LABEL, Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
@@ -17,6 +17,7 @@ from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import integer, text
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.pod_guard import HasLabel, Requests, sees
 from webhook.validators.registry import Example, Results, Subject, rule
 
 # Koordinator's priority bands; any other value is in no band.
@@ -31,7 +32,16 @@ _NO_BAND = "no band"
 # The bands that each class may not have. A class that is not listed may have any band.
 _FORBIDDEN = {"BE": (_NO_BAND, "koord-prod"), "LSR": (_NO_BAND, "koord-mid", "koord-batch", "koord-free")}
 _WHOLE_CPU_CLASSES = ("LSR", "LSE")
+# The classes that no pod is refused for, whatever its priority and its CPUs.
+_FREE = tuple(name for name in QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
 
+
+def _defaults_to_free(settings: KoordinatorSettings) -> bool:
+    return settings.defaultQoSClass is None or settings.defaultQoSClass in _FREE
+
+
+# A pod without the label has the default class of the profile.
+_RESTRICTED = sees(HasLabel(QOS_LABEL, besides=_FREE), suffices=_defaults_to_free)
 _PROD = ClusterFacts(priority_classes={"koord-prod": PriorityClass(9000, is_default=False)})
 
 
@@ -44,6 +54,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
 @rule(
     "koordinator/qos-class",
     subject=Subject.POD,
+    guard=sees(HasLabel(QOS_LABEL, besides=QOS_CLASSES)),
     capability=Capability.QOS_CLASS,
     passes=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "LS"}))),
     fails=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "ls"}))),
@@ -67,6 +78,7 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
 @rule(
     "koordinator/qos-priority",
     subject=Subject.POD,
+    guard=_RESTRICTED,
     capability=Capability.QOS_CLASS,
     passes=_lsr("koord-prod"),
     fails=_lsr(None),
@@ -97,6 +109,7 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
 @rule(
     "koordinator/qos-cpu",
     subject=Subject.POD,
+    guard=_RESTRICTED,
     capability=Capability.QOS_CLASS,
     passes=_lsr("koord-prod"),
     fails=_lsr("koord-prod", cpu="1500m"),
@@ -124,6 +137,7 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
 @rule(
     "koordinator/batch-resources",
     subject=Subject.POD,
+    guard=sees(Requests(BATCH_RESOURCES)),
     passes=Example(
         pod_clique_set(
             clique(

@@ -22,6 +22,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import moved
+from webhook.validators.pod_guard import HasLabel, sees
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 # The limit of Kubernetes for a label value; the name of an ElasticQuota may be longer.
@@ -54,6 +55,7 @@ def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
 @rule(
     "koordinator/pod-quota",
     subject=Subject.POD,
+    guard=sees(HasLabel(QUOTA_LABEL)),
     passes=Example(pod_clique_set(), facts=_QUOTAS),
     fails=Example(
         {

@@ -20,6 +20,7 @@ from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.pod_guard import HasAnnotation, HasLabel, Requests, sees
 from webhook.validators.registry import Example, Results, Subject, rule
 
 multi_node_nvlink = families.multi_node_nvlink(
@@ -111,6 +112,7 @@ claimed_pods = families.claimed_pods(
 @rule(
     "koordinator/scheduler-name-label",
     subject=Subject.POD,
+    guard=sees(HasLabel(LABEL_SCHEDULER_NAME)),
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
 )
@@ -132,6 +134,7 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
 @rule(
     "koordinator/device-requests",
     subject=Subject.POD,
+    guard=sees(Requests(KOORDINATOR_GPUS)),
     passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1"}))),
     fails=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1", "koordinator.sh/gpu-core": "50"}))),
 )
@@ -152,6 +155,7 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
 @rule(
     "koordinator/reserve-pod",
     subject=Subject.POD,
+    guard=sees(HasAnnotation(ANNOTATION_RESERVE_POD)),
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", annotations={"scheduling.koordinator.sh/reserve-pod": "true"}))),
 )

@@ -32,6 +32,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.membership import spare_pods, unsupported
+from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _CLIQUES = SPEC / "template" / "cliques"
@@ -263,6 +264,7 @@ multi_node_nvlink = families.multi_node_nvlink(
     "kube/preset-membership",
     subject=Subject.POD,
     membership=True,
+    guard=NEEDS_WORKLOAD,
     passes=Example(
         pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})), config=ON, facts=TREES
     ),
@@ -289,6 +291,7 @@ def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
 @rule(
     "kube/priority-disagree",
     subject=Subject.POD,
+    guard=NEEDS_WORKLOAD,
     passes=Example(
         pod_clique_set(clique("worker", pod={"priorityClassName": "high"}), priorityClassName="high"),
         config=ON,

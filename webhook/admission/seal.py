@@ -1,0 +1,45 @@
+"""Seal the pods that `/validate` need not see: see `webhook.validators.seal`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook.admission.opinion import gang_context
+from webhook.config.settings import Profile, Settings
+from webhook.model.admission_request import Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import SPEC
+from webhook.model.workloads.pod import Pod
+from webhook.mutators.json_patch import PatchBuilder
+from webhook.validators.registry import run
+from webhook.validators.seal import SEAL_ANNOTATION
+from webhook.validators.selection import Choice
+
+
+def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, settings: Settings) -> str | None:
+    """Return the seal of a pod that was prepared for the scheduler of `profile`; None for a pod that `/validate` must
+    see.
+    """
+    seal = profile.seal
+    if seal is None or not seal.given or not settings.registration.must_answer:
+        return None
+    if not settings.tenancy.is_grove_operator(user) or pod.podgang is None or pod.podclique is None:
+        return None
+    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
+    context = gang_context(profile, facts, choice, {}, settings, namespace=pod.namespace)
+    outcome = run(seal.asked, context, (pod.template,))
+    if outcome.findings or outcome.unjudged:
+        return None
+    return f"{pod.podgang}/{pod.podclique}/{seal.digest}"
+
+
+def with_seal(verdict: Verdict, pod: Pod, seal: str | None) -> Verdict:
+    """Return the verdict of `/mutate` with the patch that gives the pod this seal, or that takes away a seal that its
+    author wrote. Raises `Malformed`.
+    """
+    patch = PatchBuilder(pod.raw)
+    if seal is None:
+        patch.remove(("metadata", "annotations"), SEAL_ANNOTATION)
+    else:
+        patch.set(("metadata", "annotations"), SEAL_ANNOTATION, seal)
+    return replace(verdict, patch=(*verdict.patch, *patch.operations)) if patch.operations else verdict

@@ -1,0 +1,46 @@
+"""The seal of a pod: an annotation by which `/mutate` says that no rule about pods finds anything in the pod as it left
+it, unless the pod has a trait that the API server looks for (`webhook.validators.pod_guard`).
+
+It names the PodGang and the PodClique that were judged, and what the rules of the profile look for. So it is void after
+a change of these labels, and for an API server whose webhooks were made for other rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.validators.pod_guard import PodGuard, any_of
+from webhook.validators.registry import BoundRule, Rule, Subject
+
+SEAL_ANNOTATION = "rollcall.dev/seal"
+_DIGEST_CHARACTERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSeal:
+    """How the pods of a profile are sealed: a digest of its rules about pods and of their traits, the expression for a
+    pod that has such a trait (empty if there are no traits), and the rules that are asked before a pod is sealed. With
+    `given` False the settings of the profile let no pod be sealed.
+    """
+
+    digest: str
+    traits: str
+    asked: tuple[BoundRule, ...]
+    given: bool
+
+
+def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
+    """Return the seal of a profile with these rules and settings; None if a rule must see every pod."""
+    about = [declared for declared in rules if declared.subject is Subject.POD]
+    guards: list[PodGuard] = []
+    for declared in about:
+        if declared.guard is None:
+            return None
+        guards.append(declared.guard)
+    stated = "\n".join(f"{one.id} {any_of((guard,))}" for one, guard in zip(about, guards, strict=True))
+    digest = hashlib.sha256(stated.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    asked = tuple(BoundRule(one, one.default) for one, guard in zip(about, guards, strict=True) if guard.by_facts)
+    return ProfileSeal(digest, any_of(guards), asked, all(guard.suffices(settings) for guard in guards))
