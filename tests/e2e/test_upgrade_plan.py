@@ -7,13 +7,12 @@ from typing import Any
 
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Leader, Rollcall
+from tests.e2e.fixture_types import Grove, Leader, PlayNext, Rollcall
 from tests.e2e.gang_commands import pod_groups
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import ran
-from tests.e2e.test_podgangmap_gangs import PlayNext
 from tests.e2e.workloads import two_cliques
 
 _MERGE = {"Content-Type": "application/merge-patch+json"}
