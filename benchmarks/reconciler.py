@@ -77,7 +77,7 @@ def _measure(plane: ControlPlane, config: Manifest, gangs: int, steady: float) -
     etcd = plane.workplace.programs[0]
     served, kept, before = plane.api_server.processor_seconds, etcd.processor_seconds, requests_of(plane)
     begun = time.perf_counter()
-    process = ReconcilerProcess(plane, config)
+    process = ReconcilerProcess(plane, config, as_pod=True)
     made = time.perf_counter() - begun
     try:
         process.until_leading(_READ_SECONDS)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
+from tests.e2e.pod_process import mounted
 from tests.e2e.programs import eventually, free_port, is_ready
 from tests.e2e.rollcall_server import COMMAND, rollcall
 from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
@@ -45,9 +48,11 @@ class ReconcilerProcess:
         account: str = RECONCILER,
         roles: list[Manifest] | None = None,
         narrowed: Callable[[Manifest], Manifest | None] = lambda rule: rule,
+        as_pod: bool = False,
     ) -> None:
         """`roles` are applied in the place of those that are printed for its account, with their bindings. `narrowed`
-        makes each rule of its roles smaller, or takes it away, for tests of what happens then.
+        makes each rule of its roles smaller, or takes it away, for tests of what happens then. With `as_pod` it finds
+        the cluster as a pod does, and takes no more memory than one.
         """
         self.plane = plane
         self.folder = plane.folder / f"reconciler-{time.monotonic_ns()}"
@@ -74,18 +79,25 @@ class ReconcilerProcess:
         }
         self._before = len(plane.asked())
         port = free_port()
+        begin: list[str | Path] = [COMMAND, "reconcile"]
+        if as_pod:
+            files = self.folder / "serviceaccount"
+            env = mounted(files, plane, account, ROLLCALL_NAMESPACE)
+            begin = [sys.executable, "-m", mounted.__module__, files, "reconcile"]
+        else:
+            env = {}
+            begin.append(f"--kubeconfig={plane.write_kubeconfig(account)}")
         self.program = plane.workplace.start(
             self.folder.name,
             [
-                COMMAND,
-                "reconcile",
+                *begin,
                 f"--config={self.config}",
-                f"--kubeconfig={plane.write_kubeconfig(account)}",
                 f"--lease-namespace={ROLLCALL_NAMESPACE}",
                 "--host=127.0.0.1",
                 f"--port={port}",
                 *options,
             ],
+            env,
         )
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
 

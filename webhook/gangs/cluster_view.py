@@ -28,7 +28,7 @@ from webhook.gangs.followed_node_pods import FollowedNodePods
 from webhook.gangs.gang_kinds import gang_resources
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
-from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, whose_object
+from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, shared_key, whose_object
 from webhook.gangs.kueue.followed import FollowedWorkloads
 from webhook.gangs.kueue.owners import QueuedOwners
 from webhook.gangs.observed import Observed
@@ -368,7 +368,7 @@ class ClusterView:
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
             self._note_workload(key)
-            self._gang_changed(GangKey(*key))
+            self._gang_changed(shared_key(GangKey(*key)))
             return
         self._object_changed(api, key)
         for gang in concerned:
@@ -383,7 +383,7 @@ class ClusterView:
         """Record the PodCliqueSet of a PodGang."""
         podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
         workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
-        self._of_workload.move(GangKey(*key), None if workload is None else (key[0], workload))
+        self._of_workload.move(shared_key(GangKey(*key)), None if workload is None else (key[0], workload))
 
     def look_at_all(self) -> None:
         """Queue every gang, and the gangs that no longer exist but still have objects."""

@@ -76,7 +76,7 @@ class Controllers:
         }
         # Whether `follow` was called. Before that it is not known which kinds the cluster serves.
         self._followed = False
-        # The key of each object, by the key of its controller.
+        # The key of each object below another one of these kinds, by the key of that one.
         self._below: Grouping[ControllerKey, ControllerKey] = Grouping()
 
     @property
@@ -151,7 +151,8 @@ class Controllers:
         where = (api.group, api.kind, *key)
         found = self._known(where)
         controller = None if found is None else found.controller
-        self._below.move(where, None if controller is None else controller_key(key[0], controller))
+        above = None if controller is None else controller_key(key[0], controller)
+        self._below.move(where, above if above is not None and above[:2] in self._kinds else None)
         told, waiting = set[ControllerKey](), [where]
         while waiting:
             one = waiting.pop()

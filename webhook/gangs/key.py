@@ -6,6 +6,7 @@ PodGang can have the same name. So their keys also hold the kind and name of the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from webhook.model import grove
@@ -35,6 +36,14 @@ class GangKey(NamedTuple):
         return self.namespace, self.workload
 
 
+@lru_cache(maxsize=1024)
+def shared_key(key: GangKey) -> GangKey:
+    """The key that stands for equal ones, of the latest: the pods and objects of a gang, which come together, share
+    it.
+    """
+    return key
+
+
 def key_of_gang(podgang: PodGang) -> GangKey:
     """The key of a gang."""
     if not isinstance(podgang, OptedInGang):
@@ -54,12 +63,13 @@ def gang_of_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangK
     controller = controller_in(metadata)
     if controller is None or is_pod_clique_set(controller):
         if (podgang := labels.get(grove.LABEL_PODGANG)) is not None:
-            return GangKey(namespace, podgang)
-        return GangKey(namespace, labels[GANG_LABEL], "") if GANG_LABEL in labels else None
+            return shared_key(GangKey(namespace, podgang))
+        return shared_key(GangKey(namespace, labels[GANG_LABEL], "")) if GANG_LABEL in labels else None
     if controller.kind == POD_GANG:
-        return GangKey(namespace, controller.name)
+        return shared_key(GangKey(namespace, controller.name))
     title = kinds.title(controller.group, controller.kind)
-    return None if title is None else GangKey(namespace, str(labels.get(GANG_LABEL) or ""), title, controller.name)
+    gang = str(labels.get(GANG_LABEL) or "")
+    return None if title is None else shared_key(GangKey(namespace, gang, title, controller.name))
 
 
 def objects_of(podgang: PodGang) -> GangKey:

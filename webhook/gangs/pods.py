@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
 from webhook.gangs.controllers import Controlled, ControllerKey, Controllers, controller_key
 from webhook.gangs.grouping import Grouping
-from webhook.gangs.key import GangKey
+from webhook.gangs.key import GangKey, shared_key
 from webhook.gangs.pod import OF_GANGS, POD_BYTES, GangPod, read_gang_pod
 from webhook.gangs.pod_changes import PodEnd, cause_of_end
 from webhook.gangs.roster import Roster, roster
@@ -132,7 +131,7 @@ class GangPods:
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)
         found: GangPod | None = self._watch.index.entries.get(key)
-        now = None if found is None or not found.kind else _latest(found.gang)
+        now = None if found is None or not found.kind else shared_key(found.gang)
         self._of.move(key, now)
         self._gated.move(key, now if found is not None and found.gate is not None else None)
         controller = None if found is None else found.controller
@@ -155,9 +154,3 @@ class GangPods:
         for gang in list(self._of.groups()):
             self._changed(gang)
         self._say_filled()
-
-
-@lru_cache(maxsize=1024)
-def _latest(gang: GangKey) -> GangKey:
-    """The key that stands for equal ones, of the latest: the pods of a gang share it."""
-    return gang

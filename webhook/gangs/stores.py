@@ -11,6 +11,7 @@ from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
 from webhook.gangs.differences import is_ours
 from webhook.gangs.grouping import Grouping
+from webhook.gangs.member_gangs import MemberGangs
 from webhook.model.bounds import (
     POD_GANG_BYTES,
     STORED_BYTES,
@@ -21,7 +22,7 @@ from webhook.model.bounds import (
 )
 from webhook.model.gang_object import STARTED, is_restored, says_started
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.living_gang import GangObjects, LivingGang, living_gang
+from webhook.model.living_gang import LivingGang, living_gang
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, sequence
 from webhook.model.record import OWN_LABELS
@@ -61,17 +62,20 @@ class Store:
         part_of: Whose | None = None,
         filled: Callable[[], None] = lambda: None,
     ) -> None:
-        """`part_of` returns what an object is a part of, if that is not what it concerns."""
+        """`part_of` returns what an object is a part of, if that may differ from what it concerns. It returns None for
+        the same objects as `whose`.
+        """
         self.resource = resource
-        # Objects by what they are a part of: one workload may have thousands of gangs.
-        self._of: Grouping[ObjectKey, Any] = Grouping()
+        # Objects by what they concern: one workload may have thousands of gangs.
         self._concerned: Grouping[ObjectKey, Any] = Grouping()
+        # Those that are a part of something else, by that.
+        self._elsewhere: Grouping[ObjectKey, Any] = Grouping()
         # Those of them that were lost and restored. Asked for each event of a pod, so no object is unpacked then.
         self._restored: Grouping[ObjectKey, Any] = Grouping()
         # Those that say that pods of their gang were on nodes. No gang has to change for that.
         self._started: set[ObjectKey] = set()
         # The gangs that the objects say they are for, by their members.
-        self.gangs = GangObjects()
+        self.gangs = MemberGangs(resource.api)
         self._changed = changed
         self._whose = whose
         self._part_of = part_of or whose
@@ -97,7 +101,8 @@ class Store:
 
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
         """Our objects that one of these uids controls and that are a part of `whole`, without those being deleted."""
-        return [live for live in self._living(self._of.members(whole)) if is_ours(live, owners)]
+        here = [key for key in self._concerned.members(whole) if self._elsewhere.group(key) is None]
+        return [live for live in self._living([*here, *self._elsewhere.members(whole)]) if is_ours(live, owners)]
 
     def concerning(self, whose: Any) -> list[Manifest]:
         """The objects that concern `whose`, without those being deleted."""
@@ -154,13 +159,8 @@ class Store:
         self._concerned.move(key, whose)
         self._restored.move(key, whose if is_restored(found) else None)
         part = None if found is None else self._part_of(found)
-        # One object for equal keys.
-        self._of.move(key, whose if part == whose else part)
-        where = (self.resource.api, *key)
-        if found is not None and (gang := living_gang(found)) is not None:
-            self.gangs[where] = gang
-        else:
-            self.gangs.pop(where, None)
+        self._elsewhere.move(key, None if part == whose else part)
+        self.gangs.put(key, None if found is None else living_gang(found))
         if found is None:
             self._started.discard(key)
         self._changed(key, {one for one in (before, whose) if one is not None})
@@ -259,12 +259,9 @@ class Stores:
         return [live for store in self.by_kind.values() for live in store.owned_by(owners, whole)]
 
     def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
-        """The gangs that contain one of these members, once for each object."""
-        names, found = list(members), list[LivingGang]()
-        for store in self.by_kind.values():
-            keys = dict.fromkeys(key for one in names for key in store.gangs.having((namespace, one)))
-            found += [store.gangs[key] for key in keys]
-        return found
+        """The gangs that contain one of these members, once for each object, as `MemberGangs.having` returns them."""
+        names = list(members)
+        return [gang for store in self.by_kind.values() for gang in store.gangs.having(namespace, names)]
 
     def unready(self) -> Iterator[str]:
         """Messages about the kinds that are not read yet."""

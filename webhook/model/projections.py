@@ -132,7 +132,7 @@ def _pod_clique_set(raw: Manifest) -> tuple[ObjectKey, Any]:
 def _pod_gang(raw: Manifest) -> tuple[ObjectKey, PodGangFacts]:
     podgang = PodGang(raw)
     cliques = names_kept(frozenset(member.name for member in podgang.members))
-    return key_of(raw), PodGangFacts(text(podgang.labels.get(grove.LABEL_PART_OF)) or "", cliques)
+    return key_of(raw), PodGangFacts(shared(text(podgang.labels.get(grove.LABEL_PART_OF)) or ""), cliques)
 
 
 def _topology_binding(raw: Manifest) -> tuple[str, TopologyBinding]:

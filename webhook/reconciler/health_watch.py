@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from webhook.errors import FactsUnavailable
@@ -22,6 +22,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
 from webhook.reconciler.held_gangs import HeldGangs, Pace, Series
+from webhook.reconciler.judgements import Judgement, judgement_of
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.remedies import Remedies
 from webhook.telemetry.logs import log, outline
@@ -67,14 +68,6 @@ class Losses(Protocol):
         """End a look: count and store what was lost."""
 
 
-@dataclass(slots=True)
-class _Known:
-    """The last judgement of a gang. `held` is why its scheduler last held it, until it starts."""
-
-    health: GangHealth
-    held: HoldReason | None = None
-
-
 class HealthWatch:
     """Judges gangs. Call `mark` if one gang may have changed, and `mark_held` if all gangs that are not started may
     have.
@@ -107,10 +100,10 @@ class HealthWatch:
         self._fits = fits
         self._losses = losses
         self._has_turn = has_turn
-        # Gangs with escaped pods.
-        self._astray: set[GangKey] = set()
+        # The health of gangs with escaped pods.
+        self._astray: dict[GangKey, GangHealth] = {}
         self._marked: set[GangKey] = set()
-        self._known: dict[GangKey, _Known] = {}
+        self._known: dict[GangKey, Judgement] = {}
         # What is to be reported.
         self._held = HeldGangs(events.own)
         # How often each part of a look failed.
@@ -122,12 +115,11 @@ class HealthWatch:
 
     def mark_held(self) -> None:
         """Judge every gang again that has not started: what it was held for may exist now, or have another reason."""
-        self._marked.update(key for key, known in self._known.items() if known.health.obstacles)
+        self._marked.update(key for key, known in self._known.items() if known.obstacles)
 
-    def known(self, key: GangKey) -> GangHealth | None:
-        """The last judged health of a gang."""
-        found = self._known.get(key)
-        return None if found is None else found.health
+    def known(self, key: GangKey) -> Judgement | None:
+        """The last judgement of a gang."""
+        return self._known.get(key)
 
     async def run(self, ready: Callable[[], bool]) -> None:
         """Judge the marked gangs once a second while `ready` returns true; until cancelled."""
@@ -139,7 +131,7 @@ class HealthWatch:
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
         if self._fits is not None and self._fits.look():
-            self._marked.update(key for key, known in self._known.items() if known.health.word in _FOR_ROOM)
+            self._marked.update(key for key, known in self._known.items() if known.word in _FOR_ROOM)
         if self._losses is not None:
             self._marked.update(await self._unbroken("losses", self._losses.look()) or ())
         later = set(filter(self._has_turn, self._marked))
@@ -154,8 +146,7 @@ class HealthWatch:
         if self._leads():
             await self._unbroken("events", self._tell())
             if self._deletion is not None:
-                astray = {key: self._known[key].health for key in sorted(self._astray)}
-                await self._unbroken("deletion", self._deletion.see(astray))
+                await self._unbroken("deletion", self._deletion.see(dict(sorted(self._astray.items()))))
             if self._remedies is not None:
                 await self._unbroken("remedies", self._remedies.see())
 
@@ -188,22 +179,21 @@ class HealthWatch:
             self._marked.add(key)
         before = self._known.get(key)
         if before is not None:
-            self._count(before.health, -1)
+            self._count(before, -1)
         if health is not None and health.escaped:
-            self._astray.add(key)
+            self._astray[key] = health
         else:
-            self._astray.discard(key)
+            self._astray.pop(key, None)
         if self._remedies is not None:
             self._remedies.judged(key, health)
         if health is None:
             self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
-        health = _with_both_halves(health, held)
-        self._count(health, 1)
-        self._known[key] = _Known(health, held)
-        if health.in_trouble:
-            reason = health.obstacles[0].reason
+        now = self._known[key] = judgement_of(_with_both_halves(health, held), held)
+        self._count(now, 1)
+        if now.in_trouble:
+            reason = now.obstacles[0].reason
             self._held.put(key, reason, time.monotonic(), told=reason in _SAID_BY_WRITER)
         else:
             self._held.drop(key, time.monotonic())
@@ -214,25 +204,26 @@ class HealthWatch:
         self._known.pop(key, None)
         self._held.drop(key, time.monotonic())
 
-    def _count(self, health: GangHealth, by: int) -> None:
-        scheduler = self._metrics.scheduler(health.scheduler)
-        self._metrics.gangs.labels(scheduler, health.word).inc(by)
-        self._metrics.unmoved.inc(by if health.unmoved else 0)
-        if health.never is not None:
-            self._metrics.never.labels(scheduler, health.never.scope.label, health.never.family).inc(by)
-        for one in health.escaped:
-            self._metrics.escaped.labels(scheduler, one.escape.value).inc(by)
+    def _count(self, known: Judgement, by: int) -> None:
+        scheduler = self._metrics.scheduler(known.scheduler)
+        self._metrics.gangs.labels(scheduler, known.word).inc(by)
+        self._metrics.unmoved.inc(by if known.unmoved else 0)
+        if known.never is not None:
+            self._metrics.never.labels(scheduler, known.never.scope.label, known.never.family).inc(by)
+        for escape in known.escapes:
+            self._metrics.escaped.labels(scheduler, escape).inc(by)
 
     async def _tell(self) -> None:
         now = time.monotonic()
         for one in self._held.due(now, Pace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
             if isinstance(one, Series):
-                note = _note_of_many(one, self._known[one.examples[0]].health)
+                first = one.examples[0]
+                note = _note_of_many(one, first.name, self._known[first])
                 event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
                 self._held.written(one, event, now)
             elif (podgang := self._podgang(one)) is not None:
-                health = self._known[one].health
-                await self._events.say(podgang, health.obstacles[0].reason, _note(health))
+                known = self._known[one]
+                await self._events.say(podgang, known.obstacles[0].reason, _note(known))
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
@@ -253,28 +244,28 @@ def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth
     return replace(health, obstacles=tuple(whole))
 
 
-def _note(health: GangHealth) -> str:
-    first, *others = health.obstacles
+def _note(known: Judgement) -> str:
+    first, *others = known.obstacles
     if first.reason is Reason.LOST_MEMBERS:
         more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
     # Pods of other owners are listed by name, because no other output shows them.
     words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
-    what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"
-    return f"{what}: {health.why}; {first.remedy}{more}"
+    what = "The gang has started in part" if known.state is State.IN_PART else "The gang does not start"
+    return f"{what}: {known.why}; {first.remedy}{more}"
 
 
 # What many gangs have in common that had started, at least in part.
 _OF_MANY = {Reason.LOST_MEMBERS: "have lost members", Reason.IN_PART: "have started in part"}
 
 
-def _note_of_many(series: Series, first: GangHealth) -> str:
-    """The note of a series, which stays while its number changes."""
+def _note_of_many(series: Series, name: str, first: Judgement) -> str:
+    """The note of a series, which stays while its number changes. `name` is that of its `first` gang."""
     names = sentence_list([key.name for key in series.examples])
     what = _OF_MANY.get(series.cause.reason, "do not start for the same cause")
     return (
         f"Many gangs of this namespace {what}, and share this event; its series counts them: "
         f"rollcall gangs -n {series.cause.namespace} --held shows all. They are, for example, {names}. "
-        f"{first.name}: {first.why}; {first.obstacles[0].remedy}"
+        f"{name}: {first.why}; {first.obstacles[0].remedy}"
     )

@@ -42,4 +42,4 @@ def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
 @lru_cache(maxsize=4096)
 def _latest(api_version: str, kind: str, name: str, uid: str) -> OwnerReference:
     """The reference that stands for equal ones, of the latest."""
-    return OwnerReference(shared(api_version), shared(kind), name, uid)
+    return OwnerReference(shared(api_version), shared(kind), shared(name), uid)

@@ -1,0 +1,63 @@
+"""What the reconciler keeps of the health of a gang until it judges the gang again.
+
+A health names every member and every pod that lacks something, and a cluster has ten thousand gangs. Only what is
+counted and told of a gang is kept, and equal judgements are one object, as those of most gangs that have started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from webhook.fit.verdict import Family, Scope
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.hold_reasons import HoldReason
+
+
+class NeverFits(NamedTuple):
+    """That a gang can never start, as it is counted."""
+
+    scope: Scope
+    family: Family
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The last judgement of a gang. `escapes` has one entry for each escaped pod. `why` is the first of `obstacles` in
+    words, and `held` is why its scheduler last held it, until it starts. The other fields are those of `GangHealth`.
+    """
+
+    scheduler: str | None
+    state: State
+    word: str
+    in_trouble: bool
+    unmoved: bool
+    never: NeverFits | None
+    escapes: tuple[str, ...]
+    obstacles: tuple[HoldReason, ...]
+    why: str
+    held: HoldReason | None
+
+
+def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
+    """What is kept of a health."""
+    found = Judgement(
+        health.scheduler,
+        health.state,
+        health.word,
+        health.in_trouble,
+        health.unmoved,
+        None if health.never is None else NeverFits(health.never.scope, health.never.family),
+        tuple(one.escape.value for one in health.escaped),
+        health.obstacles,
+        health.why,
+        held,
+    )
+    return found if found.obstacles or found.held is not None else _latest(found)
+
+
+@lru_cache(maxsize=256)
+def _latest(found: Judgement) -> Judgement:
+    """The one that stands for equal ones, of the latest."""
+    return found
