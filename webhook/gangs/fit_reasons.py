@@ -19,7 +19,7 @@ from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_reasons import Tally
 from webhook.gangs.roster import Roster
 from webhook.gangs.waiting_gang import Waiting
-from webhook.gangs.waiting_pods import pod_shapes
+from webhook.gangs.waiting_pods import pod_shapes, template_shape
 from webhook.model.gang_object import says_started
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, Manifest
@@ -80,11 +80,16 @@ def has_room_for_rest(
     fits: Fits,
 ) -> bool | None:
     """Whether a gang in part would have room now: as if it were placed again as a whole, where its own pods on nodes
-    count as free. None without an estimate, such as for a gang with a member whose pods are all on nodes.
+    count as free. What a pod on a node needs is not kept, so a member whose pods are all on nodes is judged by its
+    template. None without an estimate. Raises `Malformed`.
     """
     waiting = [one._replace(pods=tuple(pod for pod in one.pods if pod.node is None)) for one in tallies]
+    shapes = pod_shapes(waiting)
+    for one in waiting:
+        if not one.pods and (shape := template_shape(podgang, workload, one.member.name)) is not None:
+            shapes[one.member.name] = shape
     counts = {one.member.name: len(one.pods) for one in tallies}
-    now = fits.now(Waiting(podgang, workload, profile, record, pod_shapes(waiting), counts))
+    now = fits.now(Waiting(podgang, workload, profile, record, shapes, counts))
     return None if now is None or now.answer is NowAnswer.UNKNOWN else now.answer is NowAnswer.ROOM
 
 

@@ -272,7 +272,10 @@ def _has_room_for_rest(
     """Whether a gang in part has room for the rest; None without an estimate."""
     if seen.fits is None or profile is None or record is None:
         return None
-    return has_room_for_rest(seen.podgang, seen.workload, counted, profile, record, seen.fits)
+    try:
+        return has_room_for_rest(seen.podgang, seen.workload, counted, profile, record, seen.fits)
+    except Malformed:
+        return None
 
 
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[Tally]) -> bool:

@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_parts import BASE_PODGANG
 from webhook.gangs.pod_reasons import Tally
-from webhook.gangs.pod_spec import spec_in
+from webhook.gangs.pod_spec import spec_in, spec_text
 from webhook.model import grove
 from webhook.model.claims import CLAIMS
 from webhook.model.kueue import keys as kueue
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
+from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL, OptedInGang
 from webhook.model.workloads.place import JOB_INDEX, LWS_REVISION, NAME_LABELS
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 
 # Keys that name a pod, its place in its gang, its gang or its workload. Such a key matters only if a selector of the
@@ -94,6 +97,25 @@ def pod_shapes(counted: Sequence[Tally]) -> dict[str, PodShape]:
         if len(shapes) == 1:
             found[tally.member.name] = shapes.pop()
     return found
+
+
+def template_shape(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> PodShape | None:
+    """The shape of the pods that will be made for a member; None if its template is unknown. Raises `Malformed`."""
+    template = _template_of(podgang, workload, member)
+    spec = None if template is None else spec_text(template.spec)
+    if template is None or spec is None:
+        return None
+    left_out = only_names((spec,))
+    return PodShape(spec, pairs(template.labels, left_out), pairs(template.annotations, left_out))
+
+
+def _template_of(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> PodTemplate | None:
+    if isinstance(podgang, OptedInGang):
+        parts = podgang.parts.get(member, ())
+        return parts[0].template if len(parts) == 1 else None
+    # The name of a PodClique ends with that of its clique. If two names fit, the longer one does.
+    fitting = [] if workload is None else [one for one in workload.cliques if member.endswith(f"-{one.name}")]
+    return max(fitting, key=lambda one: len(one.name)).template if fitting else None
 
 
 def only_names(specs: Iterable[str] = ()) -> frozenset[str]:

@@ -7,9 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.unit.worlds import koordinator
 from webhook.fit.now import Now, NowAnswer
 from webhook.gangs.fit_judgement import StoredFits
+from webhook.gangs.fit_reasons import has_room_for_rest
 from webhook.gangs.fits import SHAPES_A_LOOK, GangFits
 from webhook.gangs.pod import GangPod, read_gang_pod
 from webhook.gangs.pod_reasons import tallies
@@ -24,6 +27,7 @@ from webhook.model.workloads.gang import gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.fit.examples import GPU, node
 
 SETTINGS = koordinator(standalone=False)
@@ -208,3 +212,29 @@ def test_without_the_pods_on_nodes_nothing_is_estimated_and_nothing_kept() -> No
 def test_unknown_nodes_prove_nothing() -> None:
     world = World(replace(nodes(2), nodes=None), NodePods())
     assert (world.fits.never(gang()), world.fits.now(gang())) == (None, None)
+
+
+def rest_of(world: World, *, workload: PodCliqueSet | None) -> bool | None:
+    """Whether there is room for the second worker of a gang, whose leader and first worker are on node-1 and node-2."""
+    members = {"demo-0-leader": 1, "demo-0-worker": 2}
+    groups = [{"name": name, "minReplicas": pods, "podReferences": []} for name, pods in members.items()]
+    podgang = PodGang({"metadata": {"name": "demo-0", "namespace": "default"}, "spec": {"podgroups": groups}})
+    leader = stored("demo-0", 0, 8)._replace(
+        name="demo-0-leader-0", podclique="demo-0-leader", node="node-1", needs=None
+    )
+    first = stored("demo-0", 0, 8)._replace(node="node-2", needs=None)
+    counted = tallies(podgang, [leader, first, stored("demo-0", 1, 8)])
+    profile = SETTINGS.profiles["koord-scheduler"]
+    return has_room_for_rest(podgang, workload, counted, profile, Record("koord-scheduler"), world.fits)
+
+
+@pytest.mark.parametrize(("number", "has_room"), [(3, True), (2, False)])
+def test_a_member_whose_pods_are_all_on_nodes_is_judged_by_its_template(number: int, *, has_room: bool) -> None:
+    own = (used(f"node-{index}", "demo-0", 8, "default") for index in (1, 2))
+    world = World(nodes(number), NodePods(dict(own)))
+    workload = PodCliqueSet(pod_clique_set(*(clique(name, requests={GPU: "8"}) for name in ("worker", "leader"))))
+    assert rest_of(world, workload=workload) is has_room
+
+
+def test_without_the_template_there_is_no_estimate_for_such_a_gang() -> None:
+    assert rest_of(World(nodes(3), NodePods()), workload=None) is None
