@@ -5,6 +5,7 @@ The limits leave a fifth of room for other releases of Python: a second copy of 
 
 from __future__ import annotations
 
+import gc
 import json
 import uuid
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from webhook.gangs.pods import GangPods
 from webhook.gangs.stores import Store
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
+from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import OF_GROVE
 
 GANGS, MEMBERS = 500, 4
@@ -98,3 +100,11 @@ async def test_a_pod_clique_takes_a_third_of_a_kilobyte() -> None:
     each = (bytes_of(found) - empty) / (GANGS * MEMBERS)
     await found.close()
     assert each < 350
+
+
+def test_a_view_of_a_pod_leaves_nothing_to_the_garbage_collector() -> None:
+    """It collects rarely, and each judged pod has a view."""
+    raw = pod("trainer-0", "trainer-0-role0")
+    gc.collect()
+    assert Pod(raw).template.spec_path.parts == ("spec",)
+    assert gc.collect() == 0

@@ -6,11 +6,24 @@ PreparePod from a Pod webhook").
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from webhook.model import grove
 from webhook.model.fields import METADATA, SPEC, FieldPath
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.workloads.podtemplate import PodTemplate
+
+
+class _Paths(NamedTuple):
+    """Where a pod has its metadata and its spec."""
+
+    metadata_path: FieldPath
+    spec_path: FieldPath
+
+
+# A template that referred to its pod would keep the memory of both until the garbage collector finds them.
+_PATHS = _Paths(METADATA, SPEC)
 
 
 class Pod:
@@ -25,17 +38,7 @@ class Pod:
         metadata = mapping(raw.get("metadata"))
         self.name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
         self.namespace = text(metadata.get("namespace")) or namespace or "default"
-        self.template = PodTemplate(metadata, mapping(raw.get("spec")), self)
-
-    @property
-    def metadata_path(self) -> FieldPath:
-        """The path of its labels and annotations."""
-        return METADATA
-
-    @property
-    def spec_path(self) -> FieldPath:
-        """The path of its spec."""
-        return SPEC
+        self.template = PodTemplate(metadata, mapping(raw.get("spec")), _PATHS)
 
     @property
     def podgang(self) -> str | None:
