@@ -34,12 +34,10 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
 
 
 def with_seal(verdict: Verdict, pod: Pod, seal: str | None) -> Verdict:
-    """Return the verdict of `/mutate` with the patch that gives the pod this seal, or that takes away a seal that its
-    author wrote. Raises `Malformed`.
+    """Return the verdict of `/mutate` with the patch that gives the pod this seal, or that empties the seal of its
+    author. Raises `Malformed`.
     """
     patch = PatchBuilder(pod.raw)
-    if seal is None:
-        patch.remove(("metadata", "annotations"), SEAL_ANNOTATION)
-    else:
-        patch.set(("metadata", "annotations"), SEAL_ANNOTATION, seal)
+    if seal is not None or SEAL_ANNOTATION in pod.template.annotations:
+        patch.set(("metadata", "annotations"), SEAL_ANNOTATION, seal or "")
     return replace(verdict, patch=(*verdict.patch, *patch.operations)) if patch.operations else verdict

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model.admission_request import Operation
-from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.reading import Malformed, Manifest
 
 Parents = tuple[str | int, ...]
 
@@ -35,15 +35,6 @@ class PatchBuilder:
         holder[key] = value
         path = f"{_pointer(parents)}/{_escape(key)}"
         self.operations.append({"op": "replace" if present else "add", "path": path, "value": value})
-
-    def remove(self, parents: tuple[str, ...], key: str) -> None:
-        """Removes one key of the object at `parents`. No operation if there is no such key."""
-        holder: Any = self.target
-        for parent in parents:
-            holder = mapping(holder).get(parent)
-        if key in mapping(holder):
-            del holder[key]
-            self.operations.append({"op": "remove", "path": f"{_pointer(parents)}/{_escape(key)}"})
 
     def append(self, parents: Parents, key: str, value: Any) -> None:
         """Appends to the list at `key` of the object at `parents`. A missing list is created."""

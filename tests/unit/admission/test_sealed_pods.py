@@ -75,6 +75,8 @@ UNSEALED: dict[str, dict[str, Any]] = {
 def test_no_other_pod_is_sealed_even_if_it_came_with_a_seal(case: dict[str, Any]) -> None:
     given = {"pod": gang_pod(), **case}
     given["pod"]["metadata"].setdefault("annotations", {})[SEAL] = RIGHT
+    assert seal(**given) == ""
+    del given["pod"]["metadata"]["annotations"][SEAL]
     assert seal(**given) is None
 
 
@@ -89,10 +91,10 @@ def test_a_pod_of_another_scheduler_has_another_seal() -> None:
     )
 
 
-def test_a_removed_seal_is_the_only_change_of_a_pod_that_is_left_as_it_is() -> None:
+def test_an_emptied_seal_is_the_only_change_of_a_pod_that_is_left_as_it_is() -> None:
     asked = request(with_seal(RIGHT), user="alice")
     verdict = admission.mutate(asked, replace(KNOWN, pod_clique_sets={}), SETTINGS)
-    assert verdict.patch == ({"op": "remove", "path": "/metadata/annotations/rollcall.dev~1seal"},)
+    assert verdict.patch == ({"op": "replace", "path": "/metadata/annotations/rollcall.dev~1seal", "value": ""},)
 
 
 def _rules(*guards: PodGuard | None) -> list[Any]:
