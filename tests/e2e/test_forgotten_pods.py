@@ -250,6 +250,7 @@ def test_after_nodes_are_lost_every_gang_is_whole_or_explained_and_no_running_po
 
     def settled() -> bool:
         done = gangs.run("gangs", "-n", namespace, "-o", "json")
+        assert done.returncode == 0, done.stderr
         for gang in json.loads(done.stdout)["gangs"]:
             reasons = {one["reason"] for one in gang["reasons"]} - {"GangInPart"}
             explained = bool(reasons) and "GangSchedulerSilent" not in reasons
