@@ -202,16 +202,19 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8, help="connections that create them (default 8)")
     parser.add_argument("--rounds", type=int, default=4, help="turns of each kind (default 4)")
     parser.add_argument("--kube", default="1.37", help="the version of Kubernetes (default 1.37)")
+    titles = [turn.title for turn in _TURNS[1:]]
+    parser.add_argument("--turn", action="append", choices=titles, help="beside none, only this (default all)")
     chosen = parser.parse_args()
+    turns = [turn for turn in _TURNS if turn is _NONE or turn.title in (chosen.turn or titles)]
     find_programs(f"kube-{chosen.kube}")
     burst = Burst(chosen.kube, chosen.pods, chosen.clients)
-    spent: dict[Turn, list[Spent]] = {turn: [] for turn in _TURNS}
+    spent: dict[Turn, list[Spent]] = {turn: [] for turn in turns}
     try:
         print(f"{chosen.pods} pods by {chosen.clients} clients, on {os.cpu_count()} processors")
         # The first round warms up and does not count.
-        for turn in _TURNS:
+        for turn in turns:
             burst.run(turn)
-        for _, turn in itertools.product(range(chosen.rounds), _TURNS):
+        for _, turn in itertools.product(range(chosen.rounds), turns):
             spent[turn].append(burst.run(turn))
             print(f"{turn.title:<22}{spent[turn][-1].seconds:>7.2f} s", flush=True)
     finally:

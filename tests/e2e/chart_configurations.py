@@ -79,8 +79,15 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "tenancy": with_profiles(
         {**VOLCANO, "controllers": ["system:serviceaccount:batch:vc-controllers"]},
         {**KOORDINATOR, "controllers": []},
-        tenancy={"exemptUsers": ["ada@example.com", "system:serviceaccount:argocd:controller"]},
+        tenancy={
+            "exemptUsers": ["ada@example.com", "system:serviceaccount:argocd:controller"],
+            "groveOperators": ["system:serviceaccount:*:grove", "system:serviceaccount:dynamo:grove-operator", "admin"],
+        },
     ),
+    "operators in any namespace": with_profiles(
+        KAI, tenancy={"groveOperators": ["system:serviceaccount:*:b", "system:serviceaccount:*:a"]}
+    ),
+    "no operator": with_profiles(KAI, tenancy={"groveOperators": []}),
     "a writer by another name": with_profiles(GANGS, tenancy={"reconcilers": ["system:serviceaccount:gangs:writer"]}),
     "serving": with_profiles(GANGS, serving={"drainSeconds": 0, "maxInFlight": 100_000}),
     "traces": with_profiles(GANGS, tracing={"endpoint": "http://otel.monitoring.svc:4318/v1/traces", "sampleRatio": 1}),

@@ -213,7 +213,8 @@ def namespace(plane: ControlPlane, neighbours: Callable[[ControlPlane], Neighbou
     # Its pods must not be in the next test's way; the rest may take its time. Who owns pods can make no others once the
     # namespace is going.
     plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
-    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+    # A storm leaves hundreds, and the API server deletes them one after another.
+    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"}, timeout=60)
     neighbours(plane).release(name)
 
 

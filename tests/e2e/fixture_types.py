@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.grove_next_operator import NextPlayed
@@ -13,6 +14,14 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from webhook.model.reading import Manifest
 
+
+class Running(NamedTuple):
+    """Rollcall, as it runs for a test."""
+
+    server: RollcallServer
+    reconciler: ReconcilerProcess
+
+
 Controllers = Callable[..., dict[str, Neighbour]]
 Grove = Callable[[Manifest], Played]
 Leader = Callable[[Manifest], ReconcilerProcess]
@@ -21,3 +30,4 @@ PlayNext = Callable[[Manifest], NextPlayed]
 Reconcilers = Callable[..., ReconcilerProcess]
 Rollcall = Callable[..., RollcallServer]
 Scheduler = Callable[[ControlPlane, str], Program]
+Started = Callable[[str, Manifest], Running]

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Reconcilers, Rollcall, Scheduler
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
-from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workload_objects import MERGE, listed, path_of
 
 LABEL = "rollcall.dev/scheduler"

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Leader, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Leader, Reconcilers, Rollcall, Running, Scheduler, Started
 from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
-from tests.e2e.rollcall_server import RollcallServer
-
-
-class Started(NamedTuple):
-    """Rollcall, as it runs for a test."""
-
-    server: RollcallServer
-    reconciler: ReconcilerProcess
-
-
-# With the name of a scheduler and a configuration.
-Start = Callable[[str, Manifest], Started]
 
 
 @pytest.fixture
@@ -38,11 +23,11 @@ def leader(plane: ControlPlane, reconciler: Reconcilers) -> Leader:
 
 
 @pytest.fixture
-def started(plane: ControlPlane, scheduler: Scheduler, rollcall: Rollcall, leader: Leader) -> Start:
+def started(plane: ControlPlane, scheduler: Scheduler, rollcall: Rollcall, leader: Leader) -> Started:
     """Start a scheduler and all of Rollcall: `started("koordinator", config)`."""
 
-    def start(name: str, config: Manifest) -> Started:
+    def start(name: str, config: Manifest) -> Running:
         scheduler(plane, name)
-        return Started(rollcall(plane, config), leader(config))
+        return Running(rollcall(plane, config), leader(config))
 
     return start

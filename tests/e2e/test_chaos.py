@@ -18,10 +18,10 @@ from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_story import KOORD, KUBE, STEPS, Story
 from tests.e2e.hosted_reconciler import HostedReconciler
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.network import Network
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.test_kube_gangs import configuration
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/rollcall-reconciler"
 # A killed process closes no connection.

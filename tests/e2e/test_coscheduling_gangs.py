@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import is_bound, stays_unbound
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_starts import is_bound, stays_unbound
 from tests.e2e.workloads import two_cliques
 from webhook.backends.coscheduling.keys import NAME
 

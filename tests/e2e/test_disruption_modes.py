@@ -14,15 +14,14 @@ import pytest
 import yaml
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Leader, Nodes, Rollcall, Scheduler
+from tests.e2e.fixture_types import Grove, Leader, Nodes, Rollcall, Scheduler, Started
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import GENERATIONS, configuration
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import rollcall as command
-from tests.e2e.started import Start
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_kube_gangs import GENERATIONS, configuration
 from tests.e2e.workloads import two_cliques
 
 LABEL = "rollcall.dev/disruption-mode"
@@ -95,7 +94,7 @@ def test_a_gang_keeps_the_mode_that_it_was_written_with(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    started: Start,
+    started: Started,
     mode: str,
 ) -> None:
     running = started("kube", configuration()).reconciler
@@ -171,7 +170,7 @@ def test_a_pod_of_no_gang_preempts_a_whole_gang_or_one_pod(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    started: Start,
+    started: Started,
     important: str,
     mode: str,
 ) -> None:
@@ -203,7 +202,7 @@ def test_other_schedulers_take_single_pods_of_a_gang_that_asks_to_stay_whole(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    started: Start,
+    started: Started,
     important: str,
     name: str,
 ) -> None:

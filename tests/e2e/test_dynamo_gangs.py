@@ -8,12 +8,12 @@ import time
 
 import pytest
 
+from tests.e2e.bound_pods import QUIET_SECONDS, is_bound, stays_unbound
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.dynamo_operator import GROUP, KIND, PLURAL, component, definition, graph, older_graph, pod_clique_set_of
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.opted_in_cluster import KOORDINATOR, LABEL, POD_GROUPS, opted_in
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_starts import QUIET_SECONDS, is_bound, stays_unbound
 from tests.e2e.workload_objects import created, found, listed, path_of
 
 

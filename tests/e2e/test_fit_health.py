@@ -8,13 +8,13 @@ import json
 
 import pytest
 
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.gang_commands import Gangs
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_health import Gangs
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
 pytestmark = pytest.mark.beside

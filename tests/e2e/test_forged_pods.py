@@ -7,11 +7,11 @@ from __future__ import annotations
 from copy import deepcopy
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import stays_unbound
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_starts import stays_unbound
 from tests.e2e.workloads import two_cliques
 
 OURS = "rollcall.dev/gang-sync"

@@ -18,12 +18,11 @@ import pytest
 
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Leader, Nodes, Rollcall
+from tests.e2e.fixture_types import Leader, Nodes, Rollcall, Started
+from tests.e2e.gang_commands import Gangs, pod_groups
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
-from tests.e2e.started import Start
-from tests.e2e.test_gang_health import Gangs, pod_groups
 
 SETTLE = 5
 REMEDIES = {
@@ -74,7 +73,7 @@ def events_of(plane: ControlPlane, namespace: str) -> list[str]:
 
 def test_a_forgotten_gang_is_woken_and_none_of_its_pods_is_replaced(
     plane: ControlPlane,
-    started: Start,
+    started: Started,
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -201,7 +200,7 @@ class Storm:
 @pytest.mark.parametrize("remedied", [True, False], ids=["remedies", "control"])
 def test_all_gangs_start_whole_with_remedies_and_some_are_forgotten_without(
     plane: ControlPlane,
-    started: Start,
+    started: Started,
     namespace: str,
     nodes: Nodes,
     *,
@@ -225,7 +224,7 @@ def test_all_gangs_start_whole_with_remedies_and_some_are_forgotten_without(
 @pytest.mark.parametrize(("name", "config"), [("koordinator", CONFIG), ("kube", KUBE)], ids=["koordinator", "kube"])
 def test_after_nodes_are_lost_every_gang_is_whole_or_explained_and_no_running_pod_is_deleted(
     plane: ControlPlane,
-    started: Start,
+    started: Started,
     namespace: str,
     nodes: Nodes,
     name: str,

@@ -4,24 +4,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.e2e.bound_pods import is_bound, stays_unbound
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove, Nodes, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer, rollcall
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
-
-# A gang that can start does so within a second or two; one that must not is watched for longer than that.
-QUIET_SECONDS = 3.0
-
-# After so long a scheduler that has not tried a gang again has forgotten it; kube-scheduler may take a minute.
-FORGOTTEN_SECONDS = 25.0
 
 
 def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Played) -> None:
@@ -30,32 +24,6 @@ def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Play
         podgang = yaml.safe_dump(played.podgang(name))
         rendered = rollcall("render", "--config", server.config, "-", stdin=podgang)
         plane.kubectl("apply", "-f", "-", stdin=rendered, check=True)
-
-
-def stays_unbound(played: Played) -> None:
-    """No pod is bound, now and for as long as it would take."""
-    deadline = time.monotonic() + QUIET_SECONDS
-    while time.monotonic() < deadline:
-        assert played.bound() == []
-        time.sleep(0.25)
-
-
-def is_bound(played: Played, pods: int) -> None:
-    """The whole gang is on nodes. koord-scheduler 1.8 now and then loses sight of a gang that it has rejected: its pods
-    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes.
-    """
-    deadline = time.monotonic() + FORGOTTEN_SECONDS
-
-    def whole() -> bool:
-        nonlocal deadline
-        bound = played.bound()
-        if not bound and time.monotonic() > deadline:
-            deadline = time.monotonic() + FORGOTTEN_SECONDS
-            played.replace_unbound()
-        assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
-        return True
-
-    eventually(whole, "the whole gang is bound", timeout=90)
 
 
 @pytest.fixture

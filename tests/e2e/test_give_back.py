@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
-from tests.e2e.grove_next_operator import NextPlayed
+from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import ran
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import two_cliques
 
-PlayNext = Callable[[Manifest], NextPlayed]
 KINDS = {"workloads": "v1beta1", "compositepodgroups": "v1alpha3", "podgroups": "v1beta1"}
 GIVEN_BACK = "rollcall.dev/given-back"
 # What releases up to 0.3.0 do not send.

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import rollcall as command
-from tests.e2e.test_kube_gangs import configuration
 from webhook.validators.examples import clique, pod_clique_set
 
 CLAIM = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "node"}]}

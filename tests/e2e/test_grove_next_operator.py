@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Grove, PlayNext
 from tests.e2e.grove_next_operator import MIGRATING, NextPlayed
 from tests.e2e.grove_operator import Played, defaulted
 from tests.e2e.recordings import RECORDINGS, Step, named, played, recorded, told
@@ -16,9 +17,6 @@ from tests.e2e.recordings import RECORDINGS, Step, named, played, recorded, told
 FOLDER = RECORDINGS / "grove-operator-next"
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="ROLLCALL_RECORDINGS does not name the recordings")
-
-Grove = Callable[[Manifest], Played]
-PlayNext = Callable[[Manifest], NextPlayed]
 
 
 def recorded_set(recording: str, namespace: str) -> Manifest:

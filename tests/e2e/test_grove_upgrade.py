@@ -12,10 +12,10 @@ from tests.e2e.conftest import KOORDINATOR, gated, until_asked
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Scheduler
 from tests.e2e.grove_next_operator import NextPlayed
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.living_sets import PODS, anchor_and_tail, delete_a_pod_of_each_gang, until_alive, until_bound
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.test_upgrade_plan import outcomes, said
 
 FEW, MANY = 1, 10

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.e2e.bound_pods import QUIET_SECONDS
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.gang_writer import why
 from tests.e2e.judged_objects import CLASS, MEEK, TREE, branch, composite, leaf, member, near, pod_group, workload
 from tests.e2e.programs import eventually
 from tests.e2e.schedulers import SECOND_NAME
-from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.test_judged_objects import SURROUNDINGS, api_path, placed, send, stored
 
 pytestmark = pytest.mark.soak

@@ -8,24 +8,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.configurations import configuration_of
+from tests.e2e.bound_pods import QUIET_SECONDS, is_bound, stays_unbound
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import GENERATIONS, configuration
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as command
-from tests.e2e.test_gang_starts import QUIET_SECONDS, is_bound, stays_unbound
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
 # Older ones do not serve the Workload API.
 pytestmark = pytest.mark.every_version(since="1.35")
-
-GENERATIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
-
-
-def configuration(**config: object) -> Manifest:
-    return configuration_of({"name": "default-scheduler", "config": {"gangScheduling": True, **config}})
 
 
 class Gangs:

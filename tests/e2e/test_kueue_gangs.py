@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.e2e.bound_pods import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.kubelet import Kubelet
@@ -28,7 +29,6 @@ from tests.e2e.opted_in_cluster import LABEL
 from tests.e2e.opted_in_workloads import job, leader_worker_set, pod_template
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
-from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_opted_in_gangs import CASES as OPTED_IN
 from tests.e2e.test_opted_in_gangs import KOORD, Case
 from tests.e2e.workload_objects import MERGE, created, deleted, listed, path_of

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.e2e.bound_pods import is_bound, stays_unbound
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_client import Refused
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.kueue_objects import QUEUE_NAME, change, conditions, one_queue, until_workloads, workloads
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_starts import is_bound, stays_unbound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workload_objects import MERGE
 from tests.e2e.workloads import clique, pod_clique_set
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.bound_pods import QUIET_SECONDS
 from tests.e2e.conftest import apply_crds, further_crd_files, wanted_versions
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.kueue_objects import one_queue, until_workloads
@@ -17,7 +18,6 @@ from tests.e2e.nodes import add_nodes
 from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
 from tests.e2e.schedulers import start_scheduler
-from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.test_kueue_cells import FEWER, QUEUED
 from tests.e2e.workload_objects import created, deleted, read, until_pods
 

@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.kueue_objects import QUEUE_NAME, one_queue
 from tests.e2e.opted_in_workloads import train_job, training_runtime
@@ -26,7 +27,6 @@ from tests.e2e.pod_watch import pods_seen, repeated
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import COMMAND, RollcallServer
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workload_objects import MERGE, created, listed
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]

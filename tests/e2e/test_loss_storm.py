@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes
+from tests.e2e.fixture_types import Grove, Nodes, Started
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.lost_pods import (
     delete,
     delete_node,
@@ -23,9 +25,6 @@ from tests.e2e.lost_pods import (
     taint_node,
 )
 from tests.e2e.programs import Program, eventually
-from tests.e2e.started import Start
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
 __all__ = ["taint_eviction"]
@@ -99,7 +98,7 @@ class Delays:
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_each_pod_lost_in_a_storm_is_named_with_what_took_it(
     plane: ControlPlane,
-    started: Start,
+    started: Started,
     namespace: str,
     nodes: Nodes,
     grove: Grove,

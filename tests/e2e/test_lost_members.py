@@ -4,9 +4,11 @@ command say the same.
 
 from __future__ import annotations
 
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Leader, Nodes
+from tests.e2e.fixture_types import Grove, Leader, Nodes, Started
 from tests.e2e.grove_operator import Played
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.lost_pods import (
     causes_of,
     delete,
@@ -24,9 +26,6 @@ from tests.e2e.lost_pods import (
 )
 from tests.e2e.programs import Program, eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.started import Start
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -85,7 +84,7 @@ def lose(plane: ControlPlane, gangs: dict[str, Played]) -> dict[str, set[str]]:
 
 def test_each_lost_pod_is_named_with_what_took_it_also_by_a_new_reconciler(
     plane: ControlPlane,
-    started: Start,
+    started: Started,
     leader: Leader,
     namespace: str,
     nodes: Nodes,

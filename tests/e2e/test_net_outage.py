@@ -8,12 +8,12 @@ import httpx
 import pytest
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import is_bound, stays_unbound
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_client import Refused
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_starts import is_bound, stays_unbound
 from tests.e2e.test_net import grove_pod, posted, refused, spread
 from tests.e2e.test_pods import created_and_deleted, plain_pod, prepared_fields
 from tests.e2e.workloads import two_cliques

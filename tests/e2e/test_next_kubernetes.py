@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.bound_pods import is_bound, stays_unbound
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Grove, Nodes, Rollcall, Scheduler
 from tests.e2e.hosted_reconciler import HostedReconciler
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.renamed_api import ANNOUNCED, GROUP, UNKNOWN, RenamedApi
 from tests.e2e.test_disruption_modes import objects_of
-from tests.e2e.test_gang_starts import is_bound, stays_unbound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import two_cliques
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import POD_GANG, GangKey

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.configurations import configuration_of
+from tests.e2e.bound_pods import QUIET_SECONDS
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Rollcall, Scheduler
 from tests.e2e.opted_in_workloads import (
@@ -22,7 +23,6 @@ from tests.e2e.opted_in_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.workload_objects import MERGE, created, listed, until_pods
 
 pytestmark = pytest.mark.soak

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.e2e.bound_pods import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.test_reconciler_rights import without
 
 pytestmark = pytest.mark.soak

@@ -10,11 +10,11 @@ import pytest
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.living_sets import PODS, anchor_and_tail, delete_a_pod_of_each_gang, until_alive, until_bound
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.stored_gangs import StoredGangs
-from tests.e2e.test_kube_gangs import configuration
 
 CONFIGURATIONS = {"kube": configuration(), "koordinator": KOORDINATOR}
 SET = {("PodCliqueSet", "demo")}

@@ -6,18 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.e2e.bound_pods import is_bound, stays_unbound
 from tests.e2e.conftest import KOORDINATOR, gated
 from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.fixture_types import Nodes, PlayNext
 from tests.e2e.grove_next_operator import NextPlayed
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import Program
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
-from tests.e2e.test_gang_starts import is_bound, stays_unbound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
-PlayNext = Callable[[Manifest], NextPlayed]
-Nodes = Callable[..., list[str]]
 Start = Callable[[str, Manifest], None]
 
 

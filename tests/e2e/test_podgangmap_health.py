@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from tests.e2e.bound_pods import is_bound
 from tests.e2e.conftest import KOORDINATOR, gated
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
+from tests.e2e.gang_commands import Gangs
 from tests.e2e.programs import eventually
-from tests.e2e.test_gang_health import Gangs
-from tests.e2e.test_gang_starts import is_bound
-from tests.e2e.test_podgangmap_gangs import PlayNext, anchor_and_tail
+from tests.e2e.test_podgangmap_gangs import anchor_and_tail
 from webhook.cli.output import CLEAN
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tests.e2e.control_plane import Manifest
+from tests.e2e.fixture_types import PlayNext
 from tests.e2e.grove_next_operator import NextPlayed
 from tests.e2e.podgangmaps import first_entries, gangs_of, short, with_clique, with_group
 from tests.e2e.workloads import clique, pod_clique_set
-
-PlayNext = Callable[[Manifest], NextPlayed]
 
 HASH = "5c774bf886997b85bc47"
 

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Nodes
+from tests.e2e.fixture_types import Grove, Nodes, Started
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.preemption import PreemptionWatch, replacing, watched
 from tests.e2e.programs import eventually
-from tests.e2e.started import Start
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import two_cliques
 
 # Of each gang: a leader and two workers, each with one CPU. Four such pods fill a node, so that gangs share nodes.
@@ -73,7 +72,7 @@ def storm(
     namespace: str,
     grove: Grove,
     nodes: Nodes,
-    started: Start,
+    started: Started,
     classes: Classes,
     kubelet: Kubelet,
 ) -> Callable[[Storm, str], PreemptionWatch]:

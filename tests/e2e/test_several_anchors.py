@@ -10,10 +10,10 @@ from tests.e2e.conftest import KOORDINATOR, gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_next_operator import NextPlayed
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.living_sets import delete_a_pod_of_each_gang
 from tests.e2e.programs import eventually
 from tests.e2e.stored_gangs import StoredGangs
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
 CONFIGURATIONS = {"kube": configuration(), "koordinator": gated(KOORDINATOR)}

@@ -9,10 +9,10 @@ import pytest
 
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Reconcilers
+from tests.e2e.fixture_types import Leader, Reconcilers
 from tests.e2e.gang_story import KOORD
 from tests.e2e.programs import eventually
-from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.reconciler_process import ReconcilerProcess
 from webhook.reconciler.held_gangs import OWN_EVENTS
 
 GANGS = 200
@@ -66,12 +66,10 @@ def writes(process: ReconcilerProcess, namespace: str) -> list[tuple[str, str]]:
 
 @pytest.mark.beside
 def test_many_gangs_of_one_cause_share_an_event_and_then_nothing_is_written(
-    plane: ControlPlane, reconciler: Reconcilers, namespace: str
+    plane: ControlPlane, leader: Leader, namespace: str
 ) -> None:
-    forget_lease(plane)
     create_gangs(plane, namespace, range(GANGS))
-    started = reconciler(KOORDINATOR)
-    started.until_leading()
+    started = leader(KOORDINATOR)
     eventually(lambda: counted(plane, namespace) == [GANGS], "the event counts every gang", timeout=90, pause=0.5)
     found = shared(plane, namespace)[0]
     assert found["reason"] == "GangTooFewPods"
@@ -90,12 +88,10 @@ def test_many_gangs_of_one_cause_share_an_event_and_then_nothing_is_written(
 
 @pytest.mark.soak
 def test_a_new_leader_continues_the_event_that_the_gangs_share(
-    plane: ControlPlane, reconciler: Reconcilers, namespace: str
+    plane: ControlPlane, leader: Leader, reconciler: Reconcilers, namespace: str
 ) -> None:
-    forget_lease(plane)
     create_gangs(plane, namespace, range(GANGS))
-    first = reconciler(KOORDINATOR)
-    first.until_leading()
+    first = leader(KOORDINATOR)
     eventually(lambda: counted(plane, namespace) == [GANGS], "the event counts every gang", timeout=120, pause=0.5)
     create_gangs(plane, namespace, range(GANGS, GANGS + 50))
     eventually(lambda: counted(plane, namespace) == [GANGS + 50], "it counts the new ones", timeout=120, pause=0.5)

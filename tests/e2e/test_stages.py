@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.e2e.bound_pods import QUIET_SECONDS
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.kube_configuration import GENERATIONS, configuration
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.opted_in_cluster import LABEL
 from tests.e2e.opted_in_workloads import job_set, replicated_job, train_job, training_runtime, training_step
 from tests.e2e.pod_life import let_succeed
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND
-from tests.e2e.test_gang_starts import QUIET_SECONDS
-from tests.e2e.test_kube_gangs import GENERATIONS, configuration
 from tests.e2e.test_opted_in_gangs import CASES, Case
 from tests.e2e.test_trees import group
 from tests.e2e.workload_objects import MERGE, created, listed, until_pods

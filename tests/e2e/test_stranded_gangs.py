@@ -14,12 +14,12 @@ from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Leader, Nodes, PlayNext, Rollcall, Scheduler
 from tests.e2e.grove_next_operator import NextPlayed
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.living_sets import PODS, anchor_and_tail, until_alive, until_bound
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as command
 from tests.e2e.stored_gangs import StoredGangs
-from tests.e2e.test_kube_gangs import configuration
 
 pytestmark = pytest.mark.soak
 

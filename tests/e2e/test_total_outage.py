@@ -14,6 +14,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.e2e.bound_pods import stays_unbound
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
@@ -22,7 +23,6 @@ from tests.e2e.grove_operator import Clique, Played
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as rollcall_command
-from tests.e2e.test_gang_starts import stays_unbound
 from tests.e2e.test_pods import plain_pod
 from tests.e2e.workloads import two_cliques
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.e2e.bound_pods import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import COMMAND
-from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 
 pytestmark = pytest.mark.soak
 

@@ -7,19 +7,15 @@ from typing import Any
 
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.fixture_types import Grove, Reconcilers, Rollcall
+from tests.e2e.fixture_types import Grove, Leader, PlayNext, Rollcall
+from tests.e2e.gang_commands import pod_groups
 from tests.e2e.grove_operator import Played
 from tests.e2e.programs import eventually
-from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import ran
-from tests.e2e.test_podgangmap_gangs import PlayNext
 from tests.e2e.workloads import two_cliques
 
 _MERGE = {"Content-Type": "application/merge-patch+json"}
-
-
-def pod_groups(namespace: str) -> str:
-    return f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
 
 
 def objects_of(plane: ControlPlane, namespace: str, podgang: str) -> list[Manifest]:
@@ -71,12 +67,10 @@ def test_the_plan_says_what_the_migration_does(
     grove: Grove,
     play_next: PlayNext,
     rollcall: Rollcall,
-    reconciler: Reconcilers,
+    leader: Leader,
 ) -> None:
     rollcall(plane, KOORDINATOR)
-    forget_lease(plane)
-    running = reconciler(KOORDINATOR)
-    running.until_leading()
+    running = leader(KOORDINATOR)
     old, kept, groves = (grove(two_cliques(name, namespace)).create() for name in ("old", "kept", "groves"))
     empty = grove(two_cliques("empty", namespace)).create_podgangs()
     running.until_settled()

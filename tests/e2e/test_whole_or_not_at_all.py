@@ -12,15 +12,15 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from tests.e2e.bound_pods import QUIET_SECONDS, is_bound
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.given_gangs import GROVES
 from tests.e2e.grove_operator import Played, defaulted
+from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.test_coscheduling_gangs import CONFIG
-from tests.e2e.test_gang_starts import QUIET_SECONDS, is_bound
-from tests.e2e.test_kube_gangs import configuration
 from tests.e2e.workloads import clique, pod_clique_set
 
 # Of Grove's samples one with a base gang of a leader and three workers, and a scaled gang of the same.

@@ -99,6 +99,11 @@ class LiveFacts:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._client.close()
 
+    def give(self, part: str, entries: Mapping[Any, Any] | None) -> None:
+        """Take a part of the facts from another reader of the same cluster; None if it is not known."""
+        if getattr(self.facts, part) is not entries:
+            self._set(**{part: entries})
+
     async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, seconds: float) -> ClusterFacts:
         """Return `facts` with the `needed` facts, read live. Raises `FactsUnavailable`."""
         return facts.learned(await self.lookup.find(needed, seconds))

@@ -104,7 +104,7 @@ class ClusterView:
             self._stored,
             partial(gang_of_object, kinds=settings.kinds),
             partial(whose_object, kinds=settings.kinds),
-            filled=read,
+            filled=self._store_read,
         )
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods_changed = pods_changed
@@ -317,11 +317,16 @@ class ClusterView:
 
     # Changes, and the gangs they affect.
 
+    def _store_read(self) -> None:
+        self.podgangs.tell_rules()
+        self._say_read()
+
     def _facts_changed(self, facts: ClusterFacts) -> None:
         self._queued.known(served=facts.kueue_workloads is not None)
         self.fits.changed()
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
+            self.podgangs.tell_rules()
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
             self._pods.follow(facts.apis)
             self.opted_in.follow(facts.apis)
@@ -346,7 +351,7 @@ class ClusterView:
             # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
             # check is only a comparison.
             self.look_at_all()
-        elif projection.part not in OF_NODES and projection is not POD_GANGS:
+        elif projection.part not in OF_NODES:
             if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.

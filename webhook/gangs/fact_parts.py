@@ -8,7 +8,7 @@ from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
 from webhook.model.node_growth import GROWTH
 from webhook.model.nodes import NODES
 from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
+from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 
 # The parts of the facts that the translation of a gang reads, besides the gang and its workload.
@@ -19,7 +19,6 @@ OF_GANGS = frozenset(
 NOT_OF_FITS = frozenset(
     {
         POD_CLIQUE_SETS.part,
-        POD_GANGS.part,
         POD_GANG_MAPS.part,
         TRAIN_JOB_FACTS.part,
         KUEUE_WORKLOADS.part,

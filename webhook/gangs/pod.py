@@ -120,7 +120,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
     parts = parts_of(raw)
     gates = [text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))]
-    node = text(spec.get("nodeName"))
+    node = None if (named := text(spec.get("nodeName"))) is None else shared(named)
     return key, GangPod(
         namespace,
         name,

@@ -17,6 +17,7 @@ from webhook.gangs.key import GangKey, key_of_gang
 from webhook.gangs.plan import recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
+from webhook.gangs.stored_pod_gangs import StoredPodGangs
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.model import grove
@@ -50,12 +51,22 @@ class PodGangs:
         self._pods = pods
         self._workloads = workloads
         self._give_back = give_back
+        self._known: StoredPodGangs | None = None
 
     @property
     def keys(self) -> list[GangKey]:
         """The PodGangs that exist."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         return [] if store is None else [GangKey(*key) for key in store.objects]
+
+    def tell_rules(self) -> None:
+        """Make the PodGangs a part of the facts, once they are read."""
+        store = self._stores.by_kind.get(POD_GANGS.resource.api)
+        if store is None or not store.filled:
+            self._known = None
+        elif self._known is None or self._known.store is not store:
+            self._known = StoredPodGangs(store)
+        self._live.give(POD_GANGS.part, self._known)
 
     def gang(self, key: GangKey) -> PodGang | None:
         """A PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name is not

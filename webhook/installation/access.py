@@ -70,10 +70,10 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     if "oldMembership" in settings.remedies.causes:
         pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
-    # For the condition of a PodGang that lost pods.
+    # One is read, and its status written, for the condition of a PodGang that lost pods.
     podgangs = POD_GANGS.resource
     rules += [
-        {"apiGroups": [podgangs.api.group], "resources": [podgangs.plural], "verbs": ["get"]},
+        {"apiGroups": [podgangs.api.group], "resources": [podgangs.plural], "verbs": ["list", "watch", "get"]},
         {"apiGroups": [podgangs.api.group], "resources": [f"{podgangs.plural}/status"], "verbs": ["patch"]},
     ]
     rules += _writing_topologies(settings)

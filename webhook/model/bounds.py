@@ -46,6 +46,9 @@ _FREQUENT = (
     b'"ownerReferences":[{"apiVersion":"grove.io/v1alpha1","blockOwnerDeletion":true,"controller":true,"kind":"PodCliqueSet",'
     b'"name":"","uid":"creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"minMember":2,"scheduleTimeoutSeconds":600}}'
 )
+# For a PodGroup a higher level saves little more. A negative number means no header and no checksum: both are for data
+# that is stored or sent.
+_LEVEL, _WINDOW_BITS = 3, -15
 # For a list of names, or of labels.
 MOST_ITEMS, MOST_CHARACTERS = 64, 4096
 # The longest name of an object (RFC 1123 subdomain).
@@ -168,12 +171,12 @@ class Packed(bytes):
         except TypeError:
             # Half of a surrogate pair, or a number of more than 64 bits.
             content = json.dumps(manifest, separators=(",", ":")).encode()
-        packing = zlib.compressobj(1, zdict=_FREQUENT)
+        packing = zlib.compressobj(_LEVEL, wbits=_WINDOW_BITS, zdict=_FREQUENT)
         return cls(packing.compress(content) + packing.flush())
 
     def manifest(self) -> Manifest:
         """The manifest."""
-        content = zlib.decompressobj(zdict=_FREQUENT).decompress(self)
+        content = zlib.decompressobj(_WINDOW_BITS, zdict=_FREQUENT).decompress(self)
         found: Manifest
         try:
             found = orjson.loads(content)

@@ -37,11 +37,11 @@ def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
 
 def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, ...]:
     """The facts that a reconciler knows. With `opted_in` it also makes the gangs of opted-in workloads. It watches
-    these as whole objects; of a TrainJob it watches only the record, which the record of its JobSet completes. With
-    `kueue` it says of gangs that Kueue holds them.
+    these and PodGangs as whole objects; of a TrainJob it watches only the record, which the record of its JobSet
+    completes. With `kueue` it says of gangs that Kueue holds them.
     """
     return (
-        *_OF_GANGS,
+        *(one for one in _OF_GANGS if one is not POD_GANGS),
         *((TRAIN_JOB_FACTS,) if opted_in else ()),
         *(KUEUE_TO_RECONCILER if kueue else ()),
     )

@@ -28,8 +28,8 @@ STAMP_ANNOTATION = "rollcall.dev/stamp"
 GATE = "rollcall.dev/gang-sync"
 _STAMP_CHARACTERS = 16
 # Members in the cache of each profile. There is one per PodClique, so this covers the PodCliques that create pods at
-# about the same time.
-MEMORY = 4096
+# about the same time. Each takes 1.5 KB.
+MEMORY = 1024
 # The limit for the texts of a cached member. Valid names and labels are mostly shorter, but a pod is mutated before
 # they are checked, and annotations may be long.
 MAX_REMEMBERED_CHARACTERS = 1024

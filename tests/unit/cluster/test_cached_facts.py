@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Sized
 from itertools import cycle, islice
-from types import FunctionType, ModuleType
 
 import pytest
 
 from tests.unit.cluster.hostile import SAMPLES, attacks, projections
+from tests.unit.kept_bytes import bytes_of
 from webhook.cluster.watch import Index
 from webhook.model.projections import Projection
 
@@ -25,11 +23,11 @@ def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Project
     each = max(1, OBJECTS // len(ways))
     for attack in ways:
         index = Index(projection)
-        empty = _bytes_of(index)
+        empty = bytes_of(index)
         for number in range(each):
             index.put(attack.object(number))
         # The indexes by key, by name and by what entries have in common come besides.
-        assert (_bytes_of(index) - empty) / each < 2 * projection.most, attack.field
+        assert (bytes_of(index) - empty) / each < 2 * projection.most, attack.field
 
 
 @pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
@@ -55,15 +53,3 @@ def test_deleting_the_objects_frees_all_memory(projection: Projection) -> None:
     assert not index.left_out
     # What finds entries by what they have in common is empty as well.
     assert not any(found for found in getattr(index.entries, "__dict__", {}).values() if isinstance(found, Sized))
-
-
-def _bytes_of(root: object) -> int:
-    """What an object takes with all that it refers to, as the garbage collector reports it; code does not count."""
-    total, seen, left = 0, set[int](), [root]
-    while left:
-        found = left.pop()
-        if id(found) not in seen and not isinstance(found, type | ModuleType | FunctionType):
-            seen.add(id(found))
-            total += sys.getsizeof(found)
-            left.extend(gc.get_referents(found))
-    return total

@@ -175,7 +175,18 @@ def test_a_patch_makes_missing_parents_escapes_keys_and_applies_itself() -> None
     }
 
 
+def test_a_patch_removes_a_key_that_is_there() -> None:
+    target: dict[str, Any] = {"metadata": {"annotations": {"a/b": "1", "c": "2"}}, "spec": None}
+    patch = PatchBuilder(target)
+    for parents, key in ((("metadata", "annotations"), "a/b"), (("metadata", "labels"), "a"), (("spec",), "a")):
+        patch.remove(parents, key)
+    assert patch.operations == [{"op": "remove", "path": "/metadata/annotations/a~1b"}]
+    assert target == {"metadata": {"annotations": {"c": "2"}}, "spec": None}
+
+
 def test_a_patch_never_overwrites_what_has_the_wrong_type() -> None:
+    with pytest.raises(Malformed):
+        PatchBuilder({"metadata": []}).remove(("metadata", "annotations"), "a")
     with pytest.raises(Malformed):
         PatchBuilder({"metadata": []}).set(("metadata", "labels"), "a", "1")
     with pytest.raises(Malformed):

@@ -46,6 +46,21 @@ async def test_needed_objects_are_written_once_and_unneeded_ones_deleted() -> No
         await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 3)
 
 
+async def test_rules_know_the_podgangs_and_these_are_read_once() -> None:
+    cluster = world("demo-0-a")
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        known = found.following.live.facts.pod_gangs
+        assert known is not None
+        assert {key: facts.cliques for key, facts in known.items()} == {("team-a", "demo-0"): frozenset({"demo-0-a"})}
+        assert ("team-a", "other") not in known
+        # The list and the watch.
+        assert cluster.asked.count(GANGS) == 2
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        assert known["team-a", "demo-0"].cliques == frozenset({"demo-0-a", "demo-0-b"})
+
+
 async def test_a_changed_or_deleted_object_is_restored() -> None:
     cluster = world("demo-0-a")
     async with running(cluster):
@@ -249,14 +264,14 @@ UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_once_exits_with_an_error_if_gangs_cannot_be_read(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, why = UNREADABLE[case]
-    monkeypatch.setattr(run, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(run, "READ_SECONDS", 2.0)
     with pytest.raises(FactsUnavailable, match=re.escape(why)):
         asyncio.run(reconcile_once(reconciler(cluster)))
 
 
 def test_once_reports_that_gangs_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = WritableWorld(*(kind for kind in SERVED if kind != POD_GANGS.resource))
-    monkeypatch.setattr(run, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(run, "READ_SECONDS", 2.0)
     with pytest.raises(
         FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"
     ):

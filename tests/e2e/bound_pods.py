@@ -1,0 +1,40 @@
+"""How a test waits until a scheduler has put a whole gang on nodes, and how it finds that none of its pods starts."""
+
+from __future__ import annotations
+
+import time
+
+from tests.e2e.grove_operator import Played
+from tests.e2e.programs import eventually
+
+# A gang that can start does so within a second or two; one that must not is watched for longer than that.
+QUIET_SECONDS = 3.0
+
+# After so long a scheduler that has not tried a gang again has forgotten it; kube-scheduler may take a minute.
+FORGOTTEN_SECONDS = 25.0
+
+
+def stays_unbound(played: Played) -> None:
+    """No pod is bound, now and for as long as it would take."""
+    deadline = time.monotonic() + QUIET_SECONDS
+    while time.monotonic() < deadline:
+        assert played.bound() == []
+        time.sleep(0.25)
+
+
+def is_bound(played: Played, pods: int) -> None:
+    """The whole gang is on nodes. koord-scheduler 1.8 now and then loses sight of a gang that it has rejected: its pods
+    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes.
+    """
+    deadline = time.monotonic() + FORGOTTEN_SECONDS
+
+    def whole() -> bool:
+        nonlocal deadline
+        bound = played.bound()
+        if not bound and time.monotonic() > deadline:
+            deadline = time.monotonic() + FORGOTTEN_SECONDS
+            played.replace_unbound()
+        assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
+        return True
+
+    eventually(whole, "the whole gang is bound", timeout=90)

@@ -1,0 +1,35 @@
+"""What is kept of the health of a gang."""
+
+from __future__ import annotations
+
+from webhook.gangs.health import GangHealth, MemberHealth, State
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.reconciler.judgements import Judgement, judgement_of
+
+SHORT = HoldReason(Reason.TOO_FEW_PODS, "demo-0-a has 1 of 2 pods", "create the others")
+OTHER = HoldReason(Reason.UNOWNED, "team/other has its labels", "remove them")
+
+
+def health(name: str, state: State, *obstacles: HoldReason) -> GangHealth:
+    members = (MemberHealth(f"{name}-a", 2, 2, 2),)
+    return GangHealth("team", name, "koord-scheduler", state, "2026-01-01T00:00:00Z", members, obstacles)
+
+
+def test_gangs_that_have_started_share_one_judgement() -> None:
+    one, other = (judgement_of(health(name, State.STARTED), None) for name in ("demo-0", "demo-1"))
+    assert one is other
+
+
+def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
+    assert judgement_of(health("demo-0", State.HELD, SHORT, OTHER), SHORT) == Judgement(
+        scheduler="koord-scheduler",
+        state=State.HELD,
+        word="GangTooFewPods",
+        in_trouble=True,
+        unmoved=False,
+        never=None,
+        escapes=(),
+        obstacles=(SHORT, OTHER),
+        why="demo-0-a has 1 of 2 pods",
+        held=SHORT,
+    )
