@@ -5,7 +5,6 @@ webhooks, with some of them, with webhooks that do nothing, and with none, in tu
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
 import json
 import os
@@ -168,16 +167,10 @@ class Burst:
 
     async def _create(self) -> None:
         client = RawClient(self._plane.url, self._plane.tls, OPERATOR)
-        waiting = iter([client.request("POST", _PODS, pod) for pod in self._pods])
-
-        async def one() -> None:
-            for request in waiting:
-                answer = await client.send(request)
-                if answer.code != _CREATED:
-                    raise RuntimeError(answer.message)
-
-        await asyncio.gather(*(one() for _ in range(self._clients)))
+        answers = await client.statuses([client.request("POST", _PODS, pod) for pod in self._pods], self._clients)
         client.close()
+        if set(answers) != {_CREATED}:
+            raise RuntimeError(f"not every pod was created: {dict(answers)}")
 
     def _processor(self) -> dict[str, float]:
         names = {self._rollcall.program.name: "rollcall"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -66,6 +68,17 @@ class RawClient:
                 raise
             self._idle.append(connection)
             return answer
+
+    async def statuses(self, requests: Iterable[bytes], at_once: int) -> Counter[int]:
+        """The answers to all requests, of which so many are sent at once, by HTTP status. Raises as `send` does."""
+        found, waiting = Counter[int](), iter(requests)
+
+        async def one() -> None:
+            for request in waiting:
+                found[(await self.send(request)).code] += 1
+
+        await asyncio.gather(*(one() for _ in range(at_once)))
+        return found
 
     def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         while self._idle:

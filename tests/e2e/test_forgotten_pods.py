@@ -34,6 +34,7 @@ REMEDIES = {
 PROFILE = {"name": "koord-scheduler", "gate": False}
 CONFIG = configuration_of(PROFILE, remedies=REMEDIES)
 CONTROL = configuration_of(PROFILE)
+KUBE = configuration_of({"name": "default-scheduler", "config": {"gangScheduling": True}}, remedies=REMEDIES)
 LABEL = "pod-group.scheduling.sigs.k8s.io"
 ROUNDS = int(os.environ.get("ROLLCALL_FORGOTTEN_ROUNDS", "200"))
 GANGS, PODS = 20, 3
@@ -220,31 +221,35 @@ def test_all_gangs_start_whole_with_remedies_and_some_are_forgotten_without(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(("name", "config"), [("koordinator", CONFIG), ("kube", KUBE)], ids=["koordinator", "kube"])
 def test_after_nodes_are_lost_every_gang_is_whole_or_explained_and_no_running_pod_is_deleted(
     plane: ControlPlane,
     started: Started,
     namespace: str,
     nodes: Nodes,
+    name: str,
+    config: Manifest,
 ) -> None:
-    server, process = started("koordinator", CONFIG)
+    server, process = started(name, config)
     gangs = Gangs(plane, server, namespace)
     names = [name for _ in range(5) for name in nodes(1, cpu=20)]
     made = [gangs.create(f"g{index}") for index in range(GANGS)]
     eventually(lambda: sum(len(one.bound()) for one in made) == GANGS * PODS, "all gangs start", timeout=120, pause=1)
     lost = set(names[:2])
-    for name in lost:
-        plane.http.delete(f"/api/v1/nodes/{name}").raise_for_status()
+    for node in lost:
+        plane.http.delete(f"/api/v1/nodes/{node}").raise_for_status()
     for one in made:
         gone = [pod["metadata"]["name"] for pod in one.pods() if pod["spec"]["nodeName"] in lost]
-        for name in gone:
+        for pod in gone:
             # As the garbage collector of pods and Grove's operator do it.
-            one.delete_pod(name)
+            one.delete_pod(pod)
     kept = {pod["metadata"]["uid"] for one in made for pod in one.pods() if pod["spec"].get("nodeName")}
     # Room for a part of what was lost.
     nodes(1, cpu=8)
 
     def settled() -> bool:
         done = gangs.run("gangs", "-n", namespace, "-o", "json")
+        assert done.returncode == 0, done.stderr
         for gang in json.loads(done.stdout)["gangs"]:
             reasons = {one["reason"] for one in gang["reasons"]} - {"GangInPart"}
             explained = bool(reasons) and "GangSchedulerSilent" not in reasons
@@ -254,4 +259,4 @@ def test_after_nodes_are_lost_every_gang_is_whole_or_explained_and_no_running_po
     eventually(settled, "every gang is whole or explained", timeout=120, pause=1)
     assert kept <= {pod["metadata"]["uid"] for one in made for pod in one.pods()}
     helped = process.metric("rollcall_remedies_total", outcome="helped")
-    print(f"{sum(len(one.bound()) == PODS for one in made)} of {GANGS} gangs are whole, helped {helped}")
+    print(f"{name}: {sum(len(one.bound()) == PODS for one in made)} of {GANGS} gangs are whole, helped {helped}")
