@@ -214,7 +214,7 @@ def test_a_later_webhook_leaves_our_changes_in_place(
     pods = played.pods()
     assert {pod["metadata"]["labels"].get("team") for pod in pods} == {"blue"}
     assert {prepared_fields(pod)[::2] for pod in pods} == {("koord-scheduler", True)}
-    assert {tuple(pod["metadata"]["annotations"]) for pod in pods} == {(STAMP,)}
+    assert {tuple(pod["metadata"]["annotations"]) for pod in pods} == {("rollcall.dev/seal", STAMP)}
     assert again == len(pods), "each pod came a second time, and nothing was left to change"
 
 
