@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from webhook.model.reading import mapping, sequence
 from webhook.model.workloads.podtemplate import PodTemplate
 
-# A pod with more containers of one kind is judged whatever they request, because an API server evaluates only cheap
-# conditions.
+# A pod with more containers of one kind, or more resources in one of them, is judged whatever these are, because an API
+# server evaluates only cheap conditions.
 MOST_CONTAINERS = 32
+MOST_RESOURCES = 32
+_AMOUNTS = ("requests", "limits")
 
 
 class HasLabel(NamedTuple):
@@ -54,7 +57,9 @@ class HasAnnotation(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """A container requests or limits one of `resources`, of whatever amount; or the pod has very many containers."""
+    """A container requests or limits one of `resources`, of whatever amount; or the pod has very many containers, or
+    one of them very many resources.
+    """
 
     resources: frozenset[str]
 
@@ -62,14 +67,20 @@ class Requests(NamedTuple):
     def cel(self) -> str:
         """The trait as an expression over `object`."""
         containers, init = "object.spec.containers", "object.spec.?initContainers.orValue([])"
-        asked = " || ".join(f"r in c.?resources.?{kind}.orValue({{}})" for kind in ("requests", "limits"))
-        each = f"({containers} + {init}).exists(c, {_quoted(sorted(self.resources))}.exists(r, {asked}))"
+        # A container names few resources, so these are looked up among those that matter, and not the reverse.
+        amounts = ", ".join(f"c.?resources.?{kind}.orValue({{}})" for kind in _AMOUNTS)
+        asked = f"size(m) > {MOST_RESOURCES} || m.exists(r, r in {_quoted(sorted(self.resources))})"
+        each = f"({containers} + {init}).exists(c, [{amounts}].exists(m, {asked}))"
         return f"(size({containers}) > {MOST_CONTAINERS} || size({init}) > {MOST_CONTAINERS} || {each})"
 
     def of(self, pod: PodTemplate) -> bool:
         """Return whether `pod` has the trait."""
-        many = any(len(pod.spec.get(field) or ()) > MOST_CONTAINERS for field in ("containers", "initContainers"))
-        return many or not self.resources.isdisjoint(pod.resources)
+        lists = [sequence(pod.spec.get(field)) for field in ("containers", "initContainers")]
+        if any(len(found) > MOST_CONTAINERS for found in lists):
+            return True
+        resources = [mapping(mapping(one).get("resources")) for found in lists for one in found]
+        amounts = [mapping(one.get(kind)) for one in resources for kind in _AMOUNTS]
+        return any(len(one) > MOST_RESOURCES or not self.resources.isdisjoint(one) for one in amounts)
 
 
 Trait = HasLabel | HasAnnotation | Requests
@@ -105,7 +116,12 @@ BY_FACTS = PodGuard(by_facts=True)
 
 def any_of(guards: Iterable[PodGuard]) -> str:
     """Return an expression that is true for the pods with a trait of any of `guards`; empty if they have no traits."""
-    return " || ".join(dict.fromkeys(trait.cel for guard in guards for trait in guard.traits))
+    traits = dict.fromkeys(trait for guard in guards for trait in guard.traits)
+    asked = [trait.resources for trait in traits if isinstance(trait, Requests)]
+    # The containers are looked through once, and last.
+    whole = [Requests(frozenset().union(*asked))] if asked else []
+    others = [trait for trait in traits if not isinstance(trait, Requests)]
+    return " || ".join(trait.cel for trait in (*others, *whole))
 
 
 def _quoted(value: object) -> str:

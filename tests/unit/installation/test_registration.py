@@ -102,7 +102,7 @@ OPERATOR = (
 
 def unsealed(operator: str = OPERATOR) -> dict[str, str]:
     """Of koord-scheduler and default-scheduler, which is always enabled."""
-    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/ea6eb9877188"'
+    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/4d4c9a927d53"'
     either = (
         f'(object.spec.schedulerName == "default-scheduler" && {SEALED} + "/0baaaeae797e")'
         f" || ({ours} && !({' || '.join(LOOKED_FOR)}))"

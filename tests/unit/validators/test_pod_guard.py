@@ -31,6 +31,8 @@ CASES: dict[str, tuple[Trait, dict[str, Any], bool]] = {
     "no resources": (GPU, {"containers": [{"name": "main"}]}, False),
     "many containers": (GPU, {"containers": [container()] * 32}, False),
     "very many containers": (GPU, {"containers": [container()] * 33}, True),
+    "many resources": (GPU, {"containers": [container(**{f"r{n}": "1" for n in range(32)})]}, False),
+    "very many resources": (GPU, {"containers": [container("limits", **{f"r{n}": "1" for n in range(33)})]}, True),
     "very many init containers": (GPU, {"initContainers": [container()] * 33}, True),
 }
 
@@ -46,3 +48,8 @@ def test_guards_together_name_each_trait_once() -> None:
         '"note" in object.metadata.?annotations.orValue({}) || "a" in object.metadata.?labels.orValue({})'
     )
     assert any_of([NEEDS_WORKLOAD]) == ""
+
+
+def test_guards_together_look_through_the_containers_once() -> None:
+    both = any_of([sees(GPU), sees(HasLabel("a"), Requests(frozenset({"example.com/nic"})))])
+    assert both == f"{HasLabel('a').cel} || {Requests(frozenset({'example.com/gpu', 'example.com/nic'})).cel}"
