@@ -246,9 +246,15 @@ class ClusterView:
         yield from self.live.unready()
         yield from self.stores.unready()
         yield from _unread(self.opted_in.needed_watches())
-        if self._gated:
-            # Without the pods the gate would stay on, and no message would say why.
+        if self._writes_need_pods:
             yield from _unread(self._pods.watches())
+
+    @property
+    def _writes_need_pods(self) -> bool:
+        """Whether nothing is written before the pods are read: they decide the name of the gang of a PodGang, and without
+        them a gate would stay on, and no message would say why.
+        """
+        return self._gated or POD_GANGS.resource.api in self.stores.by_kind
 
     @property
     def in_trouble(self) -> bool:
@@ -260,7 +266,7 @@ class ClusterView:
     def unseen(self) -> Iterator[str]:
         """Messages about what must still be read before a gang's health can be judged."""
         yield from self.unready()
-        if not self._gated:
+        if not self._writes_need_pods:
             yield from _unread(self._pods.watches())
         yield from _unread((("PodCliqueSet", self._workloads.watch),))
         # Without the right to read these, gangs are judged without Kueue, or without nodes and quotas.
