@@ -251,8 +251,8 @@ class ClusterView:
 
     @property
     def _writes_need_pods(self) -> bool:
-        """Whether nothing is written before the pods are read: they decide the name of the gang of a PodGang, and without
-        them a gate would stay on, and no message would say why.
+        """Whether nothing is written before the pods are read: they decide how the gang of a PodGang is called, and
+        without them a gate would stay on, and no message would say why.
         """
         return self._gated or POD_GANGS.resource.api in self.stores.by_kind
 
