@@ -134,8 +134,9 @@ class Burst:
         self._register(turn)
         counted, used, begun = self._counts(), self._processor(), time.perf_counter()
         uvloop.run(self._create())
-        seconds, counts = time.perf_counter() - begun, self._counts()
+        seconds = time.perf_counter() - begun
         processor = {name: value - used[name] for name, value in self._processor().items()}
+        counts = self._counts()
         self._plane.http.delete(_PODS, params={"gracePeriodSeconds": "0"}, timeout=60).raise_for_status()
         eventually(lambda: self._plane.items(_PODS, limit="1") == [], "the pods are deleted", timeout=60)
         found = {key[1]: counts[key] - counted[key] for key in counts if key[0] == turn.server}
