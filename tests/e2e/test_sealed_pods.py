@@ -258,6 +258,8 @@ def check_every_pod(world: World) -> None:
         assert (sent.was, sent.answer.status_code) == (False, httpx.codes.CREATED), scheduler
         assert sealed_for(world, sent.answer.json()), scheduler
     examples = list(of_examples(world))
+    rules = {case.name.partition(",")[0] for case in examples}
+    assert rules >= {"koordinator/qos-class", "kai/gpu-sharing", "grove/pod-outside-gang"}
     assert {case.name for case in examples if not world.create(case).was} == set()
     spared, faulty = 0, 0
     for case in at_random(world):

@@ -1,4 +1,6 @@
-"""Clients for long lists: they go on after a failure, and either lose no time or leave time to other work."""
+"""Clients for long lists. They go on after a failure. One requests the next page in advance, and one pauses for
+other work.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class PatientClient(Client):
                 del page
 
 
-class HurriedClient(PatientClient):
+class PrefetchingClient(PatientClient):
     """A patient client that requests the next page while its caller works on one: two pages are in memory."""
 
     async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:

@@ -1,8 +1,8 @@
 """One stored object: whether it is audited, the request with which it would be created now, and the verdict on it.
 
-A stored record counts, because a created object may name its scheduler by the same label. What the ratchet excuses at
-an update is not excused here. Neither is a user: which one stored an object is not known, and every field that seems to
-say so, such as the name of a field manager, can be written by a tenant. No I/O.
+A stored record counts, because a created object may name its scheduler by the same label. Faults that the
+ratchet would excuse at an update count here. No author is exempt: a stored object does not name its user, and a tenant
+can write every field that seems to, such as the name of a field manager. No I/O.
 """
 
 from __future__ import annotations

@@ -124,13 +124,13 @@ async def _audited(
     access: Access, settings: list[Settings], namespace: str | None, selection: Selection, *, shows: bool
 ) -> Audit:
     from webhook.audit.auditor import Auditor
-    from webhook.audit.clients import HurriedClient
+    from webhook.audit.clients import PrefetchingClient
     from webhook.audit.facts import read_facts
     from webhook.cli.audit_text import Progress
     from webhook.telemetry.logs import configure
 
     configure()
-    client, progress = HurriedClient(access), Progress()
+    client, progress = PrefetchingClient(access), Progress()
     try:
         if shows:
             progress.show("the facts of the cluster")

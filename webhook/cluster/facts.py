@@ -25,6 +25,8 @@ from webhook.model.keys import Api, Needed
 from webhook.model.projections import Projection, Resource
 from webhook.telemetry.logs import log
 
+# Why the served kinds are unknown at the start, which is no failure.
+NOT_ASKED = "not asked yet"
 # A "not modified" answer costs almost nothing.
 DISCOVERY_SECONDS = 10.0
 # The pause before a watch that failed by a bug is restarted.
@@ -76,7 +78,7 @@ class LiveFacts:
         self._schemas = Schemas(client, schemas_of)
         self._unread_schemas: str | None = None
         # Why the served kinds are unknown or outdated.
-        self.trouble: str | None = "not asked yet"
+        self.trouble: str | None = NOT_ASKED
         # The last answer of discovery, and the kinds that were served at the start and are not read yet. A kind that
         # appears later does not delay readiness.
         self._served: frozenset[Api] = frozenset()
@@ -99,8 +101,8 @@ class LiveFacts:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._client.close()
 
-    def give(self, part: str, entries: Mapping[Any, Any] | None) -> None:
-        """Take a part of the facts from another reader of the same cluster; None if it is not known."""
+    def set_part(self, part: str, entries: Mapping[Any, Any] | None) -> None:
+        """Set a part of the facts that another reader of the same cluster has read; None if it is not known."""
         if getattr(self.facts, part) is not entries:
             self._set(**{part: entries})
 

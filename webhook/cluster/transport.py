@@ -1,6 +1,7 @@
 """What a `Client` sends and gets, no matter which library carries it.
 
-`HttpxTransport` is the one for proxies, and for processes that send few requests. `PooledTransport` is for thousands.
+`HttpxTransport` supports proxies and is for processes that send few requests. `PooledTransport` is for thousands of
+requests.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import httpx
 
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.cluster.facts import LiveFacts, live_facts
+from webhook.cluster.facts import NOT_ASKED, LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
@@ -251,8 +251,8 @@ class ClusterView:
 
     @property
     def _writes_need_pods(self) -> bool:
-        """Whether nothing is written before the pods are read: they decide how the gang of a PodGang is called, and
-        without them a gate would stay on, and no message would say why.
+        """Whether the pods must be read before anything is written. The name of a PodGang's gang comes from its pods.
+        Without the pods a gate would stay on, and no message would say why.
         """
         return self._gated or POD_GANGS.resource.api in self.stores.by_kind
 
@@ -260,7 +260,7 @@ class ClusterView:
     def in_trouble(self) -> bool:
         """Whether something that is needed to write could not be read so far."""
         if self.live.facts.apis is None:
-            return self.live.trouble is not None
+            return self.live.trouble not in {None, NOT_ASKED}
         return any(self.unready()) and any(watch.trouble and not watch.filled for watch in self.watches())
 
     def unseen(self) -> Iterator[str]:
@@ -324,7 +324,7 @@ class ClusterView:
     # Changes, and the gangs they affect.
 
     def _store_read(self) -> None:
-        self.podgangs.tell_rules()
+        self.podgangs.put_in_facts()
         self._say_read()
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
@@ -332,7 +332,7 @@ class ClusterView:
         self.fits.changed()
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
-            self.podgangs.tell_rules()
+            self.podgangs.put_in_facts()
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
             self._pods.follow(facts.apis)
             self.opted_in.follow(facts.apis)

@@ -38,8 +38,8 @@ class GangKey(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def shared_key(key: GangKey) -> GangKey:
-    """The key that stands for equal ones, of the latest: the pods and objects of a gang, which come together, share
-    it.
+    """Return the same object for equal keys, while they are among the last 1024: the pods and objects of a gang, which
+    come together, share it.
     """
     return key
 

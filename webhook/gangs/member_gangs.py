@@ -47,5 +47,5 @@ class MemberGangs:
 
 @lru_cache(maxsize=1024)
 def _latest(gang: LivingGang) -> LivingGang:
-    """The one that stands for equal ones, of the latest: the objects of a gang share it."""
+    """Return the same object for equal gangs, while they are among the last 1024: the objects of a gang share it."""
     return gang

@@ -59,14 +59,14 @@ class PodGangs:
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         return [] if store is None else [GangKey(*key) for key in store.objects]
 
-    def tell_rules(self) -> None:
+    def put_in_facts(self) -> None:
         """Make the PodGangs a part of the facts, once they are read."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         if store is None or not store.filled:
             self._known = None
         elif self._known is None or self._known.store is not store:
             self._known = StoredPodGangs(store)
-        self._live.give(POD_GANGS.part, self._known)
+        self._live.set_part(POD_GANGS.part, self._known)
 
     def gang(self, key: GangKey) -> PodGang | None:
         """A PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name is not

@@ -65,8 +65,8 @@ class Remedy(NamedTuple):
     """One remedy: what was `found`, and what is `done` about it.
 
     `target` is the object that is changed or deleted. `pods` are on no node: those that a wake marks, or those that are
-    replaced; `later` are those that another remedy replaces. `raised` is the minimum of the target during a wake: more
-    than any number of pods.
+    replaced; `later` are the pods over the limit, which the next remedy deletes. `raised` is the minimum of the target
+    during a wake: more than any number of pods.
     """
 
     cause: RemedyCause

@@ -16,7 +16,7 @@ from webhook.validators.seal import SEAL_ANNOTATION
 
 _USER = "request.userInfo.username"
 _ACCOUNT = f"system:serviceaccount:{ANY_NAMESPACE}:"
-# The keys of an object that a controller made were judged in its template.
+# The labels and annotations of a pod with a controller were judged in its template.
 _CONTROLLED = "object.metadata.?ownerReferences[?0].?controller.orValue(false)"
 
 

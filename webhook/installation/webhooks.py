@@ -65,7 +65,7 @@ def webhook_configurations(
             "namespaceSelector": {"matchExpressions": [*outside, *inside]},
         }
 
-    def judged_pods(path: str) -> Manifest:
+    def only_unsealed(path: str) -> Manifest:
         condition = unsealed(settings) if path == "validate" else None
         return {} if condition is None else {"matchConditions": [condition]}
 
@@ -77,7 +77,9 @@ def webhook_configurations(
                 [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")],
                 {"matchConditions": [_NOT_LEAVING]},
             ),
-            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS, **judged_pods(path)}),
+            hook(
+                "pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS, **only_unsealed(path)}
+            ),
         ]
         found += [hook(*one) for one in _opted_in_hooks(settings, path)]
         if path == "validate":

@@ -28,7 +28,7 @@ class AuditMetrics:
         )
         self.unwritten = Gauge(
             "rollcall_audit_unwritten_reports",
-            "Namespaces whose report the last audit could neither write nor delete. Their last reports stay.",
+            "Namespaces whose report the last audit that finished could not write or delete. Their last reports stay.",
             registry=registry,
         )
         self.findings = Gauge(

@@ -59,5 +59,5 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
 
 @lru_cache(maxsize=256)
 def _latest(found: Judgement) -> Judgement:
-    """The one that stands for equal ones, of the latest."""
+    """Return the same object for equal judgements, while they are among the last ones."""
     return found

@@ -53,8 +53,10 @@ from webhook.reconciler.writer import Writer
 WORKERS = 8
 # Interval in which everything is checked again, spread over the time, to repair what was missed.
 RESYNC_SECONDS = 600.0
-# Time to read the cluster at the start.
+# The longest time to read a cluster whose gangs are reconciled once.
 READ_SECONDS = 30.0
+# The longest time that workers wait until everything is read. 100,000 objects take a minute on a busy API server.
+MOST_UNREAD_SECONDS = 300.0
 # Interval in which workers look whether everything is read.
 UNREAD_SECONDS = 0.02
 
@@ -301,7 +303,7 @@ class Reconciler:
         """One worker. It begins when everything is read, unless something cannot be read: thousands of gangs would each
         fail and be retried.
         """
-        until = time.monotonic() + READ_SECONDS
+        until = time.monotonic() + MOST_UNREAD_SECONDS
         while any(self.unready()) and not self.following.in_trouble and time.monotonic() < until:
             await asyncio.sleep(UNREAD_SECONDS)
         await self.workers.run()

@@ -1,8 +1,8 @@
 """Which pods a rule about pods must see, in a form that an API server can evaluate.
 
-A rule about pods declares the traits without which it finds nothing in a pod that it sees without its workload. The API
-server does not call `/validate` for pods of Grove's operator that have none of these traits. So a trait may be wider
-than its rule, and never narrower. A rule without a guard must see every pod.
+A rule about pods declares traits. In a pod that is judged without its workload, the rule finds nothing unless the pod
+has one of them. The API server does not send a sealed pod without any of these traits to `/validate`. So a trait may be
+wider than its rule, and never narrower. A rule without a guard must see every pod.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _AMOUNTS = ("requests", "limits")
 
 
 class HasLabel(NamedTuple):
-    """The pod has a label, with another value than those of `besides`."""
+    """The pod has the label, and its value is not one of `other_than`."""
 
     key: str
-    besides: tuple[str, ...] = ()
+    other_than: tuple[str, ...] = ()
 
     @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
         present = f"{_quoted(self.key)} in object.metadata.?labels.orValue({{}})"
-        if not self.besides:
+        if not self.other_than:
             return present
-        return f"({present} && !(object.metadata.labels[{_quoted(self.key)}] in {_quoted(self.besides)}))"
+        return f"({present} && !(object.metadata.labels[{_quoted(self.key)}] in {_quoted(self.other_than)}))"
 
     def of(self, pod: PodTemplate) -> bool:
         """Return whether `pod` has the trait."""
-        return self.key in pod.labels and pod.labels[self.key] not in self.besides
+        return self.key in pod.labels and pod.labels[self.key] not in self.other_than
 
 
 class HasAnnotation(NamedTuple):
@@ -94,8 +94,8 @@ def _always(_: Any) -> bool:
 class PodGuard:
     """The traits of the pods that a rule must see: it finds nothing in a pod that has none of them.
 
-    Where `suffices` says no to the settings of the profile, the rule must see every pod. With `by_facts`, what the rule
-    finds depends on the cluster, so `/mutate` asks it before it seals a pod.
+    If `suffices` returns False for the settings of the profile, no pod of the profile is sealed. With `by_facts`, the
+    rule depends on the cluster, so `/mutate` runs it before it seals a pod.
     """
 
     traits: tuple[Trait, ...] = ()

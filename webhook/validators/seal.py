@@ -1,8 +1,8 @@
-"""The seal of a pod: an annotation by which `/mutate` says that no rule about pods finds anything in the pod as it left
-it, unless the pod has a trait that the API server looks for (`webhook.validators.pod_guard`).
+"""The seal of a pod: an annotation of `/mutate`. It says that the rules about pods find nothing in this pod, unless the
+pod has a trait that the API server checks itself (`webhook.validators.pod_guard`).
 
-It names the PodGang and the PodClique that were judged, and what the rules of the profile look for. So it is void after
-a change of these labels, and for an API server whose webhooks were made for other rules.
+It contains the PodGang, the PodClique and a digest of the profile's rules and traits. So it is void after a change of
+these labels, and for webhooks that were made for other rules.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def test_a_seal_is_void_after_a_change_of_the_rules_or_of_what_they_look_for() -
         _rules(NEEDS_WORKLOAD),
         _rules(NEEDS_WORKLOAD, NEEDS_WORKLOAD),
         _rules(sees(HasLabel("a"))),
-        _rules(sees(HasLabel("a", besides=("b",)))),
+        _rules(sees(HasLabel("a", other_than=("b",)))),
     )
     digests = [found.digest for rules in given if (found := seal_of(rules, None)) is not None]
     assert len(set(digests)) == len(given)

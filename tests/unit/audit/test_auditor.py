@@ -16,7 +16,7 @@ from tests.unit.cluster.scripted import Script, Step, failure, listed
 from tests.unit.worlds import three_schedulers
 from webhook.audit import clients
 from webhook.audit.auditor import TURN, Auditor
-from webhook.audit.clients import HurriedClient, PatientClient
+from webhook.audit.clients import PatientClient, PrefetchingClient
 from webhook.audit.facts import Known
 from webhook.audit.kinds import listings
 from webhook.audit.results import Audit
@@ -38,7 +38,7 @@ PODS_LISTED = 3
 
 
 @pytest.fixture(autouse=True)
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "RETRY_SECONDS", (0.0, 0.0))
 
 
@@ -46,8 +46,8 @@ def patient(transport: httpx.AsyncBaseTransport) -> PatientClient:
     return PatientClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
 
 
-def hurried(transport: httpx.AsyncBaseTransport) -> HurriedClient:
-    return HurriedClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
+def prefetching(transport: httpx.AsyncBaseTransport) -> PrefetchingClient:
+    return PrefetchingClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
 
 
 async def audited(
@@ -89,7 +89,7 @@ async def test_the_next_page_is_requested_while_one_is_judged() -> None:
         listed("1", *map(stored_set, names)),
         *[listed("1")] * PODS_LISTED,
     )
-    client = hurried(script)
+    client = prefetching(script)
     found = await Auditor(client, Known(ONLY_SETS, [Looking(FACTS, SETTINGS)], {})).audit()
     await client.close()
     assert (found.complete, found.today.judged.total()) == (True, 10 * TURN)
@@ -100,7 +100,7 @@ async def test_a_list_that_fails_while_a_page_is_judged_is_named() -> None:
     script = Script(
         listed("1", stored_set("a"), token="more"), (403, failure(403, "no more")), *[listed("1")] * PODS_LISTED
     )
-    client = hurried(script)
+    client = prefetching(script)
     found = await Auditor(client, Known(ONLY_SETS, [judge()], {})).audit()
     await client.close()
     assert found.read["podcliquesets.grove.io"] == 1
@@ -108,7 +108,7 @@ async def test_a_list_that_fails_while_a_page_is_judged_is_named() -> None:
 
 
 async def test_pages_that_are_no_longer_wanted_leave_no_request_behind() -> None:
-    client = hurried(Script(listed("1", stored_set("a"), token="more")))
+    client = prefetching(Script(listed("1", stored_set("a"), token="more")))
     before = asyncio.all_tasks()
     async with aclosing(client.pages(POD_CLIQUE_SETS.resource)) as pages:
         async for page in pages:

@@ -30,7 +30,7 @@ from tests.unit.reconciler.opted_in_workloads import (
 )
 from tests.unit.reconciler.running_reconciler import GANGS, podgang
 from webhook.cli import gang_text
-from webhook.gangs import gang_view as looking
+from webhook.gangs import gang_view
 from webhook.gangs.health import GangHealth, MemberHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.writers import Writer
@@ -114,10 +114,10 @@ def test_only_the_requested_gangs_are_shown(rollcall: Run, cluster: WritableWorl
 def test_watch_shows_changes_until_it_is_interrupted(
     rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
-    shown = looking.GangView._health
+    shown = gang_view.GangView._health
     times = 0
 
-    def interrupted(self: looking.GangView, key: Any) -> Any:
+    def interrupted(self: gang_view.GangView, key: Any) -> Any:
         nonlocal times
         times += 1
         if times == 3:
@@ -128,7 +128,7 @@ def test_watch_shows_changes_until_it_is_interrupted(
             put_pods(cluster, pod("two"))
         return shown(self, key)
 
-    monkeypatch.setattr(looking.GangView, "_health", interrupted)
+    monkeypatch.setattr(gang_view.GangView, "_health", interrupted)
     ran = rollcall("gangs", "--config", config, "-n", "team-a", "--watch", "-o", output)
     assert ran.code == 0
     if output == "json":
@@ -142,7 +142,7 @@ def test_an_unreadable_cluster_gives_no_verdict(
 ) -> None:
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     with monkeypatch.context() as hasty:
-        hasty.setattr(looking, "PATIENCE_SECONDS", 0.2)
+        hasty.setattr(gang_view, "PATIENCE_SECONDS", 0.2)
         ran = rollcall("gangs", "--config", config)
     assert (ran.code, ran.out) == (3, "")
     assert "rollcall: cluster: the served kinds are not known: HTTP 403: you may not" in ran.err

@@ -73,8 +73,9 @@ QOS = '"koordinator.sh/qosClass" in object.metadata.?labels.orValue({})'
 
 def requests(resources: str) -> str:
     many = " || ".join(f"size({one}) > 32" for one in CONTAINERS)
-    either = "r in c.?resources.?requests.orValue({}) || r in c.?resources.?limits.orValue({})"
-    return f"({many} || ({' + '.join(CONTAINERS)}).exists(c, [{resources}].exists(r, {either})))"
+    amounts = "c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})"
+    either = f"[{amounts}].exists(m, size(m) > 32 || m.exists(r, r in [{resources}]))"
+    return f"({many} || ({' + '.join(CONTAINERS)}).exists(c, {either}))"
 
 
 def qos_besides(classes: str) -> str:
@@ -83,15 +84,15 @@ def qos_besides(classes: str) -> str:
 
 LOOKED_FOR = (
     '"scheduling.koordinator.sh/scheduler-name" in object.metadata.?labels.orValue({})',
-    requests(
-        '"koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory",'
-        ' "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu.shared"'
-    ),
     '"scheduling.koordinator.sh/reserve-pod" in object.metadata.?annotations.orValue({})',
     qos_besides('"LSE", "LSR", "LS", "BE", "SYSTEM"'),
     qos_besides('"LS", "SYSTEM"'),
-    requests('"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"'),
     '"quota.scheduling.koordinator.sh/name" in object.metadata.?labels.orValue({})',
+    requests(
+        '"koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory",'
+        ' "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu.shared",'
+        ' "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"'
+    ),
 )
 OPERATOR = (
     '((request.userInfo.username.startsWith("system:serviceaccount:")'

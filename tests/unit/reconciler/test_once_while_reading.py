@@ -7,6 +7,7 @@ import asyncio
 import httpx
 import pytest
 
+from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import SETS, names, put_gang, reconciler, sample, until, workload
@@ -23,6 +24,8 @@ class SlowWorld(WritableWorld):
         super().__init__()
         self.waiting: list[asyncio.Event] = []
         self._slow: str | None = slow
+        # What cannot be read is not waited for, so gangs are tried meanwhile.
+        self.refused["/api/v1/nodes"] = httpx.Response(403, json=failure(403, "forbidden"))
         self.put(SETS, workload())
         put_gang(self, "demo-0-a")
         put_pods(self, grove_pod("one"))

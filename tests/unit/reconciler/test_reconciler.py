@@ -61,6 +61,26 @@ async def test_rules_know_the_podgangs_and_these_are_read_once() -> None:
         assert known["team-a", "demo-0"].cliques == frozenset({"demo-0-a", "demo-0-b"})
 
 
+async def test_no_gang_of_a_podgang_is_tried_before_the_pods_are_read() -> None:
+    """Its pods may have another name of the gang, with a gate or without."""
+    cluster, listed = world("demo-0-a"), asyncio.Event()
+    answer = cluster.handle_async_request
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/api/v1/pods" and "grove.io/podgang" in request.url.params.get("labelSelector", ""):
+            await listed.wait()
+        return await answer(request)
+
+    cluster.handle_async_request = slow  # type: ignore[method-assign]
+    async with running(cluster) as found:
+        await until(lambda: list(found.unready()) == ["cluster: the Pod objects are not read yet"])
+        await asyncio.sleep(5 * run.UNREAD_SECONDS)
+        assert sample(found, "rollcall_reconcile_seconds_count") == 0
+        listed.set()
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        assert sample(found, "rollcall_reconciled_total", outcome="failed") == 0
+
+
 async def test_a_changed_or_deleted_object_is_restored() -> None:
     cluster = world("demo-0-a")
     async with running(cluster):

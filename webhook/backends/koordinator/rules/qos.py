@@ -32,16 +32,16 @@ _NO_BAND = "no band"
 # The bands that each class may not have. A class that is not listed may have any band.
 _FORBIDDEN = {"BE": (_NO_BAND, "koord-prod"), "LSR": (_NO_BAND, "koord-mid", "koord-batch", "koord-free")}
 _WHOLE_CPU_CLASSES = ("LSR", "LSE")
-# The classes that no pod is refused for, whatever its priority and its CPUs.
-_FREE = tuple(name for name in QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
+# The classes for which neither `qos-priority` nor `qos-cpu` refuses a pod.
+_UNRESTRICTED = tuple(name for name in QOS_CLASSES if name not in _FORBIDDEN and name not in _WHOLE_CPU_CLASSES)
 
 
-def _defaults_to_free(settings: KoordinatorSettings) -> bool:
-    return settings.defaultQoSClass is None or settings.defaultQoSClass in _FREE
+def _defaults_to_unrestricted(settings: KoordinatorSettings) -> bool:
+    return settings.defaultQoSClass is None or settings.defaultQoSClass in _UNRESTRICTED
 
 
 # A pod without the label has the default class of the profile.
-_RESTRICTED = sees(HasLabel(QOS_LABEL, besides=_FREE), suffices=_defaults_to_free)
+_RESTRICTED = sees(HasLabel(QOS_LABEL, other_than=_UNRESTRICTED), suffices=_defaults_to_unrestricted)
 _PROD = ClusterFacts(priority_classes={"koord-prod": PriorityClass(9000, is_default=False)})
 
 
@@ -54,7 +54,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
 @rule(
     "koordinator/qos-class",
     subject=Subject.POD,
-    guard=sees(HasLabel(QOS_LABEL, besides=QOS_CLASSES)),
+    guard=sees(HasLabel(QOS_LABEL, other_than=QOS_CLASSES)),
     capability=Capability.QOS_CLASS,
     passes=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "LS"}))),
     fails=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "ls"}))),
