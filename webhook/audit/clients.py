@@ -48,7 +48,10 @@ class PrefetchingClient(PatientClient):
                     yield page
                     del page
             finally:
-                if ahead.cancel():
+                if ahead.done() and not ahead.cancelled():
+                    # Its failure is of no interest to a caller that has left.
+                    ahead.exception()
+                elif ahead.cancel():
                     # The pages are closed only after their last request has ended.
                     await asyncio.wait([ahead])
 

@@ -6,6 +6,7 @@ for processes that send few requests: aiohttp takes 10 MB.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from webhook.cluster.access import Access
@@ -50,7 +52,7 @@ class PooledTransport:
             if isinstance(body, _Body) and body.refused is not None:
                 raise body.refused from None
             raise
-        return PooledReply(response)
+        return PooledReply(response, sending.seconds)
 
     def _opened(self) -> aiohttp.ClientSession:
         """The session; a new one needs the running event loop."""
@@ -90,8 +92,10 @@ class _Body(aiohttp.BytesPayload):
 class PooledReply:
     """An answer, as `Reply`."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, seconds: float) -> None:
+        """`seconds` is the longest silence of the server."""
         self._response = response
+        self._seconds = seconds
 
     @property
     def status(self) -> int:
@@ -109,7 +113,12 @@ class PooledReply:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body, as it arrives. Raises `httpx.TransportError`."""
         with _translated():
-            async for chunk in self._response.content.iter_any():
+            while True:
+                # After a malformed chunk aiohttp closes the connection, and forgets its own limit.
+                async with asyncio.timeout(self._seconds):
+                    chunk = await self._response.content.readany()
+                if not chunk:
+                    return
                 yield chunk
 
     async def aclose(self) -> None:
@@ -127,7 +136,7 @@ def _translated() -> Iterator[None]:
         raise kind(str(error)) from None
     except aiohttp.ClientConnectorError as error:
         raise httpx.ConnectError(str(error)) from None
-    except aiohttp.ClientError as error:
+    except (aiohttp.ClientError, HttpProcessingError) as error:
         raise httpx.RemoteProtocolError(str(error) or type(error).__name__) from None
     except OSError as error:
         raise httpx.ReadError(str(error)) from None

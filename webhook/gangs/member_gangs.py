@@ -37,10 +37,10 @@ class MemberGangs:
             self._others.pop(where, None)
 
     def having(self, namespace: str, members: list[str]) -> Iterator[LivingGang]:
-        """The gangs that contain one of these members, once for each object. Their `members` may be missing."""
+        """The gangs that contain one of these members, once for each object."""
         for member in dict.fromkeys(members):
             if (found := self._by_name.get((namespace, member))) is not None:
-                yield found
+                yield found._replace(members=(member,))
         for key in dict.fromkeys(key for one in members for key in self._others.having((namespace, one))):
             yield self._others[key]
 

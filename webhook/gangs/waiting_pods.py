@@ -23,6 +23,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+from webhook.validators.seal import SEAL_ANNOTATION
 
 # Keys that name a pod, its place in its gang, its gang or its workload. Such a key matters only if a selector of the
 # pods reads it.
@@ -44,6 +45,7 @@ _NAMES = frozenset(
         GANG_LABEL,
         MEMBER_LABEL,
         STAMP_ANNOTATION,
+        SEAL_ANNOTATION,
         *NAME_LABELS.values(),
         "job-name",
         "controller-uid",

@@ -50,8 +50,8 @@ NAMED = 10
 # Where it is tried whether reports can be written at all: it always exists, and belongs to no tenant.
 DEFAULT_NAMESPACE = "default"
 
-# Why the reports of namespaces could not be written.
-_Unwritten = dict[str, RequestFailed]
+# Why the report of a namespace was not written. An error would keep what it was raised with, such as a large report.
+_Unwritten = dict[str, str]
 
 
 class AuditReports:
@@ -194,13 +194,13 @@ class AuditReports:
             # The namespace is gone meanwhile.
             return
         except RequestFailed as error:
-            unwritten[namespace] = error
+            unwritten[namespace] = outline(error)
 
     async def _is_possible(self) -> bool:
         """Whether the API server would accept a report in a namespace that no tenant can close to it. What it refuses
         elsewhere is then up to those namespaces.
         """
-        report = report_of(DEFAULT_NAMESPACE, (), Tally(), None, datetime.now(UTC))
+        report = report_of(self._only or DEFAULT_NAMESPACE, (), Tally(), None, datetime.now(UTC))
         try:
             await self._writer.rehearse(REPORTS, to_apply(report))
         except RequestFailed:
@@ -251,5 +251,4 @@ class AuditReports:
 
 
 def _first(unwritten: _Unwritten) -> str:
-    namespace, error = min(unwritten.items())
-    return f"{namespace}: {outline(error)}"
+    return ": ".join(min(unwritten.items()))

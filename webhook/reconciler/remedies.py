@@ -167,6 +167,9 @@ class Remedies:
             case.done, case.done_at = remedy, now
         if not done or not remedy.later:
             self._pause(case, now)
+        else:
+            # The rest of its pods comes after the gangs that are due now.
+            case.until = now
 
     async def _carry_out(self, remedy: Remedy, podgang: PodGang) -> bool:
         try:

@@ -112,6 +112,14 @@ async def test_a_server_that_hangs_up_is_a_failure(ask: Ask) -> None:
             await client.get(READ)
 
 
+async def test_an_answer_that_is_broken_in_its_middle_is_a_failure(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", 0.3)
+    server = Server(b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"a":\r\n<html>\r\n', None)
+    async with ask(server) as client:
+        with pytest.raises(RequestFailed):
+            await client.get(READ)
+
+
 async def test_a_port_without_a_server_is_named(pooled: bool) -> None:
     client = Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: None), pooled=pooled)
     with pytest.raises(RequestFailed, match=r"^ConnectError: .*\(http://127\.0\.0\.1:1\)"):

@@ -48,5 +48,6 @@ def test_what_the_objects_of_a_gang_have_in_common_is_kept_once() -> None:
     found = MemberGangs(POD_GROUP)
     for member in ("demo-0-a", "demo-0-b"):
         found.put(("team", member), alone(member))
-    one, other = found.having("team", ["demo-0-a", "demo-0-b"])
+    one, other = found._by_name.values()
     assert one is other
+    assert [gang.members for gang in found.having("team", ["demo-0-a", "demo-0-b"])] == [("demo-0-a",), ("demo-0-b",)]

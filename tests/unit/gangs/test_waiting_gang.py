@@ -35,7 +35,8 @@ def shapes(*pods: GangPod) -> dict[str, PodShape]:
 
 def test_pods_that_differ_in_names_only_have_one_shape() -> None:
     first = stored("a", labels={"batch.kubernetes.io/job-completion-index": "0", "team": "x"})
-    second = stored("b", labels={"batch.kubernetes.io/job-completion-index": "1", "team": "x"})
+    sealed = {"rollcall.dev/seal": "demo-0/demo-0-worker/0123456789ab"}
+    second = stored("b", labels={"batch.kubernetes.io/job-completion-index": "1", "team": "x"}, annotations=sealed)
     assert shapes(first, second) == {
         "demo-0-worker": PodShape('{"containers":[{"name":"main"}]}', (("team", "x"),), ())
     }

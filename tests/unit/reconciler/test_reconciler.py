@@ -54,6 +54,7 @@ async def test_rules_know_the_podgangs_and_these_are_read_once() -> None:
         assert known is not None
         assert {key: facts.cliques for key, facts in known.items()} == {("team-a", "demo-0"): frozenset({"demo-0-a"})}
         assert ("team-a", "other") not in known
+        assert len(known) == 1
         # The list and the watch.
         assert cluster.asked.count(GANGS) == 2
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
