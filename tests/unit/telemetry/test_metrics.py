@@ -141,6 +141,12 @@ def test_a_new_workload_that_opts_out_is_counted_once(state: ServerState) -> Non
     assert counted() == 1
 
 
+def test_a_forged_request_of_a_set_that_opts_out_is_answered(state: ServerState) -> None:
+    """No API server sends an old object at CREATE."""
+    out = pod_clique_set(labels={"rollcall.dev/scheduler": "none"})
+    assert "allowed" in ask(state, review(pod_clique_set(), oldObject=out))
+
+
 def test_the_size_of_a_patch_is_measured_as_json(state: ServerState) -> None:
     sample = state.metrics.registry.get_sample_value
     written = [b64decode(ask(state, asked, "/mutate")["patch"]) for asked in (review(), review(gang_pod()))]
