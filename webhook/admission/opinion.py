@@ -87,12 +87,17 @@ class Opinion:
 
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
-    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = gang_context(profile, facts, choice, capabilities_of_pod(pod.template), settings, namespace=pod.namespace)
+    context = pod_context(pod, profile, facts, settings, capabilities_of_pod(pod.template))
     outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
     outcome.findings.sort(key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
     return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
+
+
+def pod_context(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings, uses: Uses) -> Context[Any]:
+    """Return the context for the rules about a pod that was prepared for the scheduler of `profile`."""
+    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
+    return gang_context(profile, facts, choice, uses, settings, namespace=pod.namespace)
 
 
 def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:

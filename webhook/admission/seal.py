@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.admission.opinion import gang_context
+from webhook.admission.opinion import pod_context
 from webhook.config.settings import Profile, Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import SPEC
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import run
 from webhook.validators.seal import SEAL_ANNOTATION
-from webhook.validators.selection import Choice
 
 
 def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, settings: Settings) -> str | None:
@@ -25,9 +23,7 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
         return None
     if not settings.tenancy.is_grove_operator(user) or pod.podgang is None or pod.podclique is None:
         return None
-    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = gang_context(profile, facts, choice, {}, settings, namespace=pod.namespace)
-    outcome = run(seal.asked, context, (pod.template,))
+    outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), (pod.template,))
     if outcome.findings or outcome.unjudged:
         return None
     return f"{pod.podgang}/{pod.podclique}/{seal.digest}"
