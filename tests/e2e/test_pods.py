@@ -134,7 +134,7 @@ def created_and_deleted(plane: ControlPlane, pod: Manifest) -> Manifest:
     [{}, {"app.kubernetes.io/managed-by": "Helm"}, {"grove.io/podgang": "demo-0"}],
     ids=["no label", "another manager", "a gang's label but not Grove's"],
 )
-def test_a_pod_without_a_gang_is_stored_unchanged_without_a_webhook_call(
+def test_a_pod_without_a_gang_is_stored_unchanged(
     plane: ControlPlane, server: RollcallServer, namespace: str, labels: dict[str, str]
 ) -> None:
     with_us = created_and_deleted(plane, plain_pod(namespace, **labels))

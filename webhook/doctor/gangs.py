@@ -31,13 +31,13 @@ _NAMED = 5
     ),
 )
 def asked_about(snapshot: Snapshot) -> Symptoms:
-    """The webhooks' selectors match the PodCliqueSets in the cluster and the pods of PodGangs. Their namespace is
-    neither excluded nor exempt, and the pods have the labels that identify them.
+    """The webhooks' selectors match the PodCliqueSets in the cluster: their namespace is neither excluded nor exempt.
+    The pods of PodGangs have the labels that identify them.
 
     Source: ai-dynamo/grove, operator/api/common/labels.go.
     """
     namespaces = {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
-    sets, pods = snapshot.hook("podcliquesets.mutate.rollcall.dev"), snapshot.hook("pods.mutate.rollcall.dev")
+    sets = snapshot.hook("podcliquesets.mutate.rollcall.dev")
     if sets is not None:
         outside = [
             raw
@@ -51,15 +51,16 @@ def asked_about(snapshot: Snapshot) -> Symptoms:
                 "they are not checked and no gangs are made of them: their pods start one by one",
                 "remove it from `registration.excludedNamespaces`, remove its label, or move the PodCliqueSets",
             )
-    if pods is not None:
-        strange = [raw for raw in snapshot.all(GANG_PODS) if not selects(pods.get("objectSelector"), labels_of(raw))]
-        for where, named in _by_namespace(strange):
-            yield Symptom(
-                where,
-                f"pods that name a PodGang are not like those that Grove makes: {named}",
-                f"the webhooks cover only pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE}",
-                "find out what else makes pods with Grove's labels",
-            )
+    strange = [
+        raw for raw in snapshot.all(GANG_PODS) if labels_of(raw).get(grove.LABEL_MANAGED_BY) != grove.MANAGED_BY_GROVE
+    ]
+    for where, named in _by_namespace(strange):
+        yield Symptom(
+            where,
+            f"pods that name a PodGang are not like those that Grove makes: {named}",
+            f"Rollcall prepares only pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE}",
+            "find out what else makes pods with Grove's labels",
+        )
 
 
 @check(

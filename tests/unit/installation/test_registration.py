@@ -54,10 +54,7 @@ def pods(path: str) -> dict[str, Any]:
                 "scope": "Namespaced",
             }
         ],
-        "objectSelector": {
-            "matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"},
-            "matchExpressions": [{"key": "grove.io/podgang", "operator": "Exists"}],
-        },
+        "objectSelector": {"matchExpressions": [{"key": "grove.io/podgang", "operator": "Exists"}]},
         **COMMON,
     }
 
@@ -158,20 +155,12 @@ def group_pods() -> dict[str, Any]:
         f' || (has({annotations}) && ("gang.scheduling.koordinator.sh/name" in {annotations}'
         f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})))'
     )
-    key = "app.kubernetes.io/managed-by"
-    not_groves = (
-        f'!has({labels}) || !("grove.io/podgang" in {labels}) || !("{key}" in {labels})'
-        f' || {labels}["{key}"] != "grove-operator"'
-    )
     return {
         "name": "group-pods.validate.rollcall.dev",
         "clientConfig": service("/validate"),
         "rules": pods("validate")["rules"],
-        "matchConditions": [
-            {"name": "not-groves", "expression": not_groves},
-            UNLABELLED,
-            {"name": "names-a-group", "expression": named},
-        ],
+        "objectSelector": OTHER_PODS,
+        "matchConditions": [{"name": "names-a-group", "expression": named}],
         **COMMON,
     }
 
@@ -211,8 +200,7 @@ def unknown_kinds() -> list[dict[str, Any]]:
         "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && "
         f"!({named} in {json.dumps(KNOWN_CONTROLLERS)}))"
     )
-    conditions = [*opted_in_pods("validate")["matchConditions"], UNLABELLED]
-    conditions.append({"name": "unknown-kind", "expression": unknown})
+    conditions = [{"name": "unknown-kind", "expression": unknown}]
     gangs = {"name": "names-a-gang-scheduler", "expression": 'object.spec.schedulerName in ["koord-scheduler"]'}
     both = {"clientConfig": service("/validate"), "rules": pods("validate")["rules"], **COMMON}
     elsewhere = {"key": "rollcall.dev/scheduler", "operator": "DoesNotExist"}
@@ -220,6 +208,7 @@ def unknown_kinds() -> list[dict[str, Any]]:
         {
             **both,
             "name": f"{name}.validate.rollcall.dev",
+            "objectSelector": OTHER_PODS,
             "matchConditions": matched,
             "failurePolicy": "Ignore",
             "namespaceSelector": {"matchExpressions": [*OUTSIDE["matchExpressions"], within]},
@@ -232,23 +221,18 @@ def unknown_kinds() -> list[dict[str, Any]]:
 
 
 def opted_in_pods(path: str) -> dict[str, Any]:
-    labels = "object.metadata.labels"
-    key = "app.kubernetes.io/managed-by"
-    not_groves = (
-        f'!has({labels}) || !("grove.io/podgang" in {labels}) || !("{key}" in {labels})'
-        f' || {labels}["{key}"] != "grove-operator"'
-    )
     return {
         "name": f"owned-pods.{path}.rollcall.dev",
         "clientConfig": service(f"/{path}"),
         "rules": pods(path)["rules"],
-        "objectSelector": {"matchExpressions": [OPTED_IN]},
-        "matchConditions": [{"name": "not-groves", "expression": not_groves}],
+        "objectSelector": {"matchExpressions": [OPTED_IN, IN_NO_PODGANG]},
         **COMMON,
     }
 
 
 OPTED_IN = {"key": "rollcall.dev/scheduler", "operator": "Exists"}
+IN_NO_PODGANG = {"key": "grove.io/podgang", "operator": "DoesNotExist"}
+OTHER_PODS = {"matchExpressions": [IN_NO_PODGANG, {"key": "rollcall.dev/scheduler", "operator": "DoesNotExist"}]}
 UNLABELLED = {
     "name": "unlabelled",
     "expression": '!has(object.metadata.labels) || !("rollcall.dev/scheduler" in object.metadata.labels)',
@@ -410,13 +394,7 @@ def test_workload_api_objects_are_judged_if_gangs_use_them() -> None:
     ]
     assert [condition["name"] for condition in objects["matchConditions"]] == ["not-exempt", "changed"]
     assert members["rules"][0]["resources"] == ["pods"]
-    assert [condition["name"] for condition in members["matchConditions"]] == [
-        "not-groves",
-        "unlabelled",
-        "names-a-group",
-    ]
-    assert members["matchConditions"][2]["expression"] == (
-        "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
-    )
+    named = "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
+    assert members["matchConditions"] == [{"name": "names-a-group", "expression": named}]
     # Without a gang scheduler, and those of namespaces.
     assert len(validating({"name": "default-scheduler"})) == 6

@@ -18,10 +18,8 @@
   namespaceSelector:
     matchExpressions:
     {{- include "rollcall.judgedNamespaces" .root | nindent 4 }}
-  # The pods that Grove's operator makes for a gang.
+  # Every pod that names a PodGang; no other webhook is for such a pod.
   objectSelector:
-    matchLabels:
-      app.kubernetes.io/managed-by: grove-operator
     matchExpressions:
     - key: grove.io/podgang
       operator: Exists
@@ -39,10 +37,10 @@
     matchExpressions:
     - key: rollcall.dev/scheduler
       operator: Exists
+    - key: grove.io/podgang
+      operator: DoesNotExist
   rules:
   {{- include "rollcall.newPods" . | nindent 2 }}
-  matchConditions:
-  {{- include "rollcall.notGroves" . | nindent 2 }}
 # Opted-in workloads. The label that opts in is on the workload, or (next webhook) on its namespace.
 - name: workloads.{{ .path }}.rollcall.dev
   {{- include "rollcall.webhook" . | nindent 2 }}
@@ -234,17 +232,17 @@ matchConditions:
   expression: request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)
 {{- end }}
 
-{{- /* The webhook for pods covers Grove's. */}}
-{{- define "rollcall.notGroves" -}}
-- name: not-groves
-  expression: >-
-    !has(object.metadata.labels)
-    || !("grove.io/podgang" in object.metadata.labels)
-    || !("app.kubernetes.io/managed-by" in object.metadata.labels)
-    || object.metadata.labels["app.kubernetes.io/managed-by"] != "grove-operator"
+{{- /* Pods that the webhooks for pods and for owned pods do not cover. */}}
+{{- define "rollcall.otherPods" -}}
+objectSelector:
+  matchExpressions:
+  - key: grove.io/podgang
+    operator: DoesNotExist
+  - key: rollcall.dev/scheduler
+    operator: DoesNotExist
 {{- end }}
 
-{{- /* Another webhook covers objects with the label. */}}
+{{- /* Another webhook covers workloads with the label. */}}
 {{- define "rollcall.unlabelled" -}}
 - name: unlabelled
   expression: '!has(object.metadata.labels) || !("rollcall.dev/scheduler" in object.metadata.labels)'
