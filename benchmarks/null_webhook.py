@@ -1,12 +1,14 @@
 """What the burst is measured against: a webhook that allows everything and reads only the uid of a review.
 
 It answers over the TLS and HTTP/1.1 that an API server expects of a webhook, with as little work as Python needs for
-that. `GET /counts` returns what it has received.
+that. Below `/patching` each answer has the same patch, as large as that of a pod of a gang. `GET /counts` returns what
+it has received.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import ssl
 import sys
@@ -15,8 +17,19 @@ from typing import cast
 
 import uvloop
 
+PATCHING = "/patching"
 _END = b"\r\n\r\n"
-_ANSWER = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"%s","allowed":true}}'
+_ANSWER = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"%s","allowed":true%s}}'
+_CHANGES: tuple[tuple[str, str, object], ...] = (
+    ("add", "/metadata/labels/pod-group.scheduling.sigs.k8s.io", "set-0-0-frontend"),
+    ("add", "/metadata/annotations", {}),
+    ("add", "/metadata/annotations/rollcall.dev~1stamp", "koord-scheduler/0123456789abcdef"),
+    ("replace", "/spec/schedulerName", "koord-scheduler"),
+    ("add", "/spec/schedulingGates/-", {"name": "rollcall.dev/gang-sync"}),
+    ("add", "/metadata/annotations/rollcall.dev~1seal", "set-0-0/set-0-0-frontend/0123456789ab"),
+)
+_PATCH = json.dumps([{"op": op, "path": path, "value": value} for op, path, value in _CHANGES]).encode()
+_PATCHED = b',"patchType":"JSONPatch","patch":"%s"' % base64.b64encode(_PATCH)
 
 
 class _Connection(asyncio.Protocol):
@@ -39,8 +52,10 @@ class _Connection(asyncio.Protocol):
         if head.startswith(b"GET"):
             self._send(json.dumps(self._counts).encode())
             return
-        path = head.split(b" ", 2)[1].split(b"?")[0].decode()
-        answer = _ANSWER % body.partition(b'"uid":"')[2].partition(b'"')[0]
+        prefix, _, path = head.split(b" ", 2)[1].split(b"?")[0].decode().rpartition("/")
+        path = f"/{path}"
+        uid = body.partition(b'"uid":"')[2].partition(b'"')[0]
+        answer = _ANSWER % (uid, _PATCHED if prefix == PATCHING else b"")
         self._counts[path] += 1
         self._counts[f"{path} bytes"] += len(body)
         self._send(answer)
