@@ -125,10 +125,14 @@ class LiveFacts:
         """
         if self.facts.apis is None:
             yield f"cluster: the served kinds are not known: {self.trouble}"
+        for kind, watch in self.awaited():
+            yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
+
+    def awaited(self) -> Iterator[tuple[str, Watch]]:
+        """Yield the watches of kinds that were served at the start and are not known yet, each with its kind."""
         for projection, watch in self.watches.items():
             if projection in self._awaited:
-                why = f": {watch.trouble}" if watch.trouble else ""
-                yield f"cluster: the {projection.resource.api.kind} objects are not read yet{why}"
+                yield projection.resource.api.kind, watch
 
     async def _follow_discovery(self) -> None:
         failures = 0

@@ -224,18 +224,20 @@ class Watch:
         self.heard = time.monotonic()
         self._client = client
         self._resource = projection.resource
-        # The version to continue from; None requests a list.
+        # The version to continue from; None requests a list. And the version of the list that is being read.
         self._version: str | None = None
+        self._listing: str | None = None
         # The versions of answers to writes that the watch has not delivered yet.
         self._answered: dict[ObjectKey, int] = {}
         self._failures = 0
         self._listed = 0.0
 
     def put(self, raw: Manifest) -> None:
-        """Store the answer to a write before the watch delivers it. Ignore the answer if the watch has passed its
-        version: the object may have changed or be gone since, and no event would report that again.
+        """Store the answer to a write before the watch delivers it. Ignore the answer if the watch or the list that is
+        being read has passed its version: the object may have changed or be gone since, and no event would report that
+        again.
         """
-        version, known = _number(_version_of(raw)), _number(self._version)
+        version, known = _number(_version_of(raw)), _number(self._listing or self._version)
         if version is not None and known is not None:
             if version <= known:
                 return
@@ -257,12 +259,15 @@ class Watch:
         seen: set[ObjectKey] = set()
         version: str | None = None
         pages = self._client.pages(self._resource, namespace=self._namespace, selector=self._selector)
-        async with aclosing(pages):
-            async for found in pages:
-                seen.update(self._put_all(found.items))
-                version = found.version
-                # Free the parsed page before the next one arrives.
-                del found
+        try:
+            async with aclosing(pages):
+                async for found in pages:
+                    version = self._listing = found.version
+                    seen.update(self._put_all(found.items))
+                    # Free the parsed page before the next one arrives.
+                    del found
+        finally:
+            self._listing = None
         if version is None:
             raise RequestFailed("the list has no resourceVersion")
         self.index.keep_only(seen)

@@ -245,9 +245,12 @@ class ClusterView:
         """Messages about what must still be read before a write."""
         yield from self.live.unready()
         yield from self.stores.unready()
-        yield from _unread(self.opted_in.needed_watches())
+        yield from _unread(self._needed_watches())
+
+    def _needed_watches(self) -> Iterator[tuple[str, Watch]]:
+        yield from self.opted_in.needed_watches()
         if self._writes_need_pods:
-            yield from _unread(self._pods.watches())
+            yield from self._pods.watches()
 
     @property
     def _writes_need_pods(self) -> bool:
@@ -261,7 +264,8 @@ class ClusterView:
         """Whether something that is needed to write could not be read so far."""
         if self.live.facts.apis is None:
             return self.live.trouble not in {None, NOT_ASKED}
-        return any(self.unready()) and any(watch.trouble and not watch.filled for watch in self.watches())
+        needed = (watch for _, watch in (*self.live.awaited(), *self._needed_watches()))
+        return any(watch.trouble and not watch.filled for watch in (*needed, *self.stores.watches()))
 
     def unseen(self) -> Iterator[str]:
         """Messages about what must still be read before a gang's health can be judged."""

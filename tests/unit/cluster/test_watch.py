@@ -282,6 +282,19 @@ def test_a_list_that_is_older_than_an_answer_is_followed_by_its_event() -> None:
     assert label(asyncio.run(followed())) == "9"
 
 
+@pytest.mark.parametrize(("version", "known"), [("6", "7"), ("7", "7"), ("8", "8")])
+async def test_an_answer_that_a_list_in_progress_has_passed_is_ignored(version: str, known: str) -> None:
+    script = Script(listed("7", namespace("a", "7", x="7"), token="more"))
+    watch = Watch(client(script), NAMESPACES, lambda _: None)
+    task = asyncio.create_task(watch.run())
+    # The second page is silent.
+    await script.over.wait()
+    watch.put(namespace("a", version, x=version))
+    assert label(watch) == known
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("asked_for", "pause"),
     [("3", 3.0), ("3600", 60.0), ("Sat, 21 Nov 2026 16:00:00 GMT", 0.0), ("\u00b2", 0.0), ("9" * 400, 60.0)],

@@ -10,10 +10,19 @@ import pytest
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, put_pods
-from tests.unit.reconciler.running_reconciler import SETS, names, put_gang, reconciler, sample, until, workload
+from tests.unit.reconciler.running_reconciler import (
+    SETS,
+    names,
+    put_gang,
+    reconciler,
+    running,
+    sample,
+    until,
+    workload,
+)
 from webhook.reconciler import queue as queues
-from webhook.reconciler import single_pass
-from webhook.reconciler.run import Reconciler
+from webhook.reconciler import run, single_pass
+from webhook.reconciler.run import UNREAD_SECONDS, Reconciler
 from webhook.reconciler.single_pass import reconcile_once
 
 
@@ -24,7 +33,7 @@ class SlowWorld(WritableWorld):
         super().__init__()
         self.waiting: list[asyncio.Event] = []
         self._slow: str | None = slow
-        # What cannot be read is not waited for, so gangs are tried meanwhile.
+        # What no write needs is not waited for.
         self.refused["/api/v1/nodes"] = httpx.Response(403, json=failure(403, "forbidden"))
         self.put(SETS, workload())
         put_gang(self, "demo-0-a")
@@ -50,6 +59,8 @@ async def test_a_gang_that_failed_while_a_kind_was_read_is_written_as_soon_as_it
 ) -> None:
     """Other changes made it fail more often than a gang may, and its next try by itself is far away."""
     monkeypatch.setattr(queues, "BACKOFF_SECONDS", (3600.0, 3600.0))
+    # Gangs are tried before everything is read.
+    monkeypatch.setattr(run, "MOST_UNREAD_SECONDS", 0.0)
     looks = list[bool]()
     hopeless = single_pass._hopeless
 
@@ -87,3 +98,16 @@ async def test_a_gang_that_failed_while_a_kind_was_read_is_written_as_soon_as_it
     async with asyncio.timeout(30):
         await once
     assert names(cluster) == ["demo-0-a"]
+
+
+@pytest.mark.parametrize("slow", [SETS, PODS, CLIQUES])
+async def test_no_gang_is_tried_while_a_kind_is_read_whatever_else_is_refused(slow: str) -> None:
+    cluster = SlowWorld(slow)
+    async with running(cluster) as found:
+        await until(lambda: found.following.gangs and cluster.waiting)
+        await until(lambda: "HTTP 403: forbidden" in [watch.trouble for watch in found.following.watches()])
+        await asyncio.sleep(3 * UNREAD_SECONDS)
+        assert not found.following.in_trouble
+        assert [sample(found, "rollcall_reconciled_total", outcome=one) for one in ("failed", "written")] == [0, 0]
+        cluster.hurry()
+        await until(lambda: names(cluster) == ["demo-0-a"])
