@@ -20,11 +20,11 @@ from webhook.mutators.prepare_pod import prepare_pod
 GROUP = "demo-0-a"
 
 
-def prepared(name: str) -> dict[str, Any]:
+def prepared(name: str, clique: str = GROUP, gang: str = "demo-0") -> dict[str, Any]:
     """A pod as the webhook leaves it."""
     profile = koordinator(standalone=False).profiles["koord-scheduler"]
-    member = profile.member("team-a", "demo-0", GROUP, Record("koord-scheduler"), NOTHING_KNOWN)
-    found = grove_pod(name, GROUP)
+    member = profile.member("team-a", gang, clique, Record("koord-scheduler"), NOTHING_KNOWN)
+    found = grove_pod(name, clique, gang)
     found["metadata"]["resourceVersion"] = "7"
     prepare_pod(Pod(found), profile, member)
     return found
@@ -51,6 +51,11 @@ class ForgetfulScheduler:
     def minimums(self) -> list[int]:
         """The minimums that patches wrote, in order."""
         return [one["value"] for _, patch in self.patches for one in patch if one["path"] == "/spec/minMember"]
+
+    @property
+    def deleted(self) -> list[str]:
+        """The names of the objects that were deleted, in order."""
+        return [path.rpartition("/")[2] for method, path in self.cluster.writes if method == "DELETE"]
 
     def start(self, *names: str) -> None:
         """Bind these pods; without names, every pod."""

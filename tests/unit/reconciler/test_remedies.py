@@ -12,9 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.configurations import configuration_of
-from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import PODS
-from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler, prepared
+from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GROUPS, looked, names, reconciler, running, sample, until
 from tests.unit.worlds import koordinator
 from webhook.backends.base import Wake
@@ -89,17 +88,13 @@ async def test_a_remedy_that_does_not_help_is_told_and_comes_again_later(monkeyp
         await until(lambda: told(scheduler).count("GangRemedyDidNotHelp") == came("notHelped"))
 
 
-def deleted(scheduler: ForgetfulScheduler) -> list[str]:
-    return [path.rpartition("/")[2] for method, path in scheduler.cluster.writes if method == "DELETE"]
-
-
 async def test_a_gang_in_part_that_is_woken_twice_in_vain_gets_a_new_pod() -> None:
     scheduler = ForgetfulScheduler(wakes=1000)
     scheduler.start("one")
     async with running(scheduler.cluster, settings=SETTINGS) as found:
-        await until(lambda: deleted(scheduler))
+        await until(lambda: scheduler.deleted)
         assert sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") >= 2
-    assert (scheduler.minimums, deleted(scheduler)) == ([RAISED, 2] * 2, ["two"])
+    assert (scheduler.minimums, scheduler.deleted) == ([RAISED, 2] * 2, ["two"])
 
 
 async def test_a_pod_that_is_excepted_is_never_deleted() -> None:
@@ -117,7 +112,7 @@ async def test_a_pod_that_is_excepted_is_never_deleted() -> None:
     excepting = replace(SETTINGS, exceptions=settings_from(document, "test").exceptions)
     async with running(scheduler.cluster, settings=excepting) as found:
         await until(lambda: sample(found, "rollcall_remedies_total", cause="forgotten", outcome="notHelped") >= 3)
-    assert deleted(scheduler) == []
+    assert scheduler.deleted == []
 
 
 async def test_a_process_that_is_killed_between_the_two_writes_leaves_no_raised_minimum() -> None:
@@ -345,33 +340,3 @@ async def test_a_group_that_was_changed_meanwhile_is_judged_again_and_not_delete
         await looked(found.health, 20)
         assert sample(found, "rollcall_writes_total", kind="PodGroup", action="delete") == 0
     assert names(scheduler.cluster) == [GROUP]
-
-
-MEMBERSHIP = "pod-group.scheduling.sigs.k8s.io"
-
-
-async def test_each_deleted_pod_counts_in_the_limit_and_the_rest_is_deleted_in_the_next_minute(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(remedies, "_MINUTE", 3600.0)
-    scheduler = ForgetfulScheduler()
-    strays = [prepared(f"stray-{number}") for number in range(5)]
-    for pod in strays:
-        pod["metadata"]["labels"][MEMBERSHIP] = "demo-before-a"
-    grove.put_pods(scheduler.cluster, *strays)
-    few = replace(SETTINGS.remedies, causes=frozenset({"oldMembership"}), per_minute=2, pause_seconds=3600.0)
-    async with running(scheduler.cluster, settings=replace(SETTINGS, remedies=few)) as found:
-
-        def came(outcome: str) -> float:
-            return sample(found, "rollcall_remedies_total", cause="oldMembership", outcome=outcome)
-
-        await until(lambda: sample(found, "rollcall_remedies_waiting") == 1)
-        await looked(found.health, 20)
-        assert (deleted(scheduler), came("helped")) == (["stray-0", "stray-1"], 1)
-        # A remedy that goes on is not delayed by the pause of its gang.
-        monkeypatch.setattr(remedies, "_MINUTE", 0.05)
-        await until(lambda: came("helped") == 3)
-        assert sorted(deleted(scheduler)) == [f"stray-{number}" for number in range(5)]
-        assert came("notHelped") == came("failed") == 0
-    notes = [event["note"] for event in scheduler.cluster.events if event["reason"] == "GangRemedyHelped"]
-    assert notes[0] == "Rollcall deleted pods stray-0, stray-1, which Grove recreates. That helped"
