@@ -6,10 +6,10 @@ PodGang can have the same name. So their keys also hold the kind and name of the
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from webhook.model import grove
+from webhook.model.bounds import latest_equal
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest
@@ -36,12 +36,8 @@ class GangKey(NamedTuple):
         return self.namespace, self.workload
 
 
-@lru_cache(maxsize=1024)
-def shared_key(key: GangKey) -> GangKey:
-    """Return the same object for equal keys, while they are among the last 1024: the pods and objects of a gang, which
-    come together, share it.
-    """
-    return key
+# The pods and objects of a gang, which come together, share its key.
+shared_key = latest_equal(1024)
 
 
 def key_of_gang(podgang: PodGang) -> GangKey:

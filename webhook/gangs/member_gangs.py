@@ -7,10 +7,13 @@ objects of a gang say the same of it. So such an object takes one entry here, an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
+from webhook.model.bounds import latest_equal
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import GangObjects, LivingGang
+
+# The objects of a gang share what is kept of it.
+_latest = latest_equal(1024)
 
 
 class MemberGangs:
@@ -43,9 +46,3 @@ class MemberGangs:
                 yield found._replace(members=(member,))
         for key in dict.fromkeys(key for one in members for key in self._others.having((namespace, one))):
             yield self._others[key]
-
-
-@lru_cache(maxsize=1024)
-def _latest(gang: LivingGang) -> LivingGang:
-    """Return the same object for equal gangs, while they are among the last 1024: the objects of a gang share it."""
-    return gang

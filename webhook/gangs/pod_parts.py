@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import entries_kept, shared
+from webhook.model.bounds import entries_kept, latest_equal, shared
 from webhook.model.capabilities import KAI_QUEUE, QOS_LABEL, QUOTA_LABEL
 from webhook.model.claims import CLAIMS
 from webhook.model.kueue import keys as kueue
@@ -21,6 +21,8 @@ from webhook.model.rows import Row
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.workloads.place import JOB_INDEX, LWS_REVISION, LWS_SIZE, NAME_LABELS, REPLICATED_JOB_NAME
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+
+_latest = latest_equal(4096)
 
 Part = Literal["labels", "annotations", "spec"]
 
@@ -129,12 +131,6 @@ def _shared(found: Mapping[str, Any]) -> Row[Any]:
     except TypeError:
         # A value that is a list or a map.
         return row
-
-
-@lru_cache(maxsize=4096)
-def _latest(row: Row[Any]) -> Row[Any]:
-    """The row that stands for equal ones, of the latest."""
-    return row
 
 
 @lru_cache(maxsize=4096)

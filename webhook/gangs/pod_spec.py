@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
+from webhook.model.bounds import latest_equal
 from webhook.model.kept_fields import PLACEMENT_FIELDS
 from webhook.model.reading import Manifest, mapping, sequence
+
+_latest = latest_equal(1024)
 
 # The longest text that is kept. A pod with more of it is not judged; affinity and tolerations rarely take 2 KiB.
 SPEC_CHARACTERS = 8 * 1024
@@ -38,9 +40,3 @@ def spec_in(text: str) -> Manifest:
 
 def _container(container: Mapping[str, Any]) -> Manifest:
     return {field: container[field] for field in _OF_CONTAINERS if container.get(field)}
-
-
-@lru_cache(maxsize=1024)
-def _latest(text: str) -> str:
-    """The object that stands for `text`, of the latest ones."""
-    return text

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -53,6 +53,7 @@ _LEVEL, _WINDOW_BITS = 3, -15
 MOST_ITEMS, MOST_CHARACTERS = 64, 4096
 # The longest name of an object (RFC 1123 subdomain).
 _LONGEST_NAME = 253
+_T = TypeVar("_T")
 # The start is as long as a quote in a message.
 _START, _DIGITS = 80, 32
 
@@ -69,15 +70,22 @@ def shared(text: str) -> str:
     """One object for equal texts among the latest: neighbours in a list have most of their texts in common. Texts that
     are longer than a name are not shared.
     """
-    return text if len(text) > _LONGEST_NAME else _latest(text)
+    return text if len(text) > _LONGEST_NAME else _latest_text(text)
 
 
-@lru_cache(maxsize=4096)
-def _latest(text: str) -> str:
-    """The object that stands for `text`, of the latest ones. `sys.intern` would keep each for the life of the process:
-    Python 3.12 never frees an interned text, and tenants write these.
+def latest_equal(size: int) -> Callable[[_T], _T]:
+    """A function that returns one object for equal ones, while they are among the latest `size`. Raises `TypeError` for
+    an object without a hash. `sys.intern` would keep each text for the life of the process: Python 3.12 never frees an
+    interned text, and tenants write these.
     """
-    return text
+    return lru_cache(maxsize=size)(_itself)
+
+
+def _itself(value: _T) -> _T:
+    return value
+
+
+_latest_text = latest_equal(4096)
 
 
 def digest(texts: Iterable[str]) -> str:

@@ -7,12 +7,14 @@ counted and told of a gang is kept, and equal judgements are one object, as thos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from webhook.fit.verdict import Family, Scope
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason
+from webhook.model.bounds import latest_equal
+
+_latest = latest_equal(256)
 
 
 class NeverFits(NamedTuple):
@@ -55,9 +57,3 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         held,
     )
     return found if found.obstacles or found.held is not None else _latest(found)
-
-
-@lru_cache(maxsize=256)
-def _latest(found: Judgement) -> Judgement:
-    """Return the same object for equal judgements, while they are among the last ones."""
-    return found
