@@ -40,6 +40,7 @@ def request_from(review: object, now: datetime | None = None) -> Request:
     kind = request.get("kind")
     if not isinstance(kind, dict):
         raise ReviewError("request.kind is missing")
+    old = _object(request, "oldObject", needed=operation == "UPDATE")
     return Request(
         uid=_word(request, "uid"),
         operation=operation,
@@ -51,7 +52,8 @@ def request_from(review: object, now: datetime | None = None) -> Request:
         namespace=_text(request, "namespace"),
         name=_text(request, "name"),
         object=_object(request, "object", needed=operation in {"CREATE", "UPDATE"}),
-        old=_object(request, "oldObject", needed=operation == "UPDATE"),
+        # An API server sends none at CREATE: only a forged review has one.
+        old=None if operation == "CREATE" else old,
         subresource=_text(request, "subResource"),
         user=_user(request),
         at=now,

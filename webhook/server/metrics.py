@@ -121,11 +121,8 @@ class Metrics(Exposition):
         (found or self._decisions[endpoint, decision, OTHER]).inc()
 
     def opted_out(self, kind: str) -> None:
-        """Count a new workload that is no gang. A kind that cannot opt out is not counted: only a forged request says
-        that it does.
-        """
-        if (counter := self._opted_out.get(kind)) is not None:
-            counter.inc()
+        """Count a new workload that is no gang."""
+        self._opted_out[kind].inc()
 
     def count(self, verdict: Verdict) -> None:
         """Count the findings and the unjudged rules of a verdict."""
