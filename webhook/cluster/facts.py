@@ -15,7 +15,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.schemas import Schemas
-from webhook.cluster.watch import Index, Watch, backoff
+from webhook.cluster.watch import Index, Watch, backoff, unread
 from webhook.config.followed import followed_projections
 from webhook.config.settings import Settings
 from webhook.errors import RequestFailed
@@ -125,8 +125,7 @@ class LiveFacts:
         """
         if self.facts.apis is None:
             yield f"cluster: the served kinds are not known: {self.trouble}"
-        for kind, watch in self.awaited():
-            yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
+        yield from unread(self.awaited())
 
     def awaited(self) -> Iterator[tuple[str, Watch]]:
         """Yield the watches of kinds that were served at the start and are not known yet, each with its kind."""

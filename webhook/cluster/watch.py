@@ -345,6 +345,13 @@ class Watch:
         await asyncio.sleep(max(pause, error.wait or 0.0))
 
 
+def unread(watches: Iterable[tuple[object, Watch | None]]) -> Iterator[str]:
+    """Yield a message about each of these watches, given with its kind, that has not read all objects yet."""
+    for kind, watch in watches:
+        if watch is not None and not watch.filled:
+            yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
+
+
 def _version_of(raw: Manifest) -> str | None:
     return text(mapping(raw.get("metadata")).get("resourceVersion"))
 

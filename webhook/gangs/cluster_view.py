@@ -16,7 +16,7 @@ import httpx
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import NOT_ASKED, LiveFacts, live_facts
-from webhook.cluster.watch import Watch
+from webhook.cluster.watch import Watch, unread
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
@@ -245,7 +245,7 @@ class ClusterView:
         """Messages about what must still be read before a write."""
         yield from self.live.unready()
         yield from self.stores.unready()
-        yield from _unread(self._needed_watches())
+        yield from unread(self._needed_watches())
 
     def _needed_watches(self) -> Iterator[tuple[str, Watch]]:
         yield from self.opted_in.needed_watches()
@@ -271,10 +271,10 @@ class ClusterView:
         """Messages about what must still be read before a gang's health can be judged."""
         yield from self.unready()
         if not self._writes_need_pods:
-            yield from _unread(self._pods.watches())
-        yield from _unread((("PodCliqueSet", self._workloads.watch),))
+            yield from unread(self._pods.watches())
+        yield from unread((("PodCliqueSet", self._workloads.watch),))
         # Without the right to read these, gangs are judged without Kueue, or without nodes and quotas.
-        yield from _unread(
+        yield from unread(
             (projection.resource.api.kind, watch)
             for projection, watch in self.live.watches.items()
             if not projection.awaited and watch.trouble is None
@@ -407,9 +407,3 @@ class ClusterView:
             self._gang_changed(key)
         self._held_changed()
         self._all_changed()
-
-
-def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:
-    for kind, watch in watches:
-        if watch is not None and not watch.filled:
-            yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"

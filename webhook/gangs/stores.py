@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from webhook.cluster.client import Client
-from webhook.cluster.watch import Watch
+from webhook.cluster.watch import Watch, unread
 from webhook.errors import FactsUnavailable
 from webhook.gangs.differences import is_ours
 from webhook.gangs.grouping import Grouping
@@ -265,10 +265,7 @@ class Stores:
 
     def unready(self) -> Iterator[str]:
         """Messages about the kinds that are not read yet."""
-        for api, store in self.by_kind.items():
-            if not store.filled:
-                why = f": {store.watch.trouble}" if store.watch.trouble else ""
-                yield f"cluster: the {api} objects are not read yet{why}"
+        return unread((api, store.watch) for api, store in self.by_kind.items())
 
     async def close(self) -> None:
         """Stop all watches."""

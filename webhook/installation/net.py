@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.config.settings import ENFORCEMENT_LABEL, Profile, Settings
 from webhook.installation.names import LABELS, NET
-from webhook.installation.webhooks import GANG_PODS, OPTED_IN, namespaces_asked_about
+from webhook.installation.webhooks import OPTED_IN, namespaces_asked_about
 from webhook.model import grove
 from webhook.model.claims import CLAIMS, Mark
 from webhook.model.findings import Action
@@ -30,6 +30,11 @@ from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
+# The pods that Grove's operator makes for a gang.
+_GANG_PODS: Manifest = {
+    "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
+    "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
+}
 
 # What the API server does with a violation. Only the controller receives a warning, and ignores it; administrators find
 # the violation in the audit log.
@@ -54,7 +59,7 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
         "validations": [_validation(profile, settings.kinds) for profile in settings.profiles.values()],
     }
     policy = {**_head("ValidatingAdmissionPolicy", NET), "spec": spec}
-    return [policy, _binding(NET, action, GANG_PODS), _binding(f"{NET}-opted-in", action, OPTED_IN)]
+    return [policy, _binding(NET, action, _GANG_PODS), _binding(f"{NET}-opted-in", action, OPTED_IN)]
 
 
 def _binding(name: str, action: Action, pods: Manifest) -> Manifest:

@@ -187,14 +187,14 @@ def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Man
     """The hooks for pods whose controller is of an unknown kind: in opted-in namespaces, and for a gang scheduler."""
     rule = _rule("", "v1", "pods", "CREATE")
     unknown = {"name": "unknown-kind", "expression": unknown_kind(settings)}
-    pods: Manifest = {"objectSelector": _OTHER_PODS, "matchConditions": [unknown]}
-    yield "unknown-kinds-of-namespaces", "validate", [rule], {"namespaceSelector": OPTED_IN, **pods}
+    within = {"namespaceSelector": OPTED_IN, "objectSelector": _OTHER_PODS, "matchConditions": [unknown]}
+    yield "unknown-kinds-of-namespaces", "validate", [rule], within
     names = sorted(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
     if names:
         named = {"name": "names-a-gang-scheduler", "expression": f"object.spec.schedulerName in {json.dumps(names)}"}
         elsewhere = _selected(_UNLABELLED)
-        within = {**pods, "namespaceSelector": elsewhere, "matchConditions": [unknown, named]}
-        yield "unknown-kinds", "validate", [rule], within
+        others = {"namespaceSelector": elsewhere, "objectSelector": _OTHER_PODS, "matchConditions": [unknown, named]}
+        yield "unknown-kinds", "validate", [rule], others
 
 
 def unknown_kind(settings: Settings) -> str:
@@ -219,16 +219,13 @@ _CHANGED = {
     "expression": "request.operation == 'CREATE' || "
     + " || ".join(map(_differs, ("spec", "metadata.labels", "metadata.annotations"))),
 }
-# The pods that Grove's operator makes for a gang.
-GANG_PODS: Manifest = {
-    "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
-    "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
-}
-# The hook for pods covers every pod that names a PodGang, whoever made it, and the other hooks no such pod. So Grove's
-# pods are told from others by selectors: for each hook with a matchCondition that it evaluates, the API server converts
-# the whole pod, which takes a tenth of a millisecond.
-_IN_PODGANG, _IN_NO_PODGANG = ({"key": grove.LABEL_PODGANG, "operator": word} for word in ("Exists", "DoesNotExist"))
-_LABELLED, _UNLABELLED = ({"key": SCHEDULER_LABEL, "operator": word} for word in ("Exists", "DoesNotExist"))
+# The hook for pods covers every pod that names a PodGang, also one that Grove did not make, and the other hooks no such
+# pod. So Grove's pods are told from others by selectors: for each hook with a matchCondition that it evaluates, the API
+# server converts the whole pod, which takes a tenth of a millisecond.
+_IN_PODGANG: Manifest = {"key": grove.LABEL_PODGANG, "operator": "Exists"}
+_IN_NO_PODGANG: Manifest = {"key": grove.LABEL_PODGANG, "operator": "DoesNotExist"}
+_LABELLED: Manifest = {"key": SCHEDULER_LABEL, "operator": "Exists"}
+_UNLABELLED: Manifest = {"key": SCHEDULER_LABEL, "operator": "DoesNotExist"}
 
 
 def _selected(*expressions: Manifest) -> Manifest:
