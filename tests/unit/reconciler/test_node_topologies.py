@@ -1,109 +1,35 @@
-"""Volcano's HyperNodes and Koordinator's ClusterNetworkTopology in a simulated cluster: what one binding feeds."""
+"""Volcano's HyperNodes in a simulated cluster: what one binding feeds."""
 
 from __future__ import annotations
 
 import asyncio
-from copy import deepcopy
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.configurations import configuration_of
-from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.node_topologies import (
+    ALL_NODES,
+    OBJECTS,
+    PLACES,
+    fed,
+    hyper_node,
+    levelled,
+    members,
+    names_written,
+    node,
+    notes,
+    problems,
+    world,
+)
 from tests.unit.reconciler.running_reconciler import reconciler, running, sample, until
-from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ROW, ZONE, binding, methods
+from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ROW, ZONE, methods
 from tests.unit.topology_bindings import racked
-from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
-from webhook.backends.volcano.facts import HYPER_NODES
 from webhook.config.file import settings_from
-from webhook.config.settings import Settings
-from webhook.model.nodes import NODES
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler import node_topologies, topologies
 from webhook.reconciler.single_pass import reconcile_once
 
-OBJECTS, ALL_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes", "/api/v1/nodes"
-LAYERS = "/apis/scheduling.koordinator.sh/v1alpha1/clusternetworktopologies"
-SERVED = tuple(
-    found.resource for found in (POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, HYPER_NODES, NETWORK_TOPOLOGIES, NODES)
-)
-
-
-def fed(scheduler: str = "volcano", written: str = "write", name: str = "dc") -> Settings:
-    config = {"topologyBinding": name, "topologyObjects": written}
-    return settings_from(configuration_of({"name": scheduler, "config": config}), "test")
-
-
 WRITTEN, COMPARED = fed(), fed(written="compare")
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topologies, "NODES_SECONDS", 0.01)
-
-
-def world(*places: str, there: tuple[dict[str, Any], ...] = (), bindings: tuple[str, ...] = ("dc",)) -> WritableWorld:
-    cluster = WritableWorld(*SERVED)
-    for name in bindings:
-        cluster.put(BINDINGS, levelled(ZONE, RACK, name=name))
-    for name, labels in racked(*places).items():
-        cluster.put(ALL_NODES, node(name, labels))
-    for found in there:
-        cluster.put(OBJECTS, deepcopy(found))
-    return cluster
-
-
-def levelled(*keys: str, name: str = "dc", reference: str | None = None) -> dict[str, Any]:
-    found = binding(*keys, name=name)
-    for level in found["spec"]["levels"]:
-        level["domain"] = level["key"].rpartition("/")[2]
-    if reference is not None:
-        kept = {"schedulerName": "volcano", "topologyReference": reference}
-        found["spec"]["schedulerTopologyBindings"] = [kept]
-    return found
-
-
-def node(name: str, labels: dict[str, str]) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": {"cpu": "4", "pods": "110"}}}
-
-
-def hyper_node(name: str, tier: int, tier_name: str, *members: str, ours: str | None = None) -> dict[str, Any]:
-    """One that is there, with nodes as members in tier 1. `ours`: the uid of the binding that controls it."""
-    kind = "Node" if tier == 1 else "HyperNode"
-    metadata: dict[str, Any] = {"name": name, "uid": f"uid-{name}"}
-    if ours is not None:
-        metadata["labels"] = {MANAGED_BY: "rollcall"}
-        metadata["ownerReferences"] = [
-            {"kind": "ClusterTopologyBinding", "name": ours.removeprefix("uid-"), "uid": ours, "controller": True}
-        ]
-    listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
-    return {"metadata": metadata, "spec": {"tier": tier, "tierName": tier_name, "members": listed}}
-
-
-def members(cluster: WritableWorld) -> dict[str, list[str]]:
-    """The names of the members of each HyperNode."""
-    return {
-        found["metadata"]["name"]: [one["selector"]["exactMatch"]["name"] for one in found["spec"]["members"]]
-        for found in sorted(cluster.objects.get(OBJECTS, []), key=lambda one: one["metadata"]["name"])
-    }
-
-
-def names_written(cluster: WritableWorld) -> list[str]:
-    return [f"{method} {path.rpartition('/')[2]}" for method, path in cluster.writes]
-
-
-def problems(found: Any, reason: str, scheduler: str = "volcano") -> float | None:
-    value = found.metrics.registry.get_sample_value(
-        "rollcall_topology_problems", {"scheduler": scheduler, "reason": reason}
-    )
-    return None if value is None else float(value)
-
-
-def notes(cluster: WritableWorld) -> dict[str, str]:
-    return {event["reason"]: event["note"] for event in cluster.events}
-
-
 WHOLE = {
     "dc-rack.z1.r1": ["n1", "n2"],
     "dc-rack.z1.r2": ["n3"],
@@ -111,7 +37,11 @@ WHOLE = {
     "dc-zone.z1": ["dc-rack.z1.r1", "dc-rack.z1.r2"],
     "dc-zone.z2": ["dc-rack.z2.r3"],
 }
-PLACES = ("z1/r1", "z1/r1", "z1/r2", "z2/r3")
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topologies, "NODES_SECONDS", 0.01)
 
 
 async def test_hyper_nodes_are_written_members_first_and_then_left_alone() -> None:
@@ -365,61 +295,6 @@ async def test_without_a_name_in_the_configuration_nothing_is_written() -> None:
     async with running(cluster, settings=unnamed) as found:
         await until(lambda: found.idle)
         assert (cluster.writes, cluster.events) == ([], [])
-
-
-def layers(cluster: WritableWorld) -> list[tuple[str, list[str]]] | None:
-    found = cluster.get(LAYERS, None, "default")
-    if found is None:
-        return None
-    return [(one["topologyLayer"], one.get("labelKey", [])) for one in found["spec"]["networkTopologySpec"]]
-
-
-RACKS_OF_ZONES = [("zone", [ZONE]), ("rack", [RACK]), ("NodeTopologyLayer", [])]
-
-
-async def test_koordinators_one_topology_is_written_from_the_configured_binding() -> None:
-    cluster = world(*PLACES, bindings=("dc", "aaa"))
-    async with running(cluster, settings=fed("koord-scheduler")) as found:
-        await until(lambda: layers(cluster) == RACKS_OF_ZONES and found.idle)
-        assert names_written(cluster) == ["PATCH default"]
-        cluster.apply(BINDINGS, levelled(RACK))
-        await until(lambda: layers(cluster) == [("rack", [RACK]), ("NodeTopologyLayer", [])])
-        await until(lambda: problems(found, "TopologyUnused", "koord-scheduler") == 1)
-        cluster.remove(LAYERS, None, "default")
-        await until(lambda: layers(cluster) == [("rack", [RACK]), ("NodeTopologyLayer", [])])
-
-
-async def test_koordinators_topology_passes_from_one_binding_to_the_next() -> None:
-    cluster = world(*PLACES, bindings=("dc", "next"))
-    async with running(cluster, settings=fed("koord-scheduler")) as found:
-        await until(lambda: layers(cluster) == RACKS_OF_ZONES and found.idle)
-    async with running(cluster, settings=fed("koord-scheduler", name="next")) as found:
-        await until(lambda: found.idle)
-        taken = cluster.get(LAYERS, None, "default")
-        assert taken is not None
-        assert [owner["uid"] for owner in taken["metadata"]["ownerReferences"]] == ["uid-next"]
-        assert names_written(cluster) == ["PATCH default", "PATCH default"]
-
-
-@pytest.mark.parametrize("written", ["compare", "write"])
-async def test_a_topology_of_others_is_compared_and_never_changed(written: str) -> None:
-    cluster = world(*PLACES)
-    theirs = [{"topologyLayer": "RackLayer", "labelKey": [RACK]}]
-    theirs.append({"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "RackLayer"})
-    cluster.put(LAYERS, {"metadata": {"name": "default", "uid": "x"}, "spec": {"networkTopologySpec": theirs}})
-    async with running(cluster, settings=fed("koord-scheduler", written)) as found:
-        await until(lambda: problems(found, "TopologyDrift", "koord-scheduler") == 1 and found.idle)
-        assert notes(cluster)["TopologyDrift"].startswith(
-            f"ClusterNetworkTopology default has layers for {RACK}, and ClusterTopologyBinding dc has {ZONE}, {RACK}"
-        )
-        assert cluster.writes == []
-
-
-async def test_a_missing_topology_is_reported_and_not_written_unless_configured() -> None:
-    cluster = world(*PLACES)
-    async with running(cluster, settings=fed("koord-scheduler", "compare")) as found:
-        await until(lambda: problems(found, "TopologyNotFound", "koord-scheduler") == 1 and found.idle)
-        assert cluster.writes == []
 
 
 def test_the_metrics_exist_from_the_start_where_a_binding_is_named() -> None:
