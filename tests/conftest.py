@@ -13,7 +13,7 @@ from hypothesis import settings
 # A slow machine is not a fault of the code, and a change must not fail in CI for an unrelated random example; new
 # examples are what runs elsewhere are for.
 settings.register_profile("rollcall", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("ci" if os.environ.get("CI") else "rollcall")
 
 # As on a terminal. What structlog does by default draws a traceback with all its variables, which takes it seconds.
