@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import ssl
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import pytest
+import typer
 
 from webhook.cli import run
 from webhook.cluster import access
@@ -33,6 +35,9 @@ class Ran(NamedTuple):
 
 Run = Callable[..., Ran]
 
+# A process builds its commands once, which takes longer than most of them.
+COMMANDS = cache(typer.main.get_command)
+
 
 @pytest.fixture
 def config_option(tmp_path: Path) -> str:
@@ -45,6 +50,8 @@ def config_option(tmp_path: Path) -> str:
 @pytest.fixture
 def rollcall(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `rollcall` with these arguments, `stdin` on its standard input."""
+
+    monkeypatch.setattr(typer.main, "get_command", COMMANDS)
 
     def ran(*arguments: str, stdin: str = "") -> Ran:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))

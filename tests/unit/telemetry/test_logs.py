@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[3]
@@ -12,14 +14,22 @@ CHECKOUT = Path(__file__).parents[3]
 UNPACKED = {"exc_info": "exception"}
 
 
+@cache
+def nodes() -> dict[Path, tuple[ast.Call | ast.Import, ...]]:
+    """The calls and imports in each file of the code."""
+    return {
+        file: tuple(node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call | ast.Import))
+        for file in (CHECKOUT / "webhook").rglob("*.py")
+    }
+
+
 def calls() -> Iterator[ast.Call]:
     """Every call of a method of `log` in the code."""
-    for file in (CHECKOUT / "webhook").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                owner = node.func.value
-                if isinstance(owner, ast.Name) and owner.id == "log":
-                    yield node
+    for node in chain.from_iterable(nodes().values()):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            if isinstance(owner, ast.Name) and owner.id == "log":
+                yield node
 
 
 def documented(column: str) -> set[str]:
@@ -45,12 +55,11 @@ def test_every_log_field_is_documented() -> None:
 
 
 def test_all_logging_goes_through_the_log_module() -> None:
-    for file in (CHECKOUT / "webhook").rglob("*.py"):
+    for file, found in nodes().items():
         if file.parent.name not in {"cli", "doctor"} and "cli" not in file.parts:
-            tree = ast.parse(file.read_text())
-            printed = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_print(node.func)]
-            assert printed == [], file
-            assert "logging" not in _imported(tree) or file.parts[-2:] in {
+            assert [node for node in found if isinstance(node, ast.Call) and _is_print(node.func)] == [], file
+            imported = {alias.name for node in found if isinstance(node, ast.Import) for alias in node.names}
+            assert "logging" not in imported or file.parts[-2:] in {
                 ("telemetry", "logs.py"),
                 ("telemetry", "span_export.py"),
             }, file
@@ -58,7 +67,3 @@ def test_all_logging_goes_through_the_log_module() -> None:
 
 def _is_print(called: ast.expr) -> bool:
     return isinstance(called, ast.Name) and called.id == "print"
-
-
-def _imported(tree: ast.Module) -> set[str]:
-    return {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
