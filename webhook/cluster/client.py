@@ -101,8 +101,10 @@ class Client:
         return await self._get(request, MAX_ANSWER_BYTES)
 
     async def _get(self, request: Request, most: int) -> Answer:
-        headers = {} if request.etag is None else {"if-none-match": request.etag}
-        sending = await self._sending("GET", request.path, request.params, {"accept": request.accept, **headers})
+        headers = {"accept": request.accept}
+        if request.etag is not None:
+            headers["if-none-match"] = request.etag
+        sending = await self._sending("GET", request.path, request.params, headers, seconds=ANSWER_SECONDS)
         return await self._sent(sending, most)
 
     async def items(
@@ -179,7 +181,9 @@ class Client:
         """Return the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
-        sending = await self._sending(write.method, write.path, write.params, headers, content)
+        sending = await self._sending(
+            write.method, write.path, write.params, headers, content, seconds=ANSWER_SECONDS
+        )
         if allowed is not None:
             # A new connection may be needed first, and the process may be suspended at any time.
             allowed()
@@ -262,7 +266,8 @@ class Client:
         params: Mapping[str, str],
         headers: Mapping[str, str],
         content: bytes | None = None,
-        seconds: float = ANSWER_SECONDS,
+        *,
+        seconds: float,
     ) -> Sending:
         # Decompression would delay admissions, and the network is near.
         headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
