@@ -181,9 +181,7 @@ class Client:
         """Return the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
-        sending = await self._sending(
-            write.method, write.path, write.params, headers, content, seconds=ANSWER_SECONDS
-        )
+        sending = await self._sending(write.method, write.path, write.params, headers, content, seconds=ANSWER_SECONDS)
         if allowed is not None:
             # A new connection may be needed first, and the process may be suspended at any time.
             allowed()

@@ -1,7 +1,7 @@
 """The seal of a pod: an annotation of `/mutate`. It says that the rules about pods find nothing in this pod, unless the
 pod has a trait that the API server checks itself (`webhook.validators.pod_guard`).
 
-It contains the PodGang, the PodClique and a digest of the profile's rules and traits. So it is void after a change of
+It contains the PodGang, the PodClique and a digest of the profile's rules and guards. So it is void after a change of
 these labels, and for webhooks that were made for other rules.
 """
 
@@ -21,7 +21,7 @@ _DIGEST_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class ProfileSeal:
-    """How the pods of a profile are sealed: a digest of its rules about pods and of their traits, the expression for a
+    """How the pods of a profile are sealed: a digest of its rules about pods and of their guards, the expression for a
     pod that has such a trait (empty if there are no traits), and the rules that are asked before a pod is sealed. With
     `given` False the settings of the profile let no pod be sealed.
     """
@@ -40,7 +40,11 @@ def seal_of(rules: Iterable[Rule], settings: Any) -> ProfileSeal | None:
         if declared.guard is None:
             return None
         guards.append(declared.guard)
-    stated = "\n".join(f"{one.id} {any_of((guard,))}" for one, guard in zip(about, guards, strict=True))
+    stated = "\n".join(f"{one.id} {_stated(guard)}" for one, guard in zip(about, guards, strict=True))
     digest = hashlib.sha256(stated.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     asked = tuple(BoundRule(one, one.default) for one, guard in zip(about, guards, strict=True) if guard.by_facts)
     return ProfileSeal(digest, any_of(guards), asked, all(guard.suffices(settings) for guard in guards))
+
+
+def _stated(guard: PodGuard) -> str:
+    return f"{any_of((guard,))}{' by facts' if guard.by_facts else ''}"

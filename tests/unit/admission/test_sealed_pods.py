@@ -14,7 +14,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
-from webhook.validators.pod_guard import NEEDS_WORKLOAD, HasLabel, PodGuard, sees
+from webhook.validators.pod_guard import BY_FACTS, NEEDS_WORKLOAD, HasLabel, PodGuard, sees
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.seal import seal_of
 
@@ -25,7 +25,7 @@ KNOWN = ClusterFacts(
     pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))},
 )
 SETTINGS = koordinator(standalone=False)
-RIGHT = "demo-0/demo-0-worker/4d4c9a927d53"
+RIGHT = "demo-0/demo-0-worker/d7019ddb7a5d"
 
 
 def seal(pod: Manifest, user: str = OPERATOR, facts: ClusterFacts = KNOWN, settings: Settings = SETTINGS) -> str | None:
@@ -43,7 +43,7 @@ def with_seal(value: str, **labels: str) -> Manifest:
 def test_a_pod_of_grove_s_operator_is_sealed_with_its_gang_and_what_the_rules_look_for() -> None:
     assert seal(gang_pod()) == RIGHT
     assert seal(with_seal(RIGHT)) == RIGHT
-    assert seal(with_seal("demo-0/other/4d4c9a927d53")) == RIGHT
+    assert seal(with_seal("demo-0/other/d7019ddb7a5d")) == RIGHT
 
 
 def test_a_pod_whose_podgang_is_unknown_is_sealed_because_no_rule_refuses_it() -> None:
@@ -87,7 +87,7 @@ def test_a_default_class_that_restricts_no_pod_changes_no_seal() -> None:
 def test_a_pod_of_another_scheduler_has_another_seal() -> None:
     facts = replace(KNOWN, pod_clique_sets={("default", "demo"): Record("kai-scheduler")})
     assert seal(gang_pod(), facts=facts, settings=settings_of("kai-scheduler", standalone=False)) == (
-        "demo-0/demo-0-worker/a06a1700c979"
+        "demo-0/demo-0-worker/d21de8cf2f6f"
     )
 
 
@@ -116,6 +116,7 @@ def test_a_seal_is_void_after_a_change_of_the_rules_or_of_what_they_look_for() -
     given = (
         _rules(),
         _rules(NEEDS_WORKLOAD),
+        _rules(BY_FACTS),
         _rules(NEEDS_WORKLOAD, NEEDS_WORKLOAD),
         _rules(sees(HasLabel("a"))),
         _rules(sees(HasLabel("a", other_than=("b",)))),

@@ -100,9 +100,9 @@ OPERATOR = (
 
 def unsealed(operator: str = OPERATOR) -> dict[str, str]:
     """Of koord-scheduler and default-scheduler, which is always enabled."""
-    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/4d4c9a927d53"'
+    ours = f'object.spec.schedulerName == "koord-scheduler" && {SEALED} + "/d7019ddb7a5d"'
     either = (
-        f'(object.spec.schedulerName == "default-scheduler" && {SEALED} + "/0baaaeae797e")'
+        f'(object.spec.schedulerName == "default-scheduler" && {SEALED} + "/735f03c83aac")'
         f" || ({ours} && !({' || '.join(LOOKED_FOR)}))"
     )
     controlled = "object.metadata.?ownerReferences[?0].?controller.orValue(false)"
