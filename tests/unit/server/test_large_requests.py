@@ -45,9 +45,9 @@ def peak_mebibytes(serving: ServingProcess) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def large_review(megabytes: int = 3) -> bytes:
-    """A review of an object that the API server may send: a list of empty objects."""
-    manifest = pod_clique_set(clique("worker", pod={"tolerations": [{}] * (megabytes * MIB // 3)}))
+def large_review() -> bytes:
+    """A review of an object that the API server may send, of one mebibyte: a list of empty objects."""
+    manifest = pod_clique_set(clique("worker", pod={"tolerations": [{}] * (MIB // 3)}))
     return json.dumps(review(manifest), separators=(",", ":")).encode()
 
 
