@@ -288,7 +288,7 @@ class ControlPlane:
     def new_client(self, token: str) -> httpx.Client:
         """The same over a separate connection."""
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, verify=self.tls, headers=headers, timeout=10, trust_env=False)
+        return httpx.Client(base_url=self.url, verify=self.tls, headers=headers, timeout=30, trust_env=False)
 
     def asked(self, since: int = 0) -> list[Asked]:
         """The requests of the reconciler after the first so many."""

@@ -99,7 +99,7 @@ class ReconcilerProcess:
             ],
             env,
         )
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False)
 
     def until_ready(self, timeout: float = 60) -> None:
         """Wait until it has read the cluster."""

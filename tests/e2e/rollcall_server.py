@@ -82,7 +82,7 @@ class RollcallServer:
         )
         tls = trusting(self.folder)
         tls.load_cert_chain(plane.client.certificate, plane.client.key)
-        self.http = httpx.Client(base_url=self.url, verify=tls, timeout=10, trust_env=False)
+        self.http = httpx.Client(base_url=self.url, verify=tls, timeout=30, trust_env=False)
 
     def _rights(self, account: str, narrowed: Callable[[Manifest], Manifest | None]) -> list[Manifest]:
         """What `rollcall manifests rbac` says it needs, and no more; under a name of the account's own."""

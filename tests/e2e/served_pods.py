@@ -81,7 +81,7 @@ class ServedPod:
 
     def answered(self) -> float:
         """How many calls it has answered."""
-        families = text_string_to_metric_families(httpx.get(f"{self.health}/metrics", timeout=10, trust_env=False).text)
+        families = text_string_to_metric_families(httpx.get(f"{self.health}/metrics", timeout=30, trust_env=False).text)
         samples = [sample for family in families for sample in family.samples]
         return sum(sample.value for sample in samples if sample.name == "rollcall_admission_requests_total")
 
