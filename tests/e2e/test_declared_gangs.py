@@ -16,6 +16,8 @@ from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, deleted, found, patched, path_of, until_pods
 
+pytestmark = pytest.mark.beside
+
 _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "new-workload.md"
 
 

@@ -16,6 +16,8 @@ from tests.e2e.opted_in_cluster import KOORDINATOR, LABEL, POD_GROUPS, opted_in
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, found, listed, path_of
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.fixture
 def ready(

@@ -18,6 +18,8 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import nvlink
 
+pytestmark = pytest.mark.beside
+
 OTHER = "not-excepted"
 # On a busy machine not all is tried before the end: then another server has exceptions with a later one.
 LEAD_SECONDS = (12, 60, 240)
