@@ -47,7 +47,8 @@ def controller_key(namespace: str, reference: OwnerReference) -> ControllerKey:
 class Controllers:
     """The controllers of the given kinds.
 
-    `changed` gets the key of each object that was created, deleted or changed, and the keys of all objects below it.
+    `changed` gets the key of each object that was created, deleted or changed, and the keys of all objects below it
+    whose chain it may be in.
     `filled` is called each time all objects of a kind were read.
     """
 
@@ -153,13 +154,13 @@ class Controllers:
         controller = None if found is None else found.controller
         above = None if controller is None else controller_key(key[0], controller)
         self._below.move(where, above if above is not None and above[:2] in self._kinds else None)
-        told, waiting = set[ControllerKey](), [where]
-        while waiting:
-            one = waiting.pop()
-            if one not in told:
-                told.add(one)
+        told, level = {where}, [where]
+        # Nothing that is further below has this object in its chain. Any user may write longer chains, and circles.
+        for _ in range(LONGEST):
+            for one in level:
                 self._changed(one)
-                waiting.extend(self._below.members(one))
+            level = [below for one in level for below in self._below.members(one) if below not in told]
+            told.update(level)
 
 
 def read_controlled(raw: Manifest) -> tuple[ObjectKey, Controlled]:
