@@ -46,7 +46,7 @@ def main() -> None:
     states = {title: ServerState(_settings(shadows), NOTHING_KNOWN, None) for title, shadows in _SHADOWS.items()}
     for state in states.values():
         if state.shadows is not None:
-            state.shadows.allowance = _Unlimited(perf_counter())
+            state.shadows.allowance = _Unlimited()
     for kind, body in (("PodCliqueSet", pod_clique_set_review()), ("Pod", pod_review())):
         found: dict[str, list[float]] = {title: [] for title in states}
         for _ in range(_TURNS):

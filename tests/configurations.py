@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.model.reading import Manifest
 
 
@@ -16,3 +21,17 @@ def configuration_of(*profiles: str | Manifest, default: str | None = None, **se
         "scheduler": {"defaultProfileName": default or given[0]["name"], "profiles": given},
         **sections,
     }
+
+
+def settings_from_document(document: Manifest, *, standalone: bool) -> Settings:
+    """The settings of a configuration. Equal ones are read once, because thousands of tests need some."""
+    settings = _settings_from(json.dumps(document), standalone=standalone)
+    for profile in settings.profiles.values():
+        # What another test prepared.
+        profile.prepared.clear()
+    return settings
+
+
+@cache
+def _settings_from(document: str, *, standalone: bool) -> Settings:
+    return replace(settings_from(json.loads(document), "test"), standalone=standalone)

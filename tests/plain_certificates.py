@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from webhook.certificates.x509 import KeyPair
+from webhook.clock import MACHINE_CLOCK
 
-NOW = datetime.now(UTC)
+NOW = MACHINE_CLOCK.now()
 DAY = timedelta(days=1)
 
 # DER, as X.690 and RFC 5758 say: tags, the version field of a version 3, and ecdsa-with-SHA256.

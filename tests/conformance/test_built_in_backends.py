@@ -26,13 +26,13 @@ class TestKubeBackend(BackendConformance):
     backend = KubeBackend
     configurations = (
         {},
-        # Kubernetes 1.35, 1.36, 1.37, and 1.37 with CompositePodGroups.
+        # Kubernetes 1.35, 1.36 and 1.37; the last is 1.37 with CompositePodGroups.
         {"gangScheduling": True, "apiGeneration": "v1alpha1"},
         {"gangScheduling": True, "apiGeneration": "v1alpha2"},
         {"gangScheduling": True, "hierarchical": "off"},
-        {"gangScheduling": True},
         {"gangScheduling": True, "apiGeneration": "v1alpha2", "flat": "allow"},
         {"gangScheduling": True, "apiGeneration": "v1alpha1", "flat": "refuse"},
+        {"gangScheduling": True},
     )
     facts = ClusterFacts(
         apis=frozenset(

@@ -8,10 +8,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import yaml
+
+from webhook.config.file import settings_from
+from webhook.errors import ConfigurationError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rollcall-scheduler-plugins"
 CRDS = os.environ.get("ROLLCALL_CRDS")
@@ -38,15 +42,25 @@ spec:
         spec: {replicas: 4, minAvailable: MINIMUM, podSpec: {containers: [{name: main, image: example.com/main}]}}
 """
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-
-def python(*arguments: str, path: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def python(
+    *arguments: str, path: str = "", cwd: Path | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
     paths = [entry for entry in (path, os.environ.get("PYTHONPATH")) if entry]
     environment = os.environ | ({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})
     return subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *arguments],
+        env=environment,
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
+
+
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")
@@ -64,38 +78,65 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "site"
 
 
+# Each line of its input is the arguments of a command; each line of its output is what that command left.
+COMMANDS = """
+import contextlib, io, json, sys
+from webhook.cli import run
+for line in sys.stdin:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(json.loads(line))
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+RUNS = {
+    "config": ["config", "check", "rollcall.yaml"],
+    "rules": ["rules", "--output", "json"],
+    "whole": ["check", "--config", "rollcall.yaml", "whole.yaml"],
+    "spare": ["check", "--config", "rollcall.yaml", "spare.yaml"],
+    "render": ["render", "--config", "rollcall.yaml", "whole.yaml"],
+}
+
+
+class Ran(NamedTuple):
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+
 @pytest.fixture(scope="module")
-def rollcall(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs `rollcall` where the example is installed, in a folder with a configuration that enables it."""
+def rollcall(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """What the commands left, in one process where the example is installed, with a configuration that enables it."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "rollcall.yaml").write_text(CONFIGURATION)
     (folder / "whole.yaml").write_text(WORKLOAD.replace("MINIMUM", "4"))
     (folder / "spare.yaml").write_text(WORKLOAD.replace("MINIMUM", "2"))
-    return lambda *arguments: python("-m", "webhook", *arguments, path=str(installed), cwd=folder)
+    ran = python("-c", COMMANDS, path=str(installed), cwd=folder, stdin="\n".join(map(json.dumps, RUNS.values())))
+    assert ran.returncode == 0, ran.stderr
+    return {name: Ran(*json.loads(line)) for name, line in zip(RUNS, ran.stdout.splitlines(), strict=True)}
 
 
 def test_the_wheel_contains_the_package_without_its_tests(installed: Path) -> None:
-    assert sorted(found.name for found in installed.iterdir()) == [
+    assert sorted(path.name for path in installed.iterdir()) == [
         "rollcall_scheduler_plugins",
         "rollcall_scheduler_plugins-0.1.0.dist-info",
     ]
 
 
-def test_a_profile_with_the_backend_name_enables_it(rollcall: Run) -> None:
-    checked = rollcall("config", "check", "rollcall.yaml")
-    assert checked.returncode == 0, checked.stderr
-    assert "profile batch-scheduler (default)\n  scheduleTimeoutSeconds: 300\n" in checked.stdout
+def test_a_profile_with_the_backend_name_enables_it(rollcall: dict[str, Ran]) -> None:
+    checked = rollcall["config"]
+    assert checked.code == 0, checked.err
+    assert "profile batch-scheduler (default)\n  scheduleTimeoutSeconds: 300\n" in checked.out
 
 
-def test_without_the_package_the_profile_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "rollcall.yaml").write_text(CONFIGURATION)
-    checked = python("-m", "webhook", "config", "check", "rollcall.yaml", cwd=tmp_path)
-    assert checked.returncode == 2
-    assert "is not a scheduler with a backend" in checked.stderr
+def test_without_the_package_the_profile_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="batch-scheduler"):
+        settings_from(yaml.safe_load(CONFIGURATION), "rollcall.yaml")
 
 
-def test_the_rules_of_the_example_backend_are_listed(rollcall: Run) -> None:
-    listed = [entry["id"] for entry in json.loads(rollcall("rules", "--output", "json").stdout)]
+def test_the_rules_of_the_example_backend_are_listed(rollcall: dict[str, Ran]) -> None:
+    listed = [entry["id"] for entry in json.loads(rollcall["rules"].out)]
     assert [name for name in listed if name.startswith("scheduler-plugins/")] == [
         "scheduler-plugins/topology",
         "scheduler-plugins/mnnvl",
@@ -103,18 +144,17 @@ def test_the_rules_of_the_example_backend_are_listed(rollcall: Run) -> None:
     ]
 
 
-def test_the_rules_of_the_example_backend_judge_a_workload(rollcall: Run) -> None:
-    assert rollcall("check", "--config", "rollcall.yaml", "whole.yaml").returncode == 0
-    refused = rollcall("check", "--config", "rollcall.yaml", "spare.yaml")
-    assert refused.returncode == 1
-    assert "error scheduler-plugins/spare-pods" in refused.stdout
+def test_the_rules_of_the_example_backend_judge_a_workload(rollcall: dict[str, Ran]) -> None:
+    assert rollcall["whole"].code == 0
+    assert rollcall["spare"].code == 1
+    assert "error scheduler-plugins/spare-pods" in rollcall["spare"].out
 
 
-def test_the_objects_and_pods_of_the_example_backend_are_rendered(rollcall: Run) -> None:
-    rendered = rollcall("render", "--config", "rollcall.yaml", "whole.yaml")
-    assert rendered.returncode == 0, rendered.stderr
-    assert "minMember: 5" in rendered.stdout
-    assert "scheduling.x-k8s.io/pod-group: demo-0" in rendered.stdout
+def test_the_objects_and_pods_of_the_example_backend_are_rendered(rollcall: dict[str, Ran]) -> None:
+    rendered = rollcall["render"]
+    assert rendered.code == 0, rendered.err
+    assert "minMember: 5" in rendered.out
+    assert "scheduling.x-k8s.io/pod-group: demo-0" in rendered.out
 
 
 def test_the_example_backend_passes_its_own_tests_and_the_conformance_kit(installed: Path) -> None:
@@ -125,8 +165,6 @@ def test_the_example_backend_passes_its_own_tests_and_the_conformance_kit(instal
 
 @pytest.mark.skipif(CRDS is None, reason="ROLLCALL_CRDS names no folder of real CRDs")
 def test_the_real_crd_has_all_fields_that_the_example_backend_writes() -> None:
-    import yaml
-
     manifest = Path(str(CRDS)) / "scheduler-plugins" / "scheduling.x-k8s.io_podgroups.yaml"
     crd = yaml.safe_load(manifest.read_text())["spec"]
     (version,) = crd["versions"]

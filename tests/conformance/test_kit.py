@@ -74,11 +74,11 @@ COUNTER = itertools.count()
 BROKEN: dict[str, list[Case]] = {
     "test_its_name_can_be_a_scheduler_name": [Case(broken(name="Sound_Scheduler"), "lower-case letters")],
     "test_its_settings_have_defaults_and_refuse_unknown_keys": [
-        Case(broken(settings_model=Strict), "give every field a default"),
+        Case(broken(settings_model=Strict), "every field a default"),
         Case(broken(settings_model=Lenient), "takes the unknown key"),
     ],
     "test_it_takes_the_configurations_of_its_suite": [
-        Case(broken(settings_model=type("Other", (BackendSettings,), {})), "does not take the configuration")
+        Case(broken(settings_model=type("Other", (BackendSettings,), {})), "take the configuration")
     ],
     "test_each_rule_about_pods_sees_the_pods_that_it_judges": [
         Case(judging(Finding(AT, "x", WHY, REMEDY), subject=Subject.POD, guard=NEEDS_WORKLOAD), "no trait of its guard")
@@ -98,10 +98,10 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_it_starts_whatever_is_known_of_the_cluster": [
         Case(broken(init=lambda self, facts: tuple(map(str, facts.volcano_queues))), "init or dialect raised"),
-        Case(broken(init=lambda self, facts: ["no list"]), "return a tuple of reasons"),
+        Case(broken(init=lambda self, facts: ["no list"]), "a tuple of reasons"),
     ],
     "test_it_says_at_start_that_the_kinds_it_writes_are_not_served": [
-        Case(broken(required_apis=SoundBackend.required_apis[:1]), "required_apis does not list"),
+        Case(broken(required_apis=SoundBackend.required_apis[:1]), "does not list"),
         Case(broken(required_apis=()), "init reports nothing"),
     ],
     "test_each_rule_has_an_id_of_its_own_under_one_prefix": [
@@ -113,16 +113,16 @@ BROKEN: dict[str, list[Case]] = {
         Case(judging(), "end it with"),
     ],
     "test_each_rule_passes_the_example_that_is_right": [
-        Case(judging(Finding(AT, "rack", WHY, REMEDY), capabilities=frozenset()), "refuses its passing example")
+        Case(judging(Finding(AT, "rack", WHY, REMEDY), capabilities=frozenset()), "its passing example")
     ],
-    "test_each_rule_finds_the_example_that_is_wrong": [Case(judging(), "finds nothing in its failing example")],
+    "test_each_rule_finds_the_example_that_is_wrong": [Case(judging(), "its failing example")],
     "test_what_the_capability_table_refuses_is_refused_by_a_rule": [
         Case(broken(rules=()), "no rule refuses it"),
         Case(broken(rules=(replace(topology, default=Action.WARN, fails_closed=False),)), "no rule refuses it"),
     ],
     "test_each_finding_is_short_and_says_what_to_do": [
         Case(judging(Finding(AT, "rack", WHY, "")), "is empty"),
-        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "has an exclamation mark or the word please"),
+        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "an exclamation mark"),
         Case(judging(Finding(AT, "rack", WHY * 9, REMEDY), default=Action.WARN, fails_closed=False), "cuts a warning"),
     ],
     "test_each_denial_is_told_whole_however_long_the_names_in_it": [
@@ -142,14 +142,14 @@ BROKEN: dict[str, list[Case]] = {
             "refuses an update",
         )
     ],
-    "test_what_no_rule_refuses_can_be_translated": [Case(broken(rules=()), "the rules admit a workload")],
+    "test_what_no_rule_refuses_can_be_translated": [Case(broken(rules=()), "admit a workload")],
     "test_preparing_a_pod_gives_the_same_answer_every_time": [
         Case(preparing(lambda _, made: replace(made, inputs=(str(next(COUNTER)),))), "prepared differently")
     ],
     "test_preparing_a_pod_works_for_any_names": [
         Case(
             preparing(lambda member, made: made if member.podgang.isascii() else raising()),
-            "it must work for every input",
+            "work for every input",
         )
     ],
     "test_what_a_pod_is_given_is_legal": [
@@ -157,7 +157,7 @@ BROKEN: dict[str, list[Case]] = {
             preparing(lambda member, made: replace(made, labels={f"{GROUP}/part": member.podgang + member.podclique})),
             "no pod can have",
         ),
-        Case(preparing(lambda _, made: replace(made, scheduler_name="other")), "give it the backend's own name"),
+        Case(preparing(lambda _, made: replace(made, scheduler_name="other")), "the backend's own name"),
         Case(preparing(lambda _, made: replace(made, annotations={"a": 1})), "annotations are strings"),  # type: ignore[dict-item]
     ],
     "test_the_stamp_changes_with_what_a_pod_is_given": [
@@ -202,7 +202,7 @@ BROKEN: dict[str, list[Case]] = {
                     facts,
                 )
             ),
-            "cannot be expressed in the suite's cluster",
+            "cannot be expressed",
         )
     ],
     "test_a_gang_is_expressed_as_a_whole_or_refused_with_a_reason": [
@@ -210,8 +210,8 @@ BROKEN: dict[str, list[Case]] = {
         Case(broken(rules=()), "names the rules"),
     ],
     "test_gang_objects_are_the_same_every_time_and_leave_the_podgang_as_it_is": [
-        Case(translating(vandal), "changed its argument, the PodGang"),
-        Case(translating(lambda _, made: [{**made[0], "spec": {"n": next(COUNTER)}}]), "other objects the second time"),
+        Case(translating(vandal), "argument, the PodGang"),
+        Case(translating(lambda _, made: [{**made[0], "spec": {"n": next(COUNTER)}}]), "the second time"),
         Case(translating(lambda _, made: [{**made[0], "spec": {"names": ("a", "b")}}]), "what it will be in JSON"),
     ],
     "test_gang_objects_belong_to_their_podgang": [
@@ -226,11 +226,11 @@ BROKEN: dict[str, list[Case]] = {
     "test_a_renamed_podgang_keeps_its_objects": [
         Case(
             translating(lambda gang, made: named(made, lambda at, _: f"{gang.name}-{at}")),
-            "and not from podgang.name",
+            "not from podgang.name",
         ),
         Case(
             translating(lambda gang, made: [{**one, "spec": {"gangName": gang.name}} for one in made]),
-            "refer to objects by podgang.gang",
+            "by podgang.gang",
         ),
         Case(
             translating(
@@ -244,12 +244,12 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_the_gang_of_each_member_is_found_in_the_gang_heads": [
         Case(broken(gang_heads=()), "list in gang_heads"),
-        Case(broken(gang_heads=(Resource(MAP, "maps"),)), "would join another gang than its siblings"),
+        Case(broken(gang_heads=(Resource(MAP, "maps"),)), "than its siblings"),
         Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "with webhook.model"),
     ],
     "test_an_object_comes_after_those_that_it_refers_to": [
-        Case(translating(lambda _, made: made[::-1]), "spec.gangName to an object that comes after it"),
-        Case(translating(lambda _, made: referring(made)[::-1]), "spec.gangRef.name to an object that comes after it"),
+        Case(translating(lambda _, made: made[::-1]), "spec.gangName to an"),
+        Case(translating(lambda _, made: referring(made)[::-1]), "spec.gangRef.name to an"),
     ],
     "test_names_and_labels_are_legal_however_long_the_podgang_s_are": [
         Case(translating(lambda _, made: named(made, lambda _, name: f"{name}-of-the-gang")), "cut names with"),
@@ -268,7 +268,7 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_adoption_survives_any_live_object": [
         Case(adopting(lambda desired, live: {**desired, "was": live and live["spec"]["queue"]}), "adopt raised"),
-        Case(adopting(emptied), "changed one of its arguments"),
+        Case(adopting(emptied), "one of its arguments"),
     ],
     "test_adoption_keeps_whose_an_object_is_and_writes_no_status": [
         Case(adopting(lambda desired, live: with_metadata(desired, ownerReferences=[])), "adopt lost"),
@@ -293,18 +293,18 @@ BROKEN: dict[str, list[Case]] = {
         Case(settling(lambda desired, live: [] if live else desired), "changed which objects"),
     ],
     "test_a_released_minimum_keeps_what_it_was": [
-        Case(adopting(lambda desired, live: desired), "keep the last positive minimum")
+        Case(adopting(lambda desired, live: desired), "last positive minimum")
     ],
     "test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding": [
-        Case(mapped(topology_kind=None), "set topology_kind to its Resource"),
-        Case(mapped(topology_kind=MAP), "Resource of a cluster-scoped kind"),
-        Case(mapped(topology_kind=Resource(MAP, "maps")), "Resource of a cluster-scoped kind"),
-        Case(mapped(topology_kind=Resource(GANG, "gangs", namespaced=False)), "set topology_kind to its Resource"),
-        Case(mapping_out(lambda made: []), "no object is made for a binding"),
+        Case(mapped(topology_kind=None), "topology_kind to its"),
+        Case(mapped(topology_kind=MAP), "of a cluster-scoped kind"),
+        Case(mapped(topology_kind=Resource(MAP, "maps")), "of a cluster-scoped kind"),
+        Case(mapped(topology_kind=Resource(GANG, "gangs", namespaced=False)), "topology_kind to its"),
+        Case(mapping_out(lambda made: []), "no object is made"),
         Case(mapping_out(lambda made: [*made, *made]), "make one at most"),
         Case(
             mapping_out(lambda made: [with_metadata(one, namespace="team") for one in made]),
-            "fields that other writers set",
+            "that other writers set",
         ),
         Case(mapping_out(lambda made: [with_metadata(one, labels={}) for one in made]), "does not have"),
         Case(mapping_out(lambda made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
@@ -326,7 +326,7 @@ BROKEN: dict[str, list[Case]] = {
         ),
     ],
     "test_a_topology_object_is_in_step_as_it_was_made_and_not_after_a_change": [
-        Case(mapped(topology_must_be_remade=lambda self, desired, live: True), "else it is written for ever"),
+        Case(mapped(topology_must_be_remade=lambda self, desired, live: True), "is written for ever"),
         Case(mapped(topology_drift=lambda self, binding, live: None), "one line that names both"),
         Case(
             mapped(
@@ -359,11 +359,11 @@ BROKEN: dict[str, list[Case]] = {
         Case(mapped(topology_must_be_remade=lambda self, desired, live: live["spec"]["keys"][0] == 1), "raised"),
         Case(
             mapped(topology_must_be_remade=lambda self, desired, live: bool(desired.pop("spec"))),
-            "changed one of its arguments",
+            "one of its arguments",
         ),
         Case(
             mapped(adopt=lambda self, desired, live: with_metadata(desired, labels={})),
-            "may no longer be recognised as ours",
+            "no longer be recognised",
         ),
         Case(
             mapped(adopt=lambda self, desired, live: {**desired, "spec": {"n": next(COUNTER)}}),
@@ -375,12 +375,17 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_what_is_frozen_can_be_recreated": [
         Case(freezing(raising), "frozen raised"),
-        Case(freezing(lambda desired, live: live.clear()), "changed one of its arguments"),
-        Case(freezing(lambda desired, live: (*desired, {})), "is not one of the live objects"),
+        Case(freezing(lambda desired, live: live.clear()), "one of its arguments"),
+        Case(freezing(lambda desired, live: (*desired, {})), "not one of the live"),
         Case(freezing(lambda desired, live: live[:1]), "in an endless loop"),
     ],
 }
-CASES = [(check, case) for check, cases in BROKEN.items() for case in cases]
+# The first way to break each check is in the loop.
+CASES = [
+    pytest.param(check, case, id=check, marks=pytest.mark.exhaustive if place else ())
+    for check, cases in BROKEN.items()
+    for place, case in enumerate(cases)
+]
 
 
 def run(check: str, backend: type[SoundBackend]) -> None:
@@ -394,7 +399,7 @@ def run(check: str, backend: type[SoundBackend]) -> None:
         method(configuration=configuration)
 
 
-@pytest.mark.parametrize(("check", "case"), CASES, ids=[check for check, _ in CASES])
+@pytest.mark.parametrize(("check", "case"), CASES)
 def test_the_kit_catches_a_broken_backend_and_names_the_fix(check: str, case: Case) -> None:
     with pytest.raises(AssertionError) as failure:
         run(check, case.backend)

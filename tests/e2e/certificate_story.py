@@ -18,8 +18,8 @@ import yaml
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ADMIN, ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.network import Exchange
-from tests.e2e.programs import eventually, free_port
-from tests.e2e.rollcall_server import COMMAND, rollcall
+from tests.e2e.programs import COMMAND, eventually, free_port
+from tests.e2e.rollcall_server import rollcall
 from tests.e2e.workloads import two_cliques
 from tests.mount import Mount
 from webhook.certificates.x509 import fingerprint, read_certificates
@@ -182,7 +182,7 @@ class SelfManagedServer(SelfManaged):
         self.config = self.folder / "rollcall.yaml"
         self.config.write_text(yaml.safe_dump(config))
         self.port, self.next_port = free_port(), free_port()
-        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
+        plane.create_namespace(ROLLCALL_NAMESPACE)
         printed = rollcall("manifests", "rbac", "--config", self.config)
         plane.apply(*list(yaml.safe_load_all(printed))[:2], check=True)
         self.kubelet = Kubelet(plane, "rollcall-tls", self.folder / "tls")

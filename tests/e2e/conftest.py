@@ -1,8 +1,9 @@
 """The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start and sets their paths.
 
 A test that asks for `version`, or for anything made from it, runs on the newest Kubernetes that is wanted; one marked
-`every_version` on all of them, and one marked `cases` with what its table has for each. Control planes live as long as
-the session, servers as long as a module, everything else as long as a test.
+`every_version` on all of them, and one marked `cases` with what its table has for each. What repeats another version
+or another scheduler is left to `--soak`. Control planes live as long as the session, servers as long as a module,
+everything else as long as a test.
 """
 
 from __future__ import annotations
@@ -62,8 +63,11 @@ _numbers = count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    Program.forks = True
     config.addinivalue_line(
-        "markers", "every_version(since=None): run on every Kubernetes version that is wanted, from `since` on"
+        "markers",
+        "every_version(since=None, soak=None): run on every Kubernetes version that is wanted, from `since` on; on "
+        "those of `soak`, by default all between the newest and the oldest, by `scripts/test-cluster --soak` alone",
     )
     config.addinivalue_line(
         "markers", "beside: run beside the newest version, on an older one, where there are several"
@@ -72,7 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "soak: takes long, or is a storm; run by `scripts/test-cluster --soak` alone")
     config.addinivalue_line("markers", "chaos: of the soak, run beside the rest, on a control plane of its own")
     config.addinivalue_line("markers", "alone: of the soak, run with nothing beside it, because it measures")
-    config.addinivalue_line("markers", "cases(table): run each `case` that the table has for a version that is wanted")
+    config.addinivalue_line(
+        "markers",
+        "cases(table, soak=()): run each `case` that the table has for a version that is wanted; those with the ids of "
+        "`soak` by `scripts/test-cluster --soak` alone",
+    )
 
 
 def wanted_versions() -> list[str]:
@@ -85,6 +93,14 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+def _soaked(since: str | None, soak: Iterable[str] | None) -> set[str]:
+    """The versions that a test for every version leaves to the soak. The newest of a run is never among them."""
+    # Another process may run the tests on the other versions at the same time.
+    of_the_run = os.environ.get("ROLLCALL_KUBE_RUN", "").split() or wanted_versions()
+    versions = [version for version in of_the_run if since is None or _number(version) >= _number(since)]
+    return set(versions[1:-1] if soak is None else soak) - set(versions[:1])
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     table = metafunc.definition.get_closest_marker("cases")
     if table is not None and wanted_versions():
@@ -93,7 +109,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for version in wanted_versions()
             for name, case in table.args[0].get(version, {}).items()
         ]
-        params = [pytest.param(version, case, id=f"{version}-{name}") for version, name, case in named]
+        ids, soak = [f"{version}-{name}" for version, name, _ in named], table.kwargs.get("soak", ())
+        params = [
+            pytest.param(version, case, id=id_, marks=[pytest.mark.soak] if id_ in soak else [])
+            for id_, (version, _, case) in zip(ids, named, strict=True)
+        ]
         metafunc.parametrize(("version", "case"), params, scope="session")
     elif "version" in metafunc.fixturenames:
         every = metafunc.definition.get_closest_marker("every_version")
@@ -103,7 +123,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             reason = "there are no programs of a control plane; scripts/test-cluster builds them"
             metafunc.parametrize("version", [pytest.param("none", marks=pytest.mark.skip(reason=reason))])
         else:
-            metafunc.parametrize("version", versions if every is not None else versions[:1], scope="session")
+            soaked = set() if every is None else _soaked(since, every.kwargs.get("soak"))
+            params = [
+                pytest.param(version, marks=[pytest.mark.soak] if version in soaked else [])
+                for version in (versions if every is not None else versions[:1])
+            ]
+            metafunc.parametrize("version", params, scope="session")
 
 
 @pytest.hookimpl(wrapper=True)

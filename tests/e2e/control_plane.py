@@ -105,6 +105,7 @@ class ControlPlane:
         self.workplace = Workplace(f"kube-{version}")
         self.folder = self.workplace.folder
         self._clients: dict[str, httpx.Client] = {}
+        self._audit_read, self._audit_events = 0, list[Manifest]()
         try:
             self._start()
         except BaseException as error:
@@ -305,9 +306,16 @@ class ControlPlane:
         return {}
 
     def _audited(self) -> list[Manifest]:
-        if not self.audit.exists():
-            return []
-        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
+        """All events of the audit log. It is long in the end, so only what is new in it is read."""
+        if self.audit.exists():
+            with self.audit.open("rb") as log:
+                log.seek(self._audit_read)
+                # The API server may be in the middle of a line.
+                lines = log.read().rpartition(b"\n")[0]
+            if lines:
+                self._audit_read += len(lines) + 1
+                self._audit_events += map(json.loads, lines.splitlines())
+        return self._audit_events
 
     def notes(self, name: str, namespace: str) -> list[dict[str, str]]:
         """The annotations of Rollcall's validation in the audit events of a PodCliqueSet, without their prefix."""
@@ -356,6 +364,11 @@ class ControlPlane:
         """`kubectl apply` of the manifests, in their order."""
         text = yaml.safe_dump_all(manifests, sort_keys=False)
         return self.kubectl("apply", "-f", "-", *options, stdin=text, check=check)
+
+    def create_namespace(self, name: str) -> None:
+        """Create a namespace, unless it exists."""
+        answer = self.http.post("/api/v1/namespaces", json={"metadata": {"name": name}})
+        assert answer.is_success or answer.status_code == httpx.codes.CONFLICT, answer.text
 
     def get(self, resource: str, name: str, namespace: str | None = None) -> Manifest:
         """One object, as `kubectl get -o json` prints it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
+from subprocess import CompletedProcess
 from typing import Any
 
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_operator import Played
-from tests.e2e.rollcall_server import COMMAND, RollcallServer
+from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import clique, pod_clique_set
 from webhook.cli.output import CLEAN
 
@@ -39,15 +40,13 @@ class Gangs:
         assert answer.is_success, answer.text
         return Played(self.plane, answer.json())
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The installed command, as a user with the right to read everything."""
-        command = [str(COMMAND), *arguments, f"--config={self.server.config}", f"--kubeconfig={self.plane.kubeconfig}"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    def run(self, *arguments: str) -> CompletedProcess[str]:
+        """The command, as a user with the right to read everything."""
+        return run_here(*arguments, f"--config={self.server.config}", f"--kubeconfig={self.plane.kubeconfig}")
 
     def ungate(self, *arguments: str) -> str:
         """The output of `rollcall gangs ungate`, which needs no configuration."""
-        command = [str(COMMAND), "gangs", "ungate", *arguments, f"--kubeconfig={self.plane.kubeconfig}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = run_here("gangs", "ungate", *arguments, f"--kubeconfig={self.plane.kubeconfig}")
         assert done.returncode == CLEAN, done.stderr
         return done.stdout
 

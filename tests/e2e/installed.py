@@ -77,8 +77,7 @@ def rendered(values: Manifest, namespace: str = "rollcall-system", chart: Path =
 def removed(plane: ControlPlane, *namespaces: str) -> None:
     """Remove all objects of Rollcall, and wait until they are deleted."""
     plane.kubectl("delete", "namespace", *namespaces, "--ignore-not-found", check=True)
-    for kind in CLUSTER_WIDE:
-        plane.kubectl("delete", kind, "-l", "app.kubernetes.io/part-of=rollcall", check=True)
+    plane.kubectl("delete", ",".join(CLUSTER_WIDE), "-l", "app.kubernetes.io/part-of=rollcall", check=True)
 
 
 def printed(folder: Path, config: Manifest, *options: str) -> list[Manifest]:

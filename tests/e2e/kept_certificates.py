@@ -14,7 +14,7 @@ from tests.e2e.certificate_story import SECRETS, Kubelet
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.programs import eventually
 from tests.e2e.replicas import Replicas
-from tests.e2e.rollcall_server import rollcall
+from tests.e2e.rollcall_server import ran, succeeded
 from tests.mount import Mount
 from webhook.certificates.files import CERTIFICATE_FILE
 from webhook.installation.names import TLS_SECRET
@@ -106,7 +106,8 @@ class ReconcilersCertificates:
         tell(f"authority {self.authorities} and leaf {self.leaves}: rotated by the reconciler")
 
     def _rotate(self, what: str) -> None:
-        rollcall("certs", "rotate", what, "--wait", f"--kubeconfig={self._plane.kubeconfig}", timeout=_ROTATION_SECONDS)
+        access = f"--kubeconfig={self._plane.kubeconfig}"
+        succeeded(ran("certs", "rotate", what, "--wait", access, timeout=_ROTATION_SECONDS))
 
     def _certificate(self) -> bytes:
         answer = self._plane.http.get(f"{SECRETS}/{TLS_SECRET}")

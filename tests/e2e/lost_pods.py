@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.grove_operator import Played
 from tests.e2e.pod_life import let_fail
 from tests.e2e.programs import Program, program
-from tests.e2e.rollcall_server import COMMAND
 from webhook.installation.names import LOSS_RECORDS
 
 _MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -113,14 +112,8 @@ def on_node(played: Played, node: str) -> list[Manifest]:
 
 def said_lost(plane: ControlPlane, config: Path, namespace: str) -> dict[str, Any]:
     """What `rollcall gangs --lost` says of each gang of a namespace, without what the passing time changes."""
-    command = [str(COMMAND), "gangs", "--lost", "-n", namespace, "-o", "json"]
-    done = subprocess.run(
-        [*command, f"--config={config}", f"--kubeconfig={plane.kubeconfig}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = ("gangs", "--lost", "-n", namespace, "-o", "json")
+    done = run_here(*command, f"--config={config}", f"--kubeconfig={plane.kubeconfig}")
     assert done.returncode == 0, done.stderr
     found = {one["name"]: one["lost"] for one in json.loads(done.stdout)["gangs"]}
     for lost in found.values():

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,7 +18,12 @@ from typing import TypeVar
 
 import httpx
 
+from tests.forked_process import ForkedProcess
+
 T = TypeVar("T")
+
+# The installed command.
+COMMAND = Path(sys.executable).parent / "rollcall"
 
 # Ends when our end of its pipe is closed, be it by a crash or a kill: then it removes what we could not.
 _JANITOR = """
@@ -134,6 +140,9 @@ class Workplace:
 class Program:
     """One running program."""
 
+    # Whether processes of `rollcall` are forked: for tests, not for benchmarks, which measure their start and memory.
+    forks = False
+
     def __init__(
         self, folder: Path, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None
     ) -> None:
@@ -142,15 +151,24 @@ class Program:
         self._pid_file = folder / f"{name}.pid"
         self._command = [str(part) for part in command]
         self._env = {**os.environ, **(env or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.start()
 
     def start(self) -> None:
         """Start it, again after a stop."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, start_new_session=True
-            )
+        program, *arguments = self._command
+        if self.forks and program == str(COMMAND):
+            self._process = ForkedProcess(arguments, self.log, env=self._env, start_new_session=True)
+        else:
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self._env,
+                    start_new_session=True,
+                )
         self._pid_file.write_text(str(self._process.pid))
 
     def stop(self, *, kill: bool = False, timeout: float = 15) -> int | None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import httpx
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
 from tests.e2e.pod_process import mounted
-from tests.e2e.programs import eventually, free_port, is_ready
-from tests.e2e.rollcall_server import COMMAND, rollcall
+from tests.e2e.programs import COMMAND, eventually, free_port, is_ready
+from tests.e2e.rollcall_server import rollcall, samples_of
+from tests.e2e.workload_objects import applied
 from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
 
 # For these OwnerReferencesPermissionEnforcement asks, within a request that is about something else.
@@ -59,7 +59,7 @@ class ReconcilerProcess:
         self.folder.mkdir()
         self.config = self.folder / "rollcall.yaml"
         self.config.write_text(yaml.safe_dump(config))
-        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
+        plane.create_namespace(ROLLCALL_NAMESPACE)
         if roles is None:
             who = f"{ROLLCALL_NAMESPACE}/{account}"
             printed = rollcall("manifests", "rbac", "--config", self.config, "--reconciler", who)
@@ -67,7 +67,8 @@ class ReconcilerProcess:
         for role in roles:
             if "rules" in role:
                 role["rules"] = [rule for rule in map(narrowed, role["rules"]) if rule is not None]
-        plane.apply(*roles, check=True)
+        for role in roles:
+            applied(plane, role, "installation")
         # Group and resource, and the verb.
         self.granted = {
             (f"{group}/{resource}", verb)
@@ -126,8 +127,7 @@ class ReconcilerProcess:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over the samples that have these labels."""
-        families = text_string_to_metric_families(self.http.get("/metrics").text)
-        samples = [sample for family in families for sample in family.samples if sample.name == name]
+        samples = samples_of(self.http.get("/metrics").text, name)
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
     def asked(self) -> list[Asked]:

@@ -16,8 +16,8 @@ import yaml
 from tests.e2e.balancer import Balancer
 from tests.e2e.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.gang_writer import applied
-from tests.e2e.programs import Program, eventually, free_port
-from tests.e2e.rollcall_server import COMMAND, rollcall
+from tests.e2e.programs import COMMAND, Program, eventually, free_port
+from tests.e2e.rollcall_server import rollcall
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 
 # What the manifests give a Pod between SIGTERM and SIGKILL.
@@ -58,7 +58,7 @@ class Replicas:
         self._registration = ""
         # When the API server was last told.
         self.registered = 0.0
-        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
+        plane.create_namespace(ROLLCALL_NAMESPACE)
         account = f"{ROLLCALL_NAMESPACE}/{ROLLCALL}"
         rights = rollcall("manifests", "rbac", "--config", self.config, "--account", account)
         plane.kubectl("apply", "-f", "-", stdin=rights, check=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,18 +11,23 @@ from pathlib import Path
 import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.e2e.programs import eventually, free_port, is_ready
+from tests.e2e.programs import COMMAND, eventually, free_port, is_ready
+from tests.e2e.workload_objects import applied, deleted
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.model.reading import EMPTY
 
-COMMAND = Path(sys.executable).parent / "rollcall"
+
+def rollcall(*arguments: str | Path, stdin: str = "") -> str:
+    """What a command prints; it must succeed."""
+    return succeeded(run_here(*arguments, stdin=stdin))
 
 
-def rollcall(*arguments: str | Path, stdin: str | None = None, timeout: float = 60) -> str:
-    """What the installed command prints; it must succeed."""
-    done = ran(*arguments, stdin=stdin, timeout=timeout)
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command printed that must have succeeded."""
     assert done.returncode == 0, f"{' '.join(done.args)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -32,6 +36,12 @@ def ran(*arguments: str | Path, stdin: str | None = None, timeout: float = 60) -
     """The installed command, however it ends."""
     command = [str(part) for part in (COMMAND, *arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def samples_of(metrics: str, name: str) -> list[Sample]:
+    """The samples of one metric. Only its lines are parsed: a test looks twenty times a second."""
+    lines = (line for line in metrics.splitlines(keepends=True) if line.startswith((f"{name}{{", f"{name} ")))
+    return [sample for family in text_string_to_metric_families("".join(lines)) for sample in family.samples]
 
 
 def trusting(folder: Path) -> ssl.SSLContext:
@@ -62,8 +72,9 @@ class RollcallServer:
             (self.folder / name).write_text(text)
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
-        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
-        plane.apply(*self._rights(account, narrowed), check=True)
+        plane.create_namespace(ROLLCALL_NAMESPACE)
+        for right in self._rights(account, narrowed):
+            applied(plane, right, "installation")
         self.program = plane.workplace.start(
             self.folder.name,
             [
@@ -99,7 +110,8 @@ class RollcallServer:
 
     def register(self) -> None:
         """Tell the API server, and wait until it asks."""
-        self.plane.kubectl("apply", "-f", "-", stdin=self.manifests(), check=True)
+        for manifest in yaml.safe_load_all(self.manifests()):
+            applied(self.plane, manifest, "installation")
 
     def manifests(self) -> str:
         """The webhook configurations, as the command prints them."""
@@ -108,7 +120,8 @@ class RollcallServer:
 
     def unregister(self) -> None:
         """Unregister from the API server."""
-        self.plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=self.manifests(), check=True)
+        for manifest in yaml.safe_load_all(self.manifests()):
+            deleted(self.plane, manifest, "Background")
 
     def series(self, name: str) -> dict[str, float]:
         """The values of a metric, by the last of its labels."""
@@ -117,10 +130,9 @@ class RollcallServer:
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of one metric that has these labels, among others."""
-        for family in text_string_to_metric_families(self.http.get("/metrics").text):
-            for sample in family.samples:
-                if sample.name == name and labels.items() <= sample.labels.items():
-                    return float(sample.value)
+        for sample in samples_of(self.http.get("/metrics").text, name):
+            if labels.items() <= sample.labels.items():
+                return float(sample.value)
         raise AssertionError(f"no metric {name} with {labels}")
 
     def close(self) -> None:

@@ -106,7 +106,7 @@ def judge_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> No
     write_case(writer, case, case.refused.get(way_of(plane.version, mode)))
 
 
-@pytest.mark.every_version(since=WORKLOAD_API)
+@pytest.mark.every_version(since=WORKLOAD_API, soak=())
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 def test_the_api_server_accepts_default_scheduler_objects_of_the_samples(
     plane: ControlPlane, namespace: str, mode: str
@@ -115,7 +115,7 @@ def test_the_api_server_accepts_default_scheduler_objects_of_the_samples(
 
 
 @recordings
-@pytest.mark.every_version(since=WORKLOAD_API)
+@pytest.mark.every_version(since=WORKLOAD_API, soak=())
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 def test_the_api_server_accepts_default_scheduler_objects_of_recordings(
     plane: ControlPlane, namespace: str, mode: str
@@ -123,7 +123,7 @@ def test_the_api_server_accepts_default_scheduler_objects_of_recordings(
     judge_recordings(plane, namespace, mode)
 
 
-@pytest.mark.every_version(since=WORKLOAD_API)
+@pytest.mark.every_version(since=WORKLOAD_API, soak=())
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
 def test_the_api_server_accepts_default_scheduler_objects_of_a_hard_case(
@@ -152,7 +152,7 @@ def test_the_api_server_accepts_flat_default_scheduler_objects_of_a_hard_case(
     judge_case(plane, namespace, "merged", case)
 
 
-@pytest.mark.every_version(since=WORKLOAD_API)
+@pytest.mark.every_version(since=WORKLOAD_API, soak=())
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 def test_a_released_gang_keeps_its_minimums(plane: ControlPlane, namespace: str, mode: str) -> None:
     """In part or as a whole: the API server would take a lower one from 1.37 on, and none before."""
@@ -172,7 +172,7 @@ def minimums(found: object) -> list[int]:
     return own + [minimum for key, value in found.items() if key != "managedFields" for minimum in minimums(value)]
 
 
-@pytest.mark.every_version(since=WORKLOAD_API)
+@pytest.mark.every_version(since=WORKLOAD_API, soak=())
 def test_a_priority_class_is_accepted_where_groups_have_one(plane: ControlPlane, namespace: str) -> None:
     name = f"high-{namespace}"
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.configurations import configuration_of
+from tests.e2e.command import run_here
 from tests.e2e.conftest import apply_crds, further_crd_files
 from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
 from tests.e2e.fixture_types import Reconcilers
@@ -23,7 +24,6 @@ from tests.e2e.hosted_reconciler import HostedReconciler
 from tests.e2e.network import Network
 from tests.e2e.opted_in_workloads import job
 from tests.e2e.programs import eventually
-from tests.e2e.rollcall_server import ran
 from tests.e2e.workloads import nvlink, two_cliques
 from webhook.audit.auditor import Auditor
 from webhook.audit.clients import PatientClient
@@ -90,33 +90,33 @@ def test_what_was_stored_without_webhooks_is_shown_as_table_json_and_sarif(
 ) -> None:
     kubeconfig = plane.write_kubeconfig(ADMIN)
     asked = ("audit", "-n", stored, "--kubeconfig", kubeconfig)
-    table = ran(*asked, "--today", today)
+    table = run_here(*asked, "--today", today)
     assert table.returncode == 1, table.stderr
     rows = [line.split() for line in table.stdout.splitlines()]
     assert ["error", RULE, stored, "2", "PodCliqueSet/bad-a"] in [row[:5] for row in rows], table.stdout
     assert ["warning", MISSING, stored, "1", "Pod/lone"] in [row[:5] for row in rows], table.stdout
     assert "3 objects would be refused; rollcall explain PodCliqueSet/bad-a" in table.stdout
 
-    told = json.loads(ran(*asked, "--today", today, "-o", "json").stdout)
+    told = json.loads(run_here(*asked, "--today", today, "-o", "json").stdout)
     assert (told["passed"], told["complete"], told["refused"], told["unlisted"]) == (False, True, 3, [])
     assert told["read"]["podcliquesets.grove.io"] == 7
     refused = [(one["rule"], one["object"]["name"]) for one in told["findings"] if one["level"] == "error"]
     assert refused == [(RULE, "bad-a"), (RULE, "bad-b"), (MODE, "own")]
 
-    log = json.loads(ran(*asked, "--today", today, "-o", "sarif").stdout)
+    log = json.loads(run_here(*asked, "--today", today, "-o", "sarif").stdout)
     places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in log["runs"][0]["results"]]
     names = ("Pod/lone", "PodCliqueSet/bad-a", "PodCliqueSet/bad-b", "PodGroup/own")
     assert places == [f"{stored}/{name}" for name in names]
 
     # Volcano reads no NVLink domains either; what koord-scheduler says is gone, and only what is new fails.
-    switched = json.loads(ran(*asked, "--today", today, "--as", "volcano", "-o", "json").stdout)["comparison"]
+    switched = json.loads(run_here(*asked, "--today", today, "--as", "volcano", "-o", "json").stdout)["comparison"]
     assert switched["with"] == "as volcano"
     assert [one["rule"] for one in switched["gone"]["groups"]] == [RULE]
     assert {one["rule"].partition("/")[0] for one in switched["new"]["groups"]} == {"volcano"}
 
     lenient = today.with_name("lenient.yaml")
     lenient.write_text(yaml.safe_dump({**KOORD, "enforcement": {"rules": {RULE: "warn"}}}))
-    relaxed = ran(*asked, "--today", today, "--config", lenient)
+    relaxed = run_here(*asked, "--today", today, "--config", lenient)
     assert relaxed.returncode == 0, relaxed.stdout
     assert "0 objects would be refused in addition, 2 no longer" in relaxed.stdout
 
@@ -183,6 +183,8 @@ def without_room_for_reports(plane: ControlPlane, namespace: str) -> str:
         nvlink("bad", namespace),
         check=True,
     )
+    # The API server goes by what the quota's controller has written into the status.
+    eventually(lambda: plane.get("resourcequotas", "none", namespace)["status"].get("hard"), "the quota is enforced")
     return namespace
 
 
@@ -206,9 +208,10 @@ def test_reports_are_written_once_and_go_with_their_findings(
     ]
     assert found["results"][1]["resources"][0]["uid"] == plane.get("podcliquesets", "bad-a", stored)["metadata"]["uid"]
     eventually(lambda: installed.metric("rollcall_audit_findings", action="deny") >= 3, "the metric tells them")
-    # One namespace refuses its report, which does not concern the others.
+    # One namespace refuses its report, which does not concern the others. So do those of other tests, until they are
+    # deleted; it is tried again after half a minute.
     assert report_in(plane, full) is None
-    assert installed.metric("rollcall_audit_unwritten_reports") == 1
+    eventually(lambda: installed.metric("rollcall_audit_unwritten_reports") == 1, "one is not written", timeout=90)
     assert installed.metric("rollcall_audit_failing") == 0
     installed.program.stop()
     plane.kubectl("delete", "namespace", full, "--wait=false", check=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -38,10 +37,8 @@ def test_the_control_plane_ends_with_the_process_that_started_it(
     plane: ControlPlane, version: str, end: signal.Signals
 ) -> None:
     """A second one does not disturb the test's own."""
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": ""}
-    command = [sys.executable, "-c", _STARTS_ONE, version]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as starter:
+    root, command = Path(__file__).parents[2], [sys.executable, "-c", _STARTS_ONE, version]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as starter:
         assert starter.stdout is not None
         folder, *pids = starter.stdout.readline().decode().split()
         assert Path(folder).is_dir()

@@ -10,8 +10,8 @@ import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.declared_workloads import Played, mpi_job, pytorch_job, spark_application, training, volcano_job
-from tests.e2e.fixture_types import Nodes
-from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL, Chosen, OptedIn, Start
+from tests.e2e.fixture_types import Nodes, Rollcall
+from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, LABEL, Chosen, OptedIn, Start, opted_in
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, deleted, found, patched, path_of, until_pods
@@ -87,6 +87,7 @@ def test_a_workload_of_a_built_in_shape_lives_as_a_gang(plane: ControlPlane, sta
     lives(start(KOORDINATOR, pytorch_job()), pytorch_job(), pytorch_job(3), nodes)
 
 
+@pytest.mark.soak
 def test_an_mpi_job_starts_whole_or_not_at_all(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     starts_whole(start(KOORDINATOR, mpi_job()), mpi_job(), nodes)
 
@@ -192,9 +193,12 @@ def test_a_job_of_volcano_is_judged_and_left_to_volcano(plane: ControlPlane, sta
     cluster.stays(lambda: not cluster.minimums, "no PodGroup is made")
 
 
-def test_a_pod_of_an_unknown_kind_is_created_with_a_warning(plane: ControlPlane, start: Start, namespace: str) -> None:
+def test_a_pod_of_an_unknown_kind_is_created_with_a_warning(
+    plane: ControlPlane, rollcall: Rollcall, namespace: str
+) -> None:
     """The hook that sees it fails open: without Rollcall the pod is created without a warning."""
-    start(KOORDINATOR)
+    rollcall(plane, KOORDINATOR.config)
+    opted_in(plane, namespace, KOORDINATOR.name)
     owner = {"apiVersion": "example.com/v1", "kind": "Farm", "name": "acre", "uid": "1", "controller": True}
     pod = {
         "apiVersion": "v1",

@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall
@@ -122,6 +124,7 @@ def test_the_roles_of_a_set_start_together_and_further_groups_by_themselves(
     eventually(lambda: groups_of_koordinator(cluster) == [], "its PodGroups go", timeout=60)
 
 
+@pytest.mark.soak
 def test_as_many_groups_start_together_as_the_set_says(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     cluster = start(KOORDINATOR, "lws")
     nodes(1, cpu=5)
@@ -135,6 +138,7 @@ def test_as_many_groups_start_together_as_the_set_says(plane: ControlPlane, star
     cluster.all_bound(8)
 
 
+@pytest.mark.soak
 def test_the_roles_of_a_set_are_one_group_of_kube_scheduler(plane: ControlPlane, start: Start, nodes: Nodes) -> None:
     starts_whole(start(KUBE, "lws"), nodes)
 
@@ -185,6 +189,7 @@ def of_kai(cluster: OptedIn, count: int) -> dict[str, dict[str, int]]:
     }
 
 
+@pytest.mark.soak
 def test_a_new_revision_starts_beside_the_old_one(
     plane: ControlPlane, start: Start, nodes: Nodes, kubelet: Kubelet
 ) -> None:

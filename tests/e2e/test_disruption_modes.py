@@ -87,8 +87,9 @@ def choose(plane: ControlPlane, namespace: str, mode: str) -> None:
     plane.kubectl("label", "podcliqueset", "demo", "-n", namespace, f"{LABEL}={mode}", "--overwrite", check=True)
 
 
-@pytest.mark.every_version(since="1.35")
-@pytest.mark.parametrize("mode", ["all", "single"])
+# 1.35 has no field for it.
+@pytest.mark.every_version(since="1.35", soak=("1.35",))
+@pytest.mark.parametrize("mode", ["all", pytest.param("single", marks=pytest.mark.soak)])
 def test_a_gang_keeps_the_mode_that_it_was_written_with(
     plane: ControlPlane,
     namespace: str,
@@ -114,7 +115,7 @@ def test_a_gang_keeps_the_mode_that_it_was_written_with(
     assert shown(plane, running.config, namespace) == SHOWN[plane.version][mode]
 
 
-@pytest.mark.every_version(since="1.35")
+@pytest.mark.every_version(since="1.35", soak=("1.35",))
 def test_a_gang_that_was_written_without_a_mode_stays_as_it_is(
     plane: ControlPlane,
     namespace: str,
@@ -159,12 +160,15 @@ def _without_mode(value: Any) -> Any:
     return {key: _without_mode(one) for key, one in value.items() if key != "disruptionMode"}
 
 
-# In 1.36 only a gang that preempts respects the mode of another.
-VICTIMS = {"1.36": {"all": 1, "single": 1}, "1.37": {"all": 3, "single": 1}}
+# The mode, and how many pods are preempted. In 1.36 only a gang that preempts respects the mode of another.
+VICTIMS = {
+    "1.36": {"all": ("all", 1), "single": ("single", 1)},
+    "1.37": {"all": ("all", 3), "single": ("single", 1)},
+}
 
 
-@pytest.mark.every_version(since="1.36")
-@pytest.mark.parametrize("mode", ["all", "single"])
+@pytest.mark.every_version
+@pytest.mark.cases(VICTIMS, soak=("1.36-single",))
 def test_a_pod_of_no_gang_preempts_a_whole_gang_or_one_pod(
     plane: ControlPlane,
     namespace: str,
@@ -172,10 +176,10 @@ def test_a_pod_of_no_gang_preempts_a_whole_gang_or_one_pod(
     nodes: Nodes,
     started: Started,
     important: str,
-    mode: str,
+    case: tuple[str, int],
 ) -> None:
     """A pod of higher priority needs one of the three CPUs that the gang has."""
-    victims = VICTIMS[plane.version][mode]
+    mode, victims = case
     started("kube", configuration())
     nodes(1, cpu=3)
     played = grove(two_cliques("demo", namespace, labels={LABEL: mode})).create()
@@ -196,7 +200,7 @@ POD_BY_POD = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", POD_BY_POD)
+@pytest.mark.parametrize("name", ["koordinator", pytest.param("scheduler-plugins", marks=pytest.mark.soak)])
 def test_other_schedulers_take_single_pods_of_a_gang_that_asks_to_stay_whole(
     plane: ControlPlane,
     namespace: str,

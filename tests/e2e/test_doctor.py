@@ -22,9 +22,9 @@ from tests.e2e.conftest import KOORDINATOR, apply_crds, crd_files, further_crd_f
 from tests.e2e.control_plane import ADMIN, LIMITED, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.expired_server import ExpiredServer
 from tests.e2e.fixture_types import Rollcall
-from tests.e2e.programs import eventually, free_port
+from tests.e2e.programs import COMMAND, eventually, free_port
 from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import COMMAND, RollcallServer
+from tests.e2e.rollcall_server import RollcallServer
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
@@ -222,7 +222,7 @@ def test_a_workload_api_version_that_is_not_served_is_reported(installation: Ins
 _ANOTHER = {"1.35": "v1beta1", "1.36": "v1alpha1", "1.37": "v1alpha2"}
 
 
-@pytest.mark.every_version(since="1.35")
+@pytest.mark.every_version(since="1.35", soak=())
 def test_the_doctor_tests_if_the_api_server_keeps_the_membership_of_a_pod(plane: ControlPlane) -> None:
     plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
     config = deepcopy(KOORDINATOR)

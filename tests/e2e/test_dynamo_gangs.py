@@ -20,10 +20,8 @@ pytestmark = pytest.mark.beside
 
 
 @pytest.fixture
-def ready(
-    plane: ControlPlane, rollcall: Rollcall, reconciler: Reconcilers, scheduler: Scheduler, namespace: str
-) -> ControlPlane:
-    """A cluster that serves DynamoGraphDeployments, with Rollcall and koord-scheduler, and an opted-in namespace."""
+def judged(plane: ControlPlane, rollcall: Rollcall, namespace: str) -> ControlPlane:
+    """A cluster that serves DynamoGraphDeployments, with Rollcall's webhook, and an opted-in namespace."""
     crd = definition()
     if found(plane, crd["apiVersion"], crd["kind"], None, crd["metadata"]["name"]) is None:
         created(plane, crd)
@@ -33,11 +31,17 @@ def ready(
         return all(plane.http.get(path).is_success for path in paths)
 
     eventually(served, "both versions are served", timeout=30)
-    scheduler(plane, KOORDINATOR.scheduler)
     rollcall(plane, KOORDINATOR.config)
-    reconciler(KOORDINATOR.config).until_leading()
     opted_in(plane, namespace, KOORDINATOR.name)
     return plane
+
+
+@pytest.fixture
+def ready(judged: ControlPlane, reconciler: Reconcilers, scheduler: Scheduler) -> ControlPlane:
+    """The same with koord-scheduler and the reconciler."""
+    scheduler(judged, KOORDINATOR.scheduler)
+    reconciler(KOORDINATOR.config).until_leading()
+    return judged
 
 
 def pod_groups(plane: ControlPlane, namespace: str) -> list[Manifest]:
@@ -79,6 +83,7 @@ def test_a_graph_starts_whole_or_not_at_all_through_grove(
     assert sorted(one["metadata"]["name"] for one in pod_groups(ready, namespace)) == groups
 
 
+@pytest.mark.soak
 def test_a_graph_waits_for_the_pods_of_all_its_nodes(
     ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
@@ -95,7 +100,7 @@ def test_a_graph_waits_for_the_pods_of_all_its_nodes(
 
 @pytest.mark.parametrize("written", ["v1beta1", "v1alpha1"])
 def test_a_graph_is_refused_at_the_field_of_the_version_in_which_it_is_written(
-    ready: ControlPlane, namespace: str, written: str
+    judged: ControlPlane, namespace: str, written: str
 ) -> None:
     elsewhere: Manifest = {"schedulerName": "volcano"}
     asked, place = {
@@ -108,7 +113,7 @@ def test_a_graph_is_refused_at_the_field_of_the_version_in_which_it_is_written(
             "spec.services.Decode.extraPodSpec.schedulerName",
         ),
     }[written]
-    answer = ready.http.post(path_of(asked["apiVersion"], KIND, namespace), json=asked)
+    answer = judged.http.post(path_of(asked["apiVersion"], KIND, namespace), json=asked)
     assert answer.status_code == 422, answer.text
     assert f"owner/scheduler-name at {place}" in answer.json()["message"]
 

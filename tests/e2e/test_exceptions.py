@@ -22,7 +22,7 @@ pytestmark = pytest.mark.beside
 
 OTHER = "not-excepted"
 # On a busy machine not all is tried before the end: then another server has exceptions with a later one.
-LEAD_SECONDS = (12, 60, 240)
+LEAD_SECONDS = (12, 30, 120)
 
 
 class Row(NamedTuple):
@@ -64,15 +64,24 @@ def other(plane: ControlPlane) -> Iterator[str]:
     plane.kubectl("delete", "namespace", OTHER, "--wait=false")
 
 
-def outcome(plane: ControlPlane, row: Row, *options: str) -> tuple[bool, str]:
+def outcome(plane: ControlPlane, row: Row) -> tuple[bool, str]:
     """Whether kubectl may create the workload, and what it prints."""
     manifest = yaml.safe_dump(nvlink(row.name, row.namespace, **row.labels))
-    ran = plane.kubectl("create", "-f", "-", *options, stdin=manifest)
+    ran = plane.kubectl("create", "-f", "-", stdin=manifest)
     return ran.code == 0, ran.out + ran.err
 
 
 def table(plane: ControlPlane, rows: list[Row]) -> list[bool]:
-    return [outcome(plane, row, "--dry-run=server")[0] for row in rows]
+    """Which of the workloads the API server would store."""
+    # Not by kubectl: eight of its starts would take much of the time until the end of the exceptions.
+    path = "/apis/grove.io/v1alpha1/namespaces/{}/podcliquesets"
+    answers = (
+        plane.http.post(
+            path.format(row.namespace), params={"dryRun": "All"}, json=nvlink(row.name, row.namespace, **row.labels)
+        )
+        for row in rows
+    )
+    return [answer.is_success for answer in answers]
 
 
 class Seen(NamedTuple):

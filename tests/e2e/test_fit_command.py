@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ADMIN, ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes
-from tests.e2e.rollcall_server import ran
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -42,7 +42,7 @@ def job(name: str, namespace: str, pods: int) -> Manifest:
 
 def told(code: int, *arguments: str | Path) -> Any:
     """What `rollcall fit` says of the one gang."""
-    done = ran("fit", "-o", "json", *arguments)
+    done = run_here("fit", "-o", "json", *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     [gang] = json.loads(done.stdout)["gangs"]
     return gang

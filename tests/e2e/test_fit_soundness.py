@@ -21,7 +21,7 @@ from tests.e2e.fit.soundness import Report, try_cases
 from tests.e2e.fixture_types import Scheduler
 
 # In every run, on the newest Kubernetes and on an older one, which has no trees and no topology.
-_NEWEST, _OLDER = 60, 140
+_NEWEST, _OLDER = 40, 60
 _FAMILY = os.environ.get("ROLLCALL_FIT_FAMILY")
 _SOAK = int(os.environ.get("ROLLCALL_FIT_PAIRS", "1700"))
 # More failures have the same few causes.

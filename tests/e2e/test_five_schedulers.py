@@ -154,7 +154,7 @@ PREPARED = {
 }
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(soak=("1.36", "1.35", "1.34"))
 @pytest.mark.parametrize(("scheduler", "marks"), PREPARED.items(), ids=PREPARED)
 def test_gang_pods_are_prepared_for_the_scheduler_of_their_set(
     plane: ControlPlane,

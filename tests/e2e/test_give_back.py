@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.bound_pods import is_bound
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, PlayNext, Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import ran
 from tests.e2e.workloads import two_cliques
 
 KINDS = {"workloads": "v1beta1", "compositepodgroups": "v1alpha3", "podgroups": "v1beta1"}
@@ -29,7 +29,7 @@ class Gang:
     def give_back(self) -> tuple[int, str]:
         """Run the command; its exit code and what it prints."""
         kubeconfig = self.plane.write_kubeconfig("admin-token")
-        done = ran("gangs", "give-back", f"--config={self.reconciler.config}", f"--kubeconfig={kubeconfig}")
+        done = run_here("gangs", "give-back", f"--config={self.reconciler.config}", f"--kubeconfig={kubeconfig}")
         assert done.returncode in {0, 1}, done.stderr
         return done.returncode, done.stdout
 

@@ -26,30 +26,40 @@ TEMPLATE: Manifest = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("asked", "claims"), [(True, ["PodGroup"]), (False, ["Pod", "Pod"])])
-def test_a_claim_is_made_for_the_group_if_the_workload_asks_for_it(
-    tmp_path: Path, asked: bool, claims: list[str]
-) -> None:
+def test_a_claim_is_made_for_the_group_if_the_workload_asks_for_it(tmp_path: Path) -> None:
     plane = ControlPlane("1.37", "DRAWorkloadResourceClaims=true")
     try:
         plane.start_controller_manager()
-        plane.apply(TEMPLATE, check=True)
-        written = rendered(tmp_path, asked=asked)
-        groups = [one for one in written if one["kind"] != "Pod"]
-        plane.apply(*groups, options=("--server-side", "--validate=strict"), check=True)
-        (pod,) = (one for one in written if one["kind"] == "Pod")
-        for index in range(2):
-            plane.apply(_standalone(pod, index), check=True)
-
-        def owners() -> list[str]:
-            path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-            return sorted(one["metadata"]["ownerReferences"][0]["kind"] for one in plane.items(path))
-
-        eventually(lambda: owners() == claims, f"the claims belong to {claims}", timeout=60)
-        (group,) = plane.items("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups")
-        assert ("resourceClaims" in group["spec"]) is asked
+        for namespace, asked, claims in (("asks", True, ["PodGroup"]), ("does-not", False, ["Pod", "Pod"])):
+            plane.create_namespace(namespace)
+            written = [within(namespace, one) for one in rendered(tmp_path, asked=asked)]
+            groups = [one for one in written if one["kind"] != "Pod"]
+            options = ("--server-side", "--validate=strict")
+            plane.apply(within(namespace, TEMPLATE), *groups, options=options, check=True)
+            (pod,) = (one for one in written if one["kind"] == "Pod")
+            plane.apply(*(_standalone(pod, index) for index in range(2)), check=True)
+            until_owned_by(plane, namespace, claims)
+            (group,) = plane.items(f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups")
+            assert ("resourceClaims" in group["spec"]) is asked
     finally:
         plane.close()
+
+
+def within(namespace: str, manifest: Manifest) -> Manifest:
+    """A manifest in another namespace."""
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+
+
+def until_owned_by(plane: ControlPlane, namespace: str, kinds: list[str]) -> None:
+    """Wait until the claims of a namespace belong to objects of these kinds."""
+    path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+    def owned() -> bool:
+        owners = sorted(one["metadata"]["ownerReferences"][0]["kind"] for one in plane.items(path))
+        assert owners == kinds, owners
+        return True
+
+    eventually(owned, f"the claims belong to {kinds}", timeout=60)
 
 
 def rendered(folder: Path, *, asked: bool) -> list[Manifest]:
@@ -64,6 +74,6 @@ def rendered(folder: Path, *, asked: bool) -> list[Manifest]:
 
 def _standalone(pod: Manifest, index: int) -> Manifest:
     """The pod without the owner that does not exist here."""
-    metadata: dict[str, Any] = {"name": f"worker-{index}", "namespace": "default"}
+    metadata: dict[str, Any] = {"name": f"worker-{index}", "namespace": pod["metadata"]["namespace"]}
     spec = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"}
     return {**pod, "metadata": metadata, "spec": spec}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,13 +35,20 @@ PAGE = MANIFESTS.parent / "docs" / "how-to" / "installing.md"
 NAMESPACE_OF_HELM = "rollcall-by-helm"
 
 
-@pytest.fixture
-def cluster(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A control plane with cert-manager's kinds, and nothing of Rollcall's before and after."""
+@pytest.fixture(scope="module")
+def emptied(version: str, control_plane: Callable[[str], ControlPlane]) -> ControlPlane:
+    """A control plane with cert-manager's kinds, and nothing of Rollcall's."""
+    plane = control_plane(version)
     if not plane.collects_garbage:
         pytest.skip("there is no kube-controller-manager among the programs, so no Pods are created")
     apply_crds(plane, sorted(KINDS_OF_OTHERS.glob("*.yaml")))
     removed(plane, ROLLCALL_NAMESPACE, NAMESPACE_OF_HELM)
+    return plane
+
+
+@pytest.fixture
+def cluster(emptied: ControlPlane, plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The same, and with nothing of Rollcall's after the test."""
     yield plane
     removed(plane, ROLLCALL_NAMESPACE, NAMESPACE_OF_HELM)
 
@@ -118,7 +125,7 @@ def test_the_documented_image_setting_reaches_every_container(cluster: ControlPl
         deployments = cluster.items(f"/apis/apps/v1/namespaces/{ROLLCALL_NAMESPACE}/deployments")
         pods = [found["spec"]["template"]["spec"] for found in deployments]
         images = [container["image"] for pod in pods for container in pod["containers"]]
-        assert images == ["registry.example.com/rollcall:0.10.2"] * containers
+        assert images == ["registry.example.com/rollcall:0.11.0"] * containers
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -150,14 +157,18 @@ def command(config: Path, *options: str) -> list[Manifest]:
 
 
 WAYS = {
-    "beside the server": (("--reconciler=sidecar",), (("server", "reconciler"),)),
-    "moving out": (("--reconciler=moving",), (("server",), ("reconciler",))),
-    "a port of the privileged": (("--serving-port=443",), (("server",), ("reconciler",))),
+    "beside the server, and certificates of callers": (
+        ("--reconciler=sidecar", "--client-ca=secret/callers", "--client-name=a"),
+        (("server", "reconciler"),),
+    ),
+    "moving out, and a port of the privileged": (
+        ("--reconciler=moving", "--serving-port=443"),
+        (("server",), ("reconciler",)),
+    ),
     "the port of kubelets, and who calls": (
         ("--serving-port=10250", "--from=10.0.0.0/28", "--from=kube-system"),
         (("server",), ("reconciler",)),
     ),
-    "certificates of callers": (("--client-ca=secret/callers", "--client-name=a"), (("server",), ("reconciler",))),
     "the nodes' network": (("--host-network", "--serving-port=10443"), (("server",), ("reconciler",))),
 }
 
@@ -250,7 +261,7 @@ def is_asked_no_more_before_it_is_gone(plane: ControlPlane, since: str, namespac
 
 def deletions(plane: ControlPlane, path: str, since: str, name: str) -> list[tuple[int, Manifest]]:
     """The objects of that name that were deleted since then, each with its moment by the API server's count."""
-    params = {"watch": "true", "resourceVersion": since, "timeoutSeconds": "2"}
+    params = {"watch": "true", "resourceVersion": since, "timeoutSeconds": "1"}
     events = [json.loads(line) for line in plane.http.get(f"/{path}", params=params).text.splitlines()]
     objects = [event["object"] for event in events if event["type"] == "DELETED"]
     named = [found for found in objects if found["metadata"]["name"] == name]

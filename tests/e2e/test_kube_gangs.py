@@ -18,8 +18,9 @@ from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.rollcall_server import rollcall as command
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
-# Older ones do not serve the Workload API.
-pytestmark = pytest.mark.every_version(since="1.35")
+# Older ones do not serve the Workload API, and each later one serves another generation of it.
+WORKLOAD_API = "1.35"
+pytestmark = pytest.mark.every_version(since=WORKLOAD_API)
 
 
 class Gangs:
@@ -54,6 +55,7 @@ def gangs(
     return Gangs(plane, rollcall(plane, configuration()), tmp_path)
 
 
+@pytest.mark.every_version(since=WORKLOAD_API, soak=())
 def test_no_pod_starts_until_all_of_its_gang_fit(gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes) -> None:
     # Room for two of the three pods.
     nodes(1, cpu=2)
@@ -150,11 +152,11 @@ def test_with_flat_allow_a_gang_of_two_groups_can_start_in_part(
         time.sleep(0.25)
 
 
+# Topology came with CompositePodGroup.
+@pytest.mark.every_version(since="1.37")
 def test_a_scaling_group_with_a_rack_constraint_is_placed_in_one_rack(
     gangs: Gangs, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
-    if gangs.plane.version != "1.37":
-        pytest.skip("topology came with CompositePodGroup, in 1.37")
     rack = "example.com/rack"
     # Two racks with room for two pods each, and one for the frontend.
     nodes(2, cpu=1, labels={rack: "a"})

@@ -84,7 +84,7 @@ def nodes_in(add: Nodes, namespace: str, number: int, cpu: int, **domains: str) 
 
 
 @pytest.mark.beside
-@pytest.mark.cases(SCHEDULERS)
+@pytest.mark.cases(SCHEDULERS, soak=("1.37-kube", "1.36-kube"))
 def test_a_job_that_kueue_resumes_with_fewer_pods_starts_whole(start: Start, nodes: Nodes, case: Chosen) -> None:
     cluster = start(case)
     nodes(1, cpu=8)

@@ -5,12 +5,13 @@ explain` and the events.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from tests.e2e.command import run_here
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
@@ -28,7 +29,7 @@ from tests.e2e.kueue_objects import (
 from tests.e2e.opted_in_cluster import LABEL
 from tests.e2e.opted_in_workloads import job_set, leader_worker_set, pod_template, replicated_job
 from tests.e2e.programs import eventually
-from tests.e2e.rollcall_server import COMMAND, RollcallServer
+from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workload_objects import MERGE, created, until_pods
 from webhook.cli.output import CLEAN, REFUSED
 
@@ -55,12 +56,17 @@ class QueuedGangs:
         parts = replicated_job("driver", cpu=cpu), replicated_job("worker", 2, cpu=cpu)
         created(self.plane, job_set(name, self.namespace, *parts, labels={QUEUE_NAME: queue}, **metadata))
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The installed command, as a user with the right to read everything."""
-        access = f"--config={self._server.config}", f"--kubeconfig={self.plane.kubeconfig}"
-        return subprocess.run(
-            [str(COMMAND), *arguments, *access], capture_output=True, text=True, timeout=60, check=False
-        )
+    def run(self, *arguments: str) -> CompletedProcess[str]:
+        """The command, as a user with the right to read everything."""
+        return run_here(*arguments, f"--config={self._server.config}", f"--kubeconfig={self.plane.kubeconfig}")
+
+    def gang_of(self, workload: str) -> str:
+        """The name of its gang, once `rollcall gangs` knows it."""
+
+        def gang() -> str | None:
+            return next((name for name in self.health() if name.startswith(f"{workload}-")), None)
+
+        return eventually(gang, f"the gang of {workload} is known", timeout=60)
 
     def health(self) -> dict[str, Manifest]:
         """What `rollcall gangs` says of each gang."""
@@ -240,12 +246,12 @@ def test_a_gang_whose_pods_kueue_gates_is_queued_and_goes_on_when_kueue_admits_i
                 leader_worker_set(name, namespace, size=2, worker=template, labels={QUEUE_NAME: queue}),
             )
         until_pods(plane, namespace, "leaderworkerset.sigs.k8s.io/name=waits", 2)
-        (waits,) = [name for name in found.health() if name.startswith("waits-")]
+        waits = found.gang_of("waits")
         found.until(
             waits,
             "queued",
             f"KueueTooBig: ClusterQueue {namespace}-full has at most 1 cpu in flavor {namespace}, and it asks for 2",
         )
         nodes(2)
-        (serves,) = [name for name in found.health() if name.startswith("serves-")]
+        serves = found.gang_of("serves")
         found.until(serves, "started")

@@ -24,9 +24,9 @@ from tests.e2e.kueue_objects import QUEUE_NAME, one_queue
 from tests.e2e.opted_in_workloads import train_job, training_runtime
 from tests.e2e.pod_life import let_succeed
 from tests.e2e.pod_watch import pods_seen, repeated
-from tests.e2e.programs import eventually
+from tests.e2e.programs import COMMAND, eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
-from tests.e2e.rollcall_server import COMMAND, RollcallServer
+from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workload_objects import MERGE, created, listed
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]

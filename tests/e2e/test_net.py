@@ -189,7 +189,8 @@ def compare(plane: ControlPlane, namespace: str, folder: Path, number: int, *, g
     return found
 
 
-@pytest.mark.every_version
+# 1.34 has no field by which a pod names its gang, 1.35 has another than the later ones.
+@pytest.mark.every_version(soak=("1.36",))
 def test_the_net_decides_like_admission(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     found = compare(plane, namespace, tmp_path, 1200, gangs=plane.version != "1.34")
     # Enough of each, so that none of the four answers is only thought to be given.

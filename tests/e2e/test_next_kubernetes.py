@@ -70,7 +70,10 @@ def test_a_gang_starts_whole_under_the_announced_names_if_they_are_stated(
     assert sorted(made) == ["compositepodgroups", "podgroups", "podgroups", "workloads"]
 
 
-@pytest.mark.parametrize("names", [ANNOUNCED, UNKNOWN], ids=["announced", "unknown"])
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(ANNOUNCED, id="announced"), pytest.param(UNKNOWN, id="unknown", marks=pytest.mark.soak)],
+)
 def test_nothing_is_written_under_names_that_are_not_stated(
     plane: ControlPlane,
     namespace: str,

@@ -7,12 +7,12 @@ from itertools import count
 
 import yaml
 
+from tests.e2e.command import run_here
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ADMIN, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers
 from tests.e2e.opted_in_workloads import ray_cluster
 from tests.e2e.programs import eventually
-from tests.e2e.rollcall_server import ran
 from tests.e2e.workload_objects import created, deleted, found, listed, patched, read, until_pods
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
@@ -60,7 +60,9 @@ class Cluster:
 
 def printed(*objects: Manifest) -> str:
     """What `rollcall check` says of objects, as kubectl prints them."""
-    return ran("check", "-", stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(objects)})).stdout
+    return run_here(
+        "check", "-", stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+    ).stdout
 
 
 def doctor(plane: ControlPlane, namespace: str) -> list[str]:

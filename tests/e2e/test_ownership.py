@@ -34,7 +34,7 @@ def leading(plane: ControlPlane, rollcall: Rollcall, reconciler: Reconcilers) ->
     return start
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name", ["kube", pytest.param("koordinator", marks=pytest.mark.soak)])
 def test_gangs_that_the_first_release_wrote_are_taken_over_while_they_live(
     plane: ControlPlane,
     rollcall: Rollcall,

@@ -62,7 +62,7 @@ def on_nodes(made: NextPlayed) -> list[Manifest]:
     return [pod for pod in made.pods() if pod["spec"].get("nodeName")]
 
 
-@pytest.mark.every_version(since="1.35")
+@pytest.mark.every_version(since="1.35", soak=("1.36", "1.35"))
 def test_a_new_set_starts_whole_on_kube_scheduler(
     started: Start, namespace: str, play_next: PlayNext, nodes: Nodes
 ) -> None:
@@ -70,6 +70,8 @@ def test_a_new_set_starts_whole_on_kube_scheduler(
     starts_whole(play_next(anchor_and_tail(namespace)), nodes)
 
 
+# test_podgangmap_health.py has an anchor and a tail on koord-scheduler in every run.
+@pytest.mark.soak
 def test_a_new_set_starts_whole_on_koord_scheduler(
     started: Start, namespace: str, play_next: PlayNext, nodes: Nodes
 ) -> None:

@@ -129,18 +129,14 @@ def created_and_deleted(plane: ControlPlane, pod: Manifest) -> Manifest:
 
 
 @pytest.mark.every_version
-@pytest.mark.parametrize(
-    "labels",
-    [{}, {"app.kubernetes.io/managed-by": "Helm"}, {"grove.io/podgang": "demo-0"}],
-    ids=["no label", "another manager", "a gang's label but not Grove's"],
-)
-def test_a_pod_without_a_gang_is_stored_unchanged(
-    plane: ControlPlane, server: RollcallServer, namespace: str, labels: dict[str, str]
-) -> None:
-    with_us = created_and_deleted(plane, plain_pod(namespace, **labels))
+def test_a_pod_without_a_gang_is_stored_unchanged(plane: ControlPlane, server: RollcallServer, namespace: str) -> None:
+    """One without labels, one of another manager, and one with a label of Grove's but without its manager."""
+    labels: tuple[dict[str, str], ...] = ({}, {"app.kubernetes.io/managed-by": "Helm"}, {"grove.io/podgang": "demo-0"})
+    pods = [plain_pod(namespace, **one) for one in labels]
+    with_us = [created_and_deleted(plane, pod) for pod in pods]
     server.unregister()
     try:
-        without_us = created_and_deleted(plane, plain_pod(namespace, **labels))
+        without_us = [created_and_deleted(plane, pod) for pod in pods]
     finally:
         server.register()
     assert with_us == without_us

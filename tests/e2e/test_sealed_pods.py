@@ -241,17 +241,8 @@ def has_trait(world: World, pod: Manifest) -> bool:
     return any(trait.of(template) for guard in guards if guard is not None for trait in guard.traits)
 
 
-def test_each_pod_in_which_a_rule_finds_anything_is_judged(world: World) -> None:
-    check_every_pod(world)
-
-
-@pytest.mark.long
 @pytest.mark.every_version
-def test_each_pod_in_which_a_rule_finds_anything_is_judged_by_every_version(world: World) -> None:
-    check_every_pod(world)
-
-
-def check_every_pod(world: World) -> None:
+def test_each_pod_in_which_a_rule_finds_anything_is_judged(world: World) -> None:
     """Usual pods are spared, and all others are judged as their traits say."""
     for scheduler in SCHEDULERS:
         sent = world.create(Case(scheduler, world.usual(scheduler)))

@@ -54,7 +54,7 @@ def entries() -> list[Manifest]:
 GANGS = ["demo-0-1001", "demo-0-1002", "demo-0-1003-decode-2", "demo-0-1003-decode-3"]
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name", ["kube", pytest.param("koordinator", marks=pytest.mark.soak)])
 def test_each_podgang_of_a_map_with_several_anchors_has_its_own_objects_and_pods(
     plane: ControlPlane,
     rollcall: Rollcall,

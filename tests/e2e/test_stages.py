@@ -8,7 +8,6 @@ start only if its minimum is 1: kube-scheduler counts the groups that have pods 
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from tests.e2e.bound_pods import QUIET_SECONDS
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall, Scheduler
 from tests.e2e.kube_configuration import GENERATIONS, configuration
@@ -25,7 +25,6 @@ from tests.e2e.opted_in_cluster import LABEL
 from tests.e2e.opted_in_workloads import job_set, replicated_job, train_job, training_runtime, training_step
 from tests.e2e.pod_life import let_succeed
 from tests.e2e.programs import eventually
-from tests.e2e.rollcall_server import COMMAND
 from tests.e2e.test_opted_in_gangs import CASES, Case
 from tests.e2e.test_trees import group
 from tests.e2e.workload_objects import MERGE, created, listed, until_pods
@@ -124,10 +123,9 @@ def refused(plane: ControlPlane, namespace: str, sets: list[Manifest], folder: P
     kinds = "compositepodgroups.scheduling.k8s.io,podgroups.scheduling.k8s.io"
     stored = plane.kubectl("get", kinds, "-n", namespace, "-o", "yaml", check=True).out
     given = "---\n".join([stored, *map(yaml.safe_dump, sets)])
-    command = [str(COMMAND), "check", "--config", str(config), "-o", "json", "-"]
-    ran = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
-    assert ran.stderr == ""
-    found = json.loads(ran.stdout)["findings"]
+    done = run_here("check", "--config", config, "-o", "json", "-", stdin=given)
+    assert done.stderr == ""
+    found = json.loads(done.stdout)["findings"]
     return {one["object"]["name"] for one in found if one["rule"] == "kube/owner-stages"}
 
 

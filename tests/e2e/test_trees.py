@@ -4,7 +4,6 @@ hangs without a message, and every other one starts.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import pytest
 import yaml
 
 from tests.e2e.bound_pods import FORGOTTEN_SECONDS, QUIET_SECONDS
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Nodes, Scheduler
 from tests.e2e.programs import eventually
-from tests.e2e.rollcall_server import COMMAND
 
 pytestmark = pytest.mark.soak
 
@@ -86,12 +85,9 @@ TREES: dict[str, tuple[str, list[Manifest]]] = {
 def explained(plane: ControlPlane, namespace: str) -> tuple[int, list[Manifest]]:
     """The exit code of `rollcall explain` for the objects of a namespace, and the trees that it shows."""
     stored = plane.kubectl("get", KINDS, "-n", namespace, "-o", "yaml", check=True).out
-    ran = subprocess.run(
-        [str(COMMAND), "explain", "-o", "json", "-"],
-        input=stored, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert ran.stderr == ""
-    return ran.returncode, yaml.safe_load(ran.stdout)["trees"]
+    done = run_here("explain", "-o", "json", "-", stdin=stored)
+    assert done.stderr == ""
+    return done.returncode, yaml.safe_load(done.stdout)["trees"]
 
 
 def pods_of(plane: ControlPlane, namespace: str) -> dict[str, bool]:

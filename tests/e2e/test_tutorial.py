@@ -18,8 +18,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.fixture_types import Reconcilers, Rollcall, Scheduler
 from tests.e2e.grove_operator import Played
 from tests.e2e.nodes import add_nodes, remove_nodes
-from tests.e2e.programs import eventually, program
-from tests.e2e.rollcall_server import COMMAND
+from tests.e2e.programs import COMMAND, eventually, program
 from tests.unit.documentation.pages import ROOT, Command, blocks, sessions
 
 PAGE = ROOT / "docs" / "tutorial.md"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.e2e.command import run_here
 from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Leader, PlayNext, Rollcall
@@ -44,9 +45,9 @@ def control(plane: ControlPlane, made: Played, owner: Manifest, api_version: str
 
 
 def said(plane: ControlPlane, running: ReconcilerProcess, *arguments: str, code: int) -> dict[str, Any]:
-    """The plan, by the installed command with the rights of a user who may read everything."""
+    """The plan, by the command with the rights of a user who may read everything."""
     where = f"--config={running.config}", f"--kubeconfig={plane.kubeconfig}"
-    done = ran("upgrade-plan", *arguments, *where, "-o", "json")
+    done = run_here("upgrade-plan", *arguments, *where, "-o", "json")
     assert done.returncode == code, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

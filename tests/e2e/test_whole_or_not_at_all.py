@@ -99,7 +99,7 @@ def objects_of(plane: ControlPlane, namespace: str, played: Played, case: Case) 
 
 @pytest.mark.long
 @pytest.mark.every_version
-@pytest.mark.cases(CASES)
+@pytest.mark.cases(CASES, soak=("1.36-koordinator",))
 def test_a_sample_starts_whole_or_not_at_all_in_any_order_of_events(
     plane: ControlPlane,
     case: Case,

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e.command import run_here
 from tests.e2e.control_plane import ADMIN, READER, ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove
-from tests.e2e.rollcall_server import RollcallServer, ran, rollcall
+from tests.e2e.rollcall_server import RollcallServer, rollcall
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
 QUOTA = "scheduling.grove.io/koordinator-quota"
@@ -42,7 +43,7 @@ def checked(manifest: Manifest, folder: Path, server: RollcallServer, *options: 
     """The report of `rollcall check`, with the configuration of the server."""
     path = folder / "set.yaml"
     path.write_text(yaml.safe_dump(manifest))
-    done = ran("check", "--config", server.config, "-o", "json", *options, path)
+    done = run_here("check", "--config", server.config, "-o", "json", *options, path)
     assert done.returncode in {0, 1}, done.stderr
     return json.loads(done.stdout)
 
@@ -102,7 +103,7 @@ def test_facts_of_a_cluster_answer_as_its_webhook(
         "ask for the right to list elasticquotas.scheduling.sigs.k8s.io, or for a folder that `rollcall facts -o DIR` "
         "wrote, and give it with --facts"
     )
-    done = ran("facts", "--kubeconfig", few_rights, "-o", tmp_path / "few")
+    done = run_here("facts", "--kubeconfig", few_rights, "-o", tmp_path / "few")
     assert done.returncode == 3
     assert "elasticquotas.scheduling.sigs.k8s.io could not be read: HTTP 403: " in done.stderr
     assert (tmp_path / "few" / "namespaces.yaml").exists()

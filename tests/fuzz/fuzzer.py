@@ -23,8 +23,8 @@ from tests.fuzz.mutation import Mutator
 from tests.fuzz.oracle import Answer, Complaint, judge
 from tests.fuzz.worlds import World, worlds
 
-# No body of this size takes a tenth of it; a machine may be busy.
-HANG_SECONDS = 20
+# No body of this size takes a hundredth of it; a machine may be busy.
+HANG_SECONDS = 120
 # One in so many bodies is sent twice and must get the same answer: no body may change the answer to another.
 _TWICE = 50
 # After so many bodies everything is looked at again.

@@ -15,9 +15,10 @@ import yaml
 
 from tests.fuzz.inputs import CHECK, EXPLAIN, MUTATE, VALIDATE, Input
 from tests.fuzz.worlds import ROOT, every_example
+from tests.unit.cli.opted_in_samples import readable_files
 from tests.unit.worlds import gang_pod
 from webhook.offline.judgement import kind_of
-from webhook.sources.manifests import files_of, read_file
+from webhook.sources.manifests import files_in, files_of, read_file
 
 Manifest = dict[str, Any]
 
@@ -25,14 +26,17 @@ Manifest = dict[str, Any]
 def seeds(*, given: bool = True) -> list[Input]:
     """The inputs to start from; with `given` also those that stand outside of the repository."""
     found = list(_reviews(given=given))
-    folders = [ROOT / "manifests" / name for name in ("facts", "opted-in", "samples", "trees")] + (
-        [Path(os.environ["ROLLCALL_SAMPLES"])] if _there("ROLLCALL_SAMPLES", given) else []
-    )
-    for path in files_of(folders):
+    ours = files_of(ROOT / "manifests" / name for name in ("facts", "opted-in", "samples", "trees"))
+    documents = {path: read_file(path) for path in ours}
+    if _there("ROLLCALL_SAMPLES", given):
+        published = Path(os.environ["ROLLCALL_SAMPLES"])
+        # Those that cannot be read are inputs of the commands alone.
+        documents |= {path: [] for path in files_in(published)} | readable_files(published)
+    for path in documents:
         text = path.read_bytes()
         found += [Input("every", CHECK, text), Input("cluster", EXPLAIN, text)]
         found += [Input("default", CHECK, text, "scheduler=koord-scheduler&strict=true")]
-        for document in read_file(path):
+        for document in documents[path]:
             asked = review(document.manifest)
             found += [Input(world, to, asked) for world in ("default", "every", "asked") for to in (VALIDATE, MUTATE)]
     return found

@@ -22,6 +22,7 @@ from tests.configurations import configuration_of
 from tests.hostile.callers import Callers, call_for
 from tests.hostile.objects import ordinary
 from tests.unit.server.server_process import ServingProcess, serving_process
+from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.server.tls import PairFiles
 
@@ -115,7 +116,7 @@ def attacked_by(
     with subprocess.Popen(command, stdout=subprocess.PIPE) as attacker:
         try:
             yield counted
-            output, _ = attacker.communicate(timeout=seconds + 30)
+            output, _ = attacker.communicate(timeout=seconds + LIMIT_SECONDS)
             assert attacker.returncode == 0
             counted.update(json.loads(output))
         finally:

@@ -21,7 +21,7 @@ def scripted(command: str, path: str = "/usr/bin:/bin", **environment: str) -> s
         env={"PATH": path, **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -59,6 +59,6 @@ def test_a_python_that_does_not_run_is_skipped(tmp_path: Path, shim: str) -> Non
 
 
 def test_a_requested_python_has_its_own_environments(tmp_path: Path) -> None:
-    asked = executable(tmp_path / "python", 'case "$*" in *print*) echo 3.12 ;; esac')
+    asked = executable(tmp_path / "python", 'case "$*" in *executable*) echo "$0" ;; *print*) echo 3.12 ;; esac')
     command = 'find_python; echo "$python $suffix"'
     assert scripted(command, PYTHON=str(asked)).stdout == f"{asked} -3.12\n"

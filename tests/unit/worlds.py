@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
-from tests.configurations import configuration_of
+from tests.configurations import configuration_of, settings_from_document
 from webhook import admission
-from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -37,7 +35,7 @@ def settings_of(
 ) -> Settings:
     """Settings with that scheduler as the default. `kueue` is the section of that name."""
     document = configuration_of({"name": scheduler, "config": dict(config or {}), **profile}, kueue=dict(kueue or {}))
-    return replace(settings_from(document, "test"), standalone=standalone)
+    return settings_from_document(document, standalone=standalone)
 
 
 def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Settings:
@@ -49,7 +47,7 @@ def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Se
         {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}},
         {"name": "lpx-scheduler"},
     ]
-    return replace(settings_from(configuration_of(*profiles, default=default), "test"), standalone=True)
+    return settings_from_document(configuration_of(*profiles, default=default), standalone=True)
 
 
 def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None, *, user: str = "") -> Request:

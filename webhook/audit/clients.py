@@ -5,7 +5,6 @@ other work.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -61,14 +60,14 @@ class PacedClient(PatientClient):
 
     async def pages(self, *arguments: Any, **options: Any) -> AsyncGenerator[Page, None]:
         """Yield pages as `PatientClient.pages` does."""
-        begun = time.thread_time()
+        begun = self._clock.processor()
         async with aclosing(super().pages(*arguments, **options)) as pages:
             async for page in pages:
                 yield page
                 del page
                 # Also what the caller did with the page.
-                await asyncio.sleep((time.thread_time() - begun) * (1 / SHARE - 1))
-                begun = time.thread_time()
+                await asyncio.sleep((self._clock.processor() - begun) * (1 / SHARE - 1))
+                begun = self._clock.processor()
 
 
 class Retries:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from webhook.audit.stored import Judge
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.config.followed import followed_projections
@@ -28,7 +28,7 @@ class Known:
     unread: Mapping[str, str]
 
 
-async def read_facts(client: Client, *settings: Settings) -> Known:
+async def read_facts(client: Client, *settings: Settings, clock: Clock = MACHINE_CLOCK) -> Known:
     """Return what is known of the cluster, for judging by each of `settings`. Raises `FactsUnavailable` if it cannot be
     read at all.
     """
@@ -41,6 +41,6 @@ async def read_facts(client: Client, *settings: Settings) -> Known:
     projections = dict.fromkeys(one for each in settings for one in followed_projections(each, objects=True))
     found = await read_objects(client, projections, pods=False)
     # The API server has pruned the fields that it does not know.
-    now = datetime.now(UTC)
+    now = clock.now()
     judges = [Judge(replace(found.facts(each.kinds), field_names=None), each, now) for each in settings]
     return Known(dict(discovery.resources), judges, found.failed)

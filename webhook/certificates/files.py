@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from webhook.certificates.x509 import issued_by, names_missing, new_authority, new_leaf, pem
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import CertificateError
 from webhook.sources.whole_files import replace_file
 
@@ -67,12 +68,12 @@ class Pair:
         return hashlib.sha256(self.leaf).hexdigest()
 
 
-def load_pair(certificate: Path, key: Path) -> Pair:
+def load_pair(certificate: Path, key: Path, *, clock: Clock = MACHINE_CLOCK) -> Pair:
     """A pair that a TLS server can use now. Raises `CertificateError` with the file and the problem."""
-    return pair_of(certificate, key, read(certificate), read(key))
+    return pair_of(certificate, key, read(certificate), read(key), clock=clock)
 
 
-def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
+def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes, *, clock: Clock = MACHINE_CLOCK) -> Pair:
     """The pair in the given file contents. Raises `CertificateError`, like `load_pair`."""
     found = _parsed(certificate, chain)
     try:
@@ -96,7 +97,7 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
         raise CertificateError(f"{certificate}: no subjectAltName, and API servers look for the host only there")
     leaf = found.public_bytes(serialization.Encoding.DER)
     pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc, leaf, chain, private)
-    if (why := validity(pair, datetime.now(UTC))) is not None:
+    if (why := validity(pair, clock.now())) is not None:
         raise CertificateError(f"{certificate}: {why}")
     try:
         server_context(pair)
@@ -179,36 +180,36 @@ def _as_file(content: bytes) -> Iterator[str]:
             Path(path).unlink()
 
 
-def development_pair(directory: Path, hosts: Iterable[str] = ()) -> Pair:
+def development_pair(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHINE_CLOCK) -> Pair:
     """The development pair in `directory`; created again if unusable. Raises `CertificateError`."""
-    if unusable(directory, hosts) is not None:
-        make_development_certificates(directory, hosts)
-    return load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)
+    if unusable(directory, hosts, clock=clock) is not None:
+        make_development_certificates(directory, hosts, clock=clock)
+    return load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE, clock=clock)
 
 
-def unusable(directory: Path, hosts: Iterable[str] = ()) -> str | None:
+def unusable(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHINE_CLOCK) -> str | None:
     """Why the development certificates in `directory` cannot be used, or None."""
     try:
-        pair = load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)
+        pair = load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE, clock=clock)
         leaf, authority = _certificate(pair.certificate), _certificate(directory / CA_FILE)
         missing = names_missing(leaf, (*DEVELOPMENT_HOSTS, *hosts))
     except CertificateError as error:
         return str(error)
     if not issued_by(leaf, authority):
         return f"{CERTIFICATE_FILE} is not signed by {CA_FILE}"
-    if pair.not_after - datetime.now(UTC) < _SPARE:
+    if pair.not_after - clock.now() < _SPARE:
         return f"{CERTIFICATE_FILE} ends within a day"
     return f"{CERTIFICATE_FILE} is not for {', '.join(missing)}" if missing else None
 
 
-def make_development_certificates(directory: Path, hosts: Iterable[str] = ()) -> None:
+def make_development_certificates(directory: Path, hosts: Iterable[str] = (), *, clock: Clock = MACHINE_CLOCK) -> None:
     """Write a new authority's certificate, and a certificate and key that it signed, to `directory`.
 
     The authority's own key is discarded: it cannot sign again, and the next call makes another authority. Each file is
     written atomically, the key first. After a crash in between the pair does not match, which `unusable` reports.
     Raises `CertificateError`.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     authority = new_authority("rollcall development authority", now, _LIFETIME)
     leaf = new_leaf(authority, (*DEVELOPMENT_HOSTS, *hosts), now, now + _LIFETIME)
     try:

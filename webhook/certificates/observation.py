@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from cryptography import x509
 
 from webhook.certificates.state import Hook, Registered, Stored
 from webhook.certificates.x509 import fingerprint, issued_by
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
@@ -38,14 +38,14 @@ HANDSHAKE_SECONDS = 5.0
 class StableSince:
     """Measures for how long something has been true without interruption."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._clock = clock
         self._what = ""
         self._since: float | None = None
 
     def seen(self, what: str) -> float:
         """Record that `what` is true now; return for how many seconds it has been."""
-        now = self._clock()
+        now = self._clock.monotonic()
         if self._since is None or self._what != what:
             self._what, self._since = what, now
         return now - self._since

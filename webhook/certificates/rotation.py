@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from webhook.certificates.plan import Idle, Seen, plan
 from webhook.certificates.snapshot import Snapshot, read_snapshot
 from webhook.certificates.state import ROTATE_ANNOTATION
 from webhook.certificates.x509 import KeyPair, fingerprint
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.config.reconciler_settings import Certificates
@@ -30,9 +29,9 @@ class Before(NamedTuple):
     fingerprint: str
 
 
-async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -> Before:
+async def ask_for_rotation(client: Client, namespace: str, *, authority: bool, clock: Clock = MACHINE_CLOCK) -> Before:
     """Request a rotation. Raises `RequestFailed`, and `FactsUnavailable` if no reconciler would carry it out."""
-    snapshot = await read_snapshot(client, namespace)
+    snapshot = await read_snapshot(client, namespace, clock=clock)
     if why := snapshot.stored.authority.trouble:
         raise FactsUnavailable(
             f"the Secret {namespace}/{CA_SECRET} has no authority of the reconciler ({why}): certificates are "
@@ -47,7 +46,7 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -
         "namespace": namespace,
         # A deleted Secret must not be recreated.
         "uid": mapping(live.get("metadata")).get("uid"),
-        "annotations": {ROTATE_ANNOTATION: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "annotations": {ROTATE_ANNOTATION: clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")},
     }
     asked = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
     try:
@@ -58,14 +57,20 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -
 
 
 async def until_rotated(
-    client: Client, namespace: str, before: Before, seconds: float, told: Callable[[str], None]
+    client: Client,
+    namespace: str,
+    before: Before,
+    seconds: float,
+    told: Callable[[str], None],
+    *,
+    clock: Clock = MACHINE_CLOCK,
 ) -> str:
     """Wait for the end of the rotation; return the new fingerprint. `told` is called with each step. Raises like
     `ask_for_rotation`.
     """
-    end, said = time.monotonic() + seconds, ""
+    end, said = clock.monotonic() + seconds, ""
     while True:
-        snapshot = await read_snapshot(client, namespace)
+        snapshot = await read_snapshot(client, namespace, clock=clock)
         stored = snapshot.stored
         asked = stored.authority.asked if before.authority else stored.serving.asked
         now = _current(snapshot, authority=before.authority)
@@ -75,7 +80,7 @@ async def until_rotated(
         if action.step.value != said:
             said = action.step.value
             told(f"step {said}")
-        if time.monotonic() > end:
+        if clock.monotonic() > end:
             raise FactsUnavailable(
                 f"the rotation is not finished after {seconds:g} s: it is at step {said}; the events of the "
                 f"Secrets in {namespace} and the reconciler's log say what it waits for"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from webhook.certificates.state import Registered, Stored, authority_state, registered, serving_state
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound
@@ -40,7 +41,7 @@ class Snapshot(NamedTuple):
         return StoredCertificate(self.stored.namespace, name, None if live is None else live["metadata"].get("uid"))
 
 
-async def read_snapshot(client: Client, namespace: str) -> Snapshot:
+async def read_snapshot(client: Client, namespace: str, *, clock: Clock = MACHINE_CLOCK) -> Snapshot:
     """Read the state. Raises `RequestFailed`; a missing object is not an error."""
     now: datetime | None = None
     found: dict[str, Manifest | None] = {}
@@ -64,7 +65,7 @@ async def read_snapshot(client: Client, namespace: str) -> Snapshot:
     if now is None:
         # The namespace is read for its Date header: a response for a missing object gives no time here.
         now = _time((await client.get(requests.read(NAMESPACES.resource, namespace))).date)
-    return Snapshot(stored, found, now or datetime.now(UTC))
+    return Snapshot(stored, found, now or clock.now())
 
 
 def _time(date: str | None) -> datetime | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from webhook.audit.json_form import LEVELS
 from webhook.audit.tally import NOT_JUDGED
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.model.plain_text import printable
 from webhook.reports.summary import counted
 
@@ -28,7 +28,8 @@ _SHOW_SECONDS = 0.2
 class Progress:
     """How many objects were read, on standard error: one line that changes on a terminal, else a line for each kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._clock = clock
         self._terminal = sys.stderr.isatty()
         self._what = ""
         self._shown = 0.0
@@ -39,8 +40,8 @@ class Progress:
         if not self._terminal:
             if what != self._what:
                 print(said, file=sys.stderr)
-        elif what != self._what or time.monotonic() - self._shown > _SHOW_SECONDS:
-            self._shown = time.monotonic()
+        elif what != self._what or self._clock.monotonic() - self._shown > _SHOW_SECONDS:
+            self._shown = self._clock.monotonic()
             print(f"\r\033[K{said}", end="", file=sys.stderr, flush=True)
         self._what = what
 

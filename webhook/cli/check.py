@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import typer
 
 from webhook.cli.check_fixes import print_diff, require_fixable, write_fixes
@@ -42,6 +40,7 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
+from webhook.clock import MACHINE_CLOCK
 from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.facts import ClusterFacts
@@ -153,7 +152,7 @@ def judge_inputs(inputs: list[str], report: Report, known: ClusterFacts, setting
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     together = one_world(known, documents, settings.kinds)
-    now = datetime.now(UTC)
+    now = MACHINE_CLOCK.now()
     for document in documents:
         try:
             report.add(document, judge(document.manifest, together, settings, now))

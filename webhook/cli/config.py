@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from webhook.cli.judging_configuration import DEFAULT, NO_FILE, judging_configur
 from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
 from webhook.cli.output import as_json_text
 from webhook.cli.settings_text import settings_lines
+from webhook.clock import MACHINE_CLOCK
 from webhook.config.schema import published_schema
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, InputError
@@ -148,5 +148,5 @@ def schema() -> None:
 
 def _print(settings: Settings) -> None:
     out = console()
-    for line in settings_lines(settings, datetime.now(UTC)):
+    for line in settings_lines(settings, MACHINE_CLOCK.now()):
         out.print(line, markup=False)

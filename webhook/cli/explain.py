@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -28,6 +27,7 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
+from webhook.clock import MACHINE_CLOCK
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.explain.found_trees import FoundTree, trees_in
 from webhook.explain.workload import Explanation, explain_document
@@ -158,7 +158,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     others: list[Named] = []
     for document in documents:
         try:
-            explained = list(explain_document(document.manifest, known, settings, datetime.now(UTC)))
+            explained = list(explain_document(document.manifest, known, settings, MACHINE_CLOCK.now()))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from webhook.cli.explain_text import say
 from webhook.cli.loss_lines import print_lost_pods
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.model.plain_text import printable
 from webhook.model.workloads.place import label_value
 
@@ -38,8 +39,9 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 class GangTable:
     """A table with columns as wide as the first gangs need; later gangs are added line by line."""
 
-    def __init__(self, first: Iterable[GangHealth], out: Console) -> None:
-        rows = [_HEAD, *(_row(one) for one in first)]
+    def __init__(self, first: Iterable[GangHealth], out: Console, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._clock = clock
+        rows = [_HEAD, *(_row(one, clock) for one in first)]
         # The last column is not padded.
         self._widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD) - 1)]
         self._out = out
@@ -53,7 +55,7 @@ class GangTable:
 
     def add(self, one: GangHealth) -> None:
         """Print one more line."""
-        self._line(_row(one), "", _STYLES[one.state.value])
+        self._line(_row(one, self._clock), "", _STYLES[one.state.value])
 
     def _line(self, row: tuple[str, ...], style: str, health: str) -> None:
         line = Text(no_wrap=True, overflow="ellipsis")
@@ -64,14 +66,14 @@ class GangTable:
         self._out.print(line, overflow="ellipsis", no_wrap=True, crop=self._out.is_terminal)
 
 
-def _row(one: GangHealth) -> tuple[str, ...]:
+def _row(one: GangHealth, clock: Clock) -> tuple[str, ...]:
     return (
         printable(one.namespace),
         printable(f"{one.kind.lower()}/{one.name}" if one.workload else one.name),
         printable(one.scheduler or "-"),
         f"{one.bound}/{one.minimum}",
         str(one.present),
-        age(one.created),
+        age(one.created, clock),
         one.word,
         one.disruption_mode or "-",
         one.writer.value,
@@ -79,10 +81,10 @@ def _row(one: GangHealth) -> tuple[str, ...]:
     )
 
 
-def age(created: str) -> str:
+def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
     """The time since a moment of Kubernetes, as kubectl shows it."""
     try:
-        seconds = int((datetime.now(UTC) - datetime.fromisoformat(created)).total_seconds())
+        seconds = int((clock.now() - datetime.fromisoformat(created)).total_seconds())
     except (ValueError, TypeError):
         return "-"
     for size, letter in _UNITS:

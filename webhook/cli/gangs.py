@@ -22,6 +22,7 @@ from webhook.cli.options import (
     namespace_option,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
+from webhook.clock import MACHINE_CLOCK
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
@@ -295,8 +296,6 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
 
 async def _remedy(settings: Settings, access: Access, namespace: str, name: str, *, dry_run: bool) -> int:
     """Carry out the remedy of one gang, and print it. Return the exit code."""
-    from datetime import UTC, datetime
-
     from webhook.errors import InputError, RequestFailed
     from webhook.gangs.gang_view import looking
     from webhook.gangs.remedies import needed_remedy
@@ -314,7 +313,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
         if found is None or seen is None:
             raise InputError("", f"there is no gang {name} in namespace {namespace}")
         of_gang = f"{found.kind} {namespace}/{found.name}"
-        now = datetime.now(UTC)
+        now = MACHINE_CLOCK.now()
         excepted = settings.exceptions.may_except_pods
         chosen = needed_remedy(found, seen, excepted=lambda pod: excepted(pod.namespace, pod.workload_name, now))
         if chosen is None:

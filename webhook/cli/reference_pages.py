@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from webhook.cli import command_reference, doctor_reference, fact_reference, metric_reference, rule_reference
@@ -24,9 +25,8 @@ def reference_pages() -> dict[str, str]:
     } | {f"rules/{name}": text for name, text in rule_reference.pages().items()}
 
 
-def write(folder: Path) -> None:
-    """Write every page below `folder`, and delete the rule pages of backends that no longer exist."""
-    pages = reference_pages()
+def write(pages: Mapping[str, str], folder: Path) -> None:
+    """Writes the pages below `folder`, and deletes the rule pages of backends that no longer exist."""
     for old in (folder / "rules").glob("*.md"):
         if f"rules/{old.name}" not in pages:
             old.unlink()
@@ -36,4 +36,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(reference_pages(), Path(sys.argv[1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -16,6 +15,7 @@ from webhook.cli.judging_configuration import JudgingConfiguration
 from webhook.cli.options import Facts, Grove, Inputs, Scheduler, facts_of, settings_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cli.yaml_text import as_yaml_text
+from webhook.clock import MACHINE_CLOCK
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
 from webhook.model import fields
@@ -206,7 +206,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     expressed is not printed in part.
     """
     # Refused as by the webhook: a gang that may not be stored has no objects.
-    (judgement,) = judge(item.manifest, facts, settings, datetime.now(UTC))
+    (judgement,) = judge(item.manifest, facts, settings, MACHINE_CLOCK.now())
     verdict = judgement.verdict
     if verdict.denials:
         raise Inexpressible(verdict.denials)

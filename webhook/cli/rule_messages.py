@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from webhook import admission
@@ -57,10 +59,17 @@ def settings_of_example(rule: Rule, example: Example) -> Settings:
     profile: dict[str, Any] = {"name": name, "config": dict(example.config)}
     if example.version is not None:
         profile["schedulerVersion"] = example.version
+    return _settings_from(json.dumps(profile), json.dumps(dict(example.kueue)))
+
+
+@cache
+def _settings_from(profile: str, kueue: str) -> Settings:
+    """Returns the settings of a profile and a section `kueue`, both as JSON. Few examples have some of their own."""
+    name = json.loads(profile)["name"]
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
         "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": name, "profiles": [profile]},
-        "kueue": dict(example.kueue),
+        "scheduler": {"defaultProfileName": name, "profiles": [json.loads(profile)]},
+        "kueue": json.loads(kueue),
     }
     return replace(settings_from(document, name), standalone=True)

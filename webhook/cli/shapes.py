@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from rich.text import Text
 from webhook.cli.options import Configuration, configured, console, judging_files
 from webhook.cli.output import CLEAN, REFUSED
 from webhook.cli.yaml_text import as_yaml_text
+from webhook.clock import MACHINE_CLOCK
 from webhook.config.settings import Settings
 from webhook.config.workloads_section import built_in_documents, built_in_forms, built_in_shapes
 from webhook.errors import Inexpressible, InputError
@@ -163,7 +163,7 @@ def test(
     seen, code = 0, CLEAN
     for document in documents:
         objects = {at: manifest for manifest, at in objects_in(document.manifest)}
-        for found in judge(document.manifest, known, settings, datetime.now(UTC)):
+        for found in judge(document.manifest, known, settings, MACHINE_CLOCK.now()):
             manifest = objects.get(found.at)
             if manifest is not None and kind_of(manifest)[::2] in tested:
                 seen += 1

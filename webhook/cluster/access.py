@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import AccessError, CertificateError
 from webhook.network.client_tls import looking, trusting, trusting_system
 from webhook.network.proxies import proxy_for
@@ -45,7 +45,7 @@ class Access(NamedTuple):
     namespace: str | None = None
 
 
-def find(kubeconfig: Path | None = None, context: str | None = None) -> Access:
+def find(kubeconfig: Path | None = None, context: str | None = None, *, clock: Clock = MACHINE_CLOCK) -> Access:
     """Return the access to a cluster. Without `kubeconfig` it is the cluster of our pod, else that of $KUBECONFIG or
     ~/.kube/config, as for kubectl.
 
@@ -53,7 +53,7 @@ def find(kubeconfig: Path | None = None, context: str | None = None) -> Access:
     """
     if kubeconfig is None and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster()
-    return from_kubeconfig(kubeconfig, context)
+    return from_kubeconfig(kubeconfig, context, clock=clock)
 
 
 def in_cluster(folder: Path | None = None) -> Access:
@@ -86,7 +86,7 @@ def own_namespace(folder: Path | None = None) -> str | None:
         return None
 
 
-def from_kubeconfig(path: Path | None, context: str | None) -> Access:
+def from_kubeconfig(path: Path | None, context: str | None, *, clock: Clock = MACHINE_CLOCK) -> Access:
     """Return the access to the cluster of a kubeconfig. Raises `AccessError`."""
     # These imports take a fifth of a second and 35 MB, which a pod does not need.
     from kubernetes.client import Configuration  # noqa: PLC0415
@@ -126,13 +126,13 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         alone = path or (None if os.environ.get("KUBECONFIG") else Path("~/.kube/config").expanduser())
         why = _why(error) if alone is None or alone.exists() else "no such file"
         raise AccessError(f"cannot connect to a cluster: {shown}: {why}") from None
-    loaded = time.monotonic()
+    loaded = clock.monotonic()
 
     def authorization() -> str | None:
         nonlocal configuration, loaded
         # Token files are replaced, and credentials from a program expire.
-        if time.monotonic() - loaded > RELOAD_SECONDS:
-            configuration, loaded = load(), time.monotonic()
+        if clock.monotonic() - loaded > RELOAD_SECONDS:
+            configuration, loaded = load(), clock.monotonic()
         # The name of the setting differs between releases of the library; this finds the header in all of them.
         settings: Any = configuration.auth_settings().values()
         found = next((said["value"] for said in settings if said["key"].lower() == "authorization"), None)

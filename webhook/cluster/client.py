@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import orjson
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.answers import check_status, parsed, received, too_large, warnings_in
 from webhook.cluster.httpx_transport import HttpxTransport
@@ -75,6 +75,7 @@ class Client:
         connect_seconds: float = CONNECT_SECONDS,
         *,
         pooled: bool = False,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`pooled` is for thousands of requests. `transport` replaces the network in tests."""
         self._transport: Transport
@@ -86,6 +87,7 @@ class Client:
         else:
             self._transport = HttpxTransport(access, transport)
         self._access = access
+        self._clock = clock
         # A kubeconfig may name a server below a path.
         self._path = httpx.URL(access.url).path.rstrip("/")
         # The last credentials, and until when they are used.
@@ -277,7 +279,7 @@ class Client:
     async def _authorization(self) -> str | None:
         """Return the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises `RequestFailed`."""
         known, until = self._credentials
-        if time.monotonic() < until:
+        if self._clock.monotonic() < until:
             return known
         try:
             # This may read a file or run a program.
@@ -294,7 +296,7 @@ class Client:
             if not (authorization.isascii() and authorization.isprintable()):
                 # The HTTP library would raise too, but quote the value, and our text is written to logs and /readyz.
                 raise RequestFailed("no credentials: they have characters that a header must not have")
-        self._credentials = authorization, time.monotonic() + CREDENTIALS_KEPT_SECONDS
+        self._credentials = authorization, self._clock.monotonic() + CREDENTIALS_KEPT_SECONDS
         return authorization
 
 

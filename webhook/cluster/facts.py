@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
@@ -40,6 +41,7 @@ def live_facts(
     touched: Callable[[Projection, Any], None] | None = None,
     *,
     objects: bool = True,
+    clock: Clock = MACHINE_CLOCK,
 ) -> LiveFacts:
     """Return the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
@@ -48,7 +50,7 @@ def live_facts(
     profiles = [profile for one in judging for profile in one.profiles.values()]
     schemas = [wanted.api for profile in profiles for wanted in profile.backend.required_fields]
     projections = followed_projections(settings, objects=objects)
-    return LiveFacts(client, projections, changed, schemas, touched, general=())
+    return LiveFacts(client, projections, changed, schemas, touched, general=(), clock=clock)
 
 
 class LiveFacts:
@@ -57,7 +59,7 @@ class LiveFacts:
     The mappings in them change between two decisions and never during one: both run on one event loop.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it reads, and whom it tells
         self,
         client: Client,
         projections: Iterable[Projection],
@@ -65,6 +67,8 @@ class LiveFacts:
         schemas_of: Iterable[Api] = (),
         touched: Callable[[Projection, Any], None] | None = None,
         general: Iterable[Projection] = GENERAL,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`changed` is called with the facts whenever a part is replaced, `touched` for every entry of a part that
         changes.
@@ -72,6 +76,7 @@ class LiveFacts:
         self.facts = NOTHING_KNOWN
         self.projections = (*general, *projections)
         self._client = client
+        self._clock = clock
         self._changed = changed
         self._touched = touched
         self._discovery = Discovery(client)
@@ -202,7 +207,13 @@ class LiveFacts:
             entries = self._shared.setdefault(projection.part, projection.entries())
             self._unread.add(projection.resource.api)
         watch = self.watches[projection] = Watch(
-            self._client, projection, partial(self._filled, projection), touched, projection.selector, entries=entries
+            self._client,
+            projection,
+            partial(self._filled, projection),
+            touched,
+            projection.selector,
+            entries=entries,
+            clock=self._clock,
         )
         return watch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -54,14 +53,13 @@ class CacheCollector(Collector):
         )
         failing.add_metric(("", "discovery"), 0 if self._cluster.trouble is None else 1)
         followed = self._followed()
-        now = time.monotonic()
         for kind in self._kinds:
             watches = followed.get(kind, ())
             objects.add_metric(kind, max((len(watch.index.entries) for watch in watches), default=0))
             left_out.add_metric(kind, max((len(watch.index.left_out) for watch in watches), default=0))
             lists.add_metric(kind, sum(watch.lists for watch in watches))
             failing.add_metric(kind, int(any(watch.trouble is not None for watch in watches)))
-            age.add_metric(kind, max((now - watch.heard for watch in watches), default=0))
+            age.add_metric(kind, max((watch.silence() for watch in watches), default=0))
         lookups = CounterMetricFamily(
             "rollcall_lookups", "Facts that were not in a cache and were read live, by outcome.", labels=("outcome",)
         )

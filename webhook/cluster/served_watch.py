@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
 from webhook.model.keys import ObjectKey
@@ -26,11 +27,14 @@ class ServedWatch:
         changed: Callable[[ObjectKey], None],
         selector: Mapping[str, str] | None = None,
         filled: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         # None while the cluster does not serve the kind.
         self.watch: Watch | None = None
         self.resource = projection.resource
         self._client = client
+        self._clock = clock
         self._projection = projection
         self._changed = changed
         self._selector = selector
@@ -50,7 +54,9 @@ class ServedWatch:
     def follow(self, *, served: bool) -> None:
         """Start the watch if the kind is served, stop it if not."""
         if served and self._task is None:
-            self.watch = Watch(self._client, self._projection, self._filled, self._changed, self._selector)
+            self.watch = Watch(
+                self._client, self._projection, self._filled, self._changed, self._selector, clock=self._clock
+            )
             self._task = asyncio.create_task(self._run(self.watch))
         elif not served and self._task is not None:
             self._task.cancel()

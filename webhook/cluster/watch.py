@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.answers import read_event
 from webhook.cluster.backoff import doubled, spread
@@ -207,6 +207,7 @@ class Watch:
         *,
         entries: dict[Any, Any] | None = None,
         replaced: Replaced | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`filled` is called once, after the first complete list; `changed` with the key of each entry that changes.
         `selector` (labelSelector, fieldSelector) and `namespace` limit which objects are watched. `entries` and
@@ -220,8 +221,9 @@ class Watch:
         # The last failure, until the next success.
         self.trouble: str | None = None
         self.lists = 0
+        self._clock = clock
         # When the server last sent a list, an event or a bookmark.
-        self.heard = time.monotonic()
+        self.heard = clock.monotonic()
         self._client = client
         self._resource = projection.resource
         # The version to continue from; None requests a list. And the version of the list that is being read.
@@ -244,11 +246,15 @@ class Watch:
             self._answered[key_of(raw)] = version
         self.index.put(raw)
 
+    def silence(self) -> float:
+        """Returns the seconds since the server last sent a list, an event or a bookmark."""
+        return self._clock.monotonic() - self.heard
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
             try:
-                if self._version is None or time.monotonic() - self._listed > RELIST_SECONDS:
+                if self._version is None or self._clock.monotonic() - self._listed > RELIST_SECONDS:
                     self._version = await self._list()
                 await self._watch(self._version)
             except RequestFailed as error:
@@ -274,7 +280,7 @@ class Watch:
         # The list may be older than these answers.
         self._answered.clear()
         self.lists += 1
-        self._listed = self.heard = time.monotonic()
+        self._listed = self.heard = self._clock.monotonic()
         if not self.filled:
             self.filled = True
             self._say_filled(self.index)
@@ -288,7 +294,7 @@ class Watch:
     async def _watch(self, version: str) -> None:
         """Apply the changes after `version` until the server ends the watch or stays silent."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
-        begun, opened, told = time.monotonic(), False, False
+        begun, opened, told = self._clock.monotonic(), False, False
         with suppress(TimeoutError):
             async with aclosing(
                 self._client.lines(requests.watch(self._resource, version, seconds, self._selector, self._namespace))
@@ -296,10 +302,10 @@ class Watch:
                 async for line in lines:
                     opened = True
                     if line:
-                        taken = time.thread_time()
+                        used = self._clock.processor()
                         self._apply(line)
                         told, self._failures = True, 0
-                        if rest := rest_after(time.thread_time() - taken):
+                        if rest := rest_after(self._clock.processor() - used):
                             await asyncio.sleep(rest)
                     elif self.trouble is not None:
                         # The watch works again. `_failures` is reset only after an event.
@@ -307,14 +313,14 @@ class Watch:
                         log.info("watch resumed", kind=self._resource.api.kind)
         if not opened:
             raise RequestFailed("the watch got no answer")
-        if not told and time.monotonic() - begun < SHORT_SECONDS:
+        if not told and self._clock.monotonic() - begun < SHORT_SECONDS:
             raise RequestFailed("the watch ended at once")
         self._failures = 0
 
     def _apply(self, line: bytes) -> None:
         """Apply one event and keep its version."""
         kind, raw = read_event(line)
-        self.heard = time.monotonic()
+        self.heard = self._clock.monotonic()
         version = _version_of(raw)
         if kind in {"ADDED", "MODIFIED", "DELETED"} and not self._is_known(raw, version):
             (self.index.drop if kind == "DELETED" else self.index.put)(raw)

@@ -52,7 +52,30 @@ class Enforcement:
     rules: Mapping[str, Action] = field(default_factory=dict)
 
 
-BoundRules = Mapping[Action, tuple[BoundRule, ...]]
+class BoundRules:
+    """Rules with their actions, under each ceiling that a namespace may set. Those of a ceiling are made when it is
+    first asked for, because most ceilings never are.
+    """
+
+    __slots__ = ("_by_ceiling", "_every")
+
+    def __init__(self, every: Iterable[BoundRule]) -> None:
+        self._every = tuple(every)
+        self._by_ceiling: dict[Action, tuple[BoundRule, ...]] = {}
+
+    def __getitem__(self, ceiling: Action) -> tuple[BoundRule, ...]:
+        bound = self._by_ceiling.get(ceiling)
+        if bound is None:
+            bound = self._by_ceiling[ceiling] = tuple(
+                BoundRule(declared, taken)
+                for declared, action in self._every
+                if (taken := Action.DENY if declared.fails_closed else min(action, ceiling)) is not Action.OFF
+            )
+        return bound
+
+    def about(self, *subjects: Subject) -> BoundRules:
+        """Returns those that judge one of `subjects`, so that no request has to skip the others."""
+        return BoundRules(bound for bound in self._every if bound.rule.subject in subjects)
 
 
 def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> BoundRules:
@@ -61,24 +84,10 @@ def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> Bound
     A rule's action is its default, or what `own`, else `general`, sets for its id. Then the ceiling is applied, and
     rules that are off are left out. A rule that fails closed always keeps `deny`: its gang could not be translated.
     """
-    every = [
-        (declared, own.rules.get(declared.id, general.rules.get(declared.id, declared.default))) for declared in rules
-    ]
-    return {
-        ceiling: tuple(
-            BoundRule(declared, taken)
-            for declared, set_to in every
-            if (taken := Action.DENY if declared.fails_closed else min(set_to, ceiling)) is not Action.OFF
-        )
-        for ceiling in Action
-    }
-
-
-def about(rules: BoundRules, *subjects: Subject) -> BoundRules:
-    """Return those of `rules` that judge one of `subjects`, so that no request has to skip the others."""
-    return {
-        ceiling: tuple(bound for bound in every if bound.rule.subject in subjects) for ceiling, every in rules.items()
-    }
+    return BoundRules(
+        BoundRule(declared, own.rules.get(declared.id, general.rules.get(declared.id, declared.default)))
+        for declared in rules
+    )
 
 
 class Profile:
@@ -132,14 +141,14 @@ class Profile:
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
-        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
-        self.pod_rules = about(self.rules, Subject.POD)
+        self.set_rules = self.rules.about(Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
+        self.pod_rules = self.rules.about(Subject.POD)
         self.seal = seal_of(self.every_rule, backend.settings)
-        self.creation_rules = about(self.rules, Subject.POD_CREATION)
-        self.part_rules = about(self.rules, Subject.PART)
-        self.unknown_rules = about(self.rules, Subject.UNKNOWN_OWNER)
+        self.creation_rules = self.rules.about(Subject.POD_CREATION)
+        self.part_rules = self.rules.about(Subject.PART)
+        self.unknown_rules = self.rules.about(Subject.UNKNOWN_OWNER)
         # The rules about the names in an object of any kind, by their subject.
-        self.name_rules = {subject: about(self.rules, subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
+        self.name_rules = {subject: self.rules.about(subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
         # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.
         self.judged = backend.judged_kinds
         self.judged_in_files = backend.judged_in_files

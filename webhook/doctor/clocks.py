@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import installed
 from webhook.doctor.parts import LEASE
-from webhook.doctor.snapshot import Clock, Snapshot
+from webhook.doctor.snapshot import ClockOffset, Snapshot
 from webhook.installation.names import LEASE_NAME
 from webhook.model.reading import mapping, text
 
@@ -20,8 +20,8 @@ _TOO_FAR = timedelta(minutes=5)
 @check(
     "clocks/agree",
     level=Level.WARNING,
-    passes=lambda: installed(clocks=(Clock("the API server", 0.4),)),
-    fails=lambda: installed(clocks=(Clock("the API server", -412.0),)),
+    passes=lambda: installed(clocks=(ClockOffset("the API server", 0.4),)),
+    fails=lambda: installed(clocks=(ClockOffset("the API server", -412.0),)),
 )
 def agree(snapshot: Snapshot) -> Symptoms:
     """The clocks of the API server and of Rollcall's endpoints agree with the clock here, and no Lease was renewed in

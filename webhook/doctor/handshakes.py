@@ -11,11 +11,12 @@ import ssl
 from base64 import b64decode
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from webhook.doctor.snapshot import Clock, Presented
+from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.doctor.snapshot import ClockOffset, Presented
 from webhook.errors import CertificateError
 from webhook.network.client_tls import looking, trusting
 
@@ -35,27 +36,27 @@ class Endpoint(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What one endpoint presented, and its clock if it sent a time."""
+    """What one endpoint presented, and how far its clock is ahead if it sent a time."""
 
     presented: Presented
-    clock: Clock | None = None
+    clock: ClockOffset | None = None
 
 
-async def look_at(endpoints: Iterable[Endpoint], bundles: Iterable[str]) -> list[Seen]:
+async def look_at(endpoints: Iterable[Endpoint], bundles: Iterable[str], *, clock: Clock = MACHINE_CLOCK) -> list[Seen]:
     """What each endpoint presents, verified against each caBundle (base64)."""
     every = tuple(bundles)
-    return list(await asyncio.gather(*(asyncio.to_thread(_look, endpoint, every) for endpoint in endpoints)))
+    return list(await asyncio.gather(*(asyncio.to_thread(_look, endpoint, every, clock) for endpoint in endpoints)))
 
 
-def _look(endpoint: Endpoint, bundles: tuple[str, ...]) -> Seen:
+def _look(endpoint: Endpoint, bundles: tuple[str, ...], clock: Clock) -> Seen:
     where = str(endpoint)
     try:
         with _connected(endpoint, looking()) as shown:
-            certificate, clock = shown.getpeercert(binary_form=True), _clock(shown, where)
+            certificate, offset = shown.getpeercert(binary_form=True), _clock_offset(shown, where, clock)
         refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
     except OSError as error:
         return Seen(Presented(where, endpoint.host, trouble=_told(error)))
-    return Seen(Presented(where, endpoint.host, certificate, refused=refused), clock)
+    return Seen(Presented(where, endpoint.host, certificate, refused=refused), offset)
 
 
 def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
@@ -83,26 +84,28 @@ def _refused(endpoint: Endpoint, bundle: str) -> str | None:
         return error.verify_message
 
 
-def _clock(shown: ssl.SSLSocket, where: str) -> Clock | None:
-    """The clock of the server behind a connection, by the Date of its response."""
+def _clock_offset(shown: ssl.SSLSocket, where: str, clock: Clock) -> ClockOffset | None:
+    """How far the clock of the server behind a connection is ahead, by the Date of its response."""
     with suppress(OSError, ValueError, StopIteration):
-        before = datetime.now(UTC)
+        before = clock.now()
         shown.sendall(b"GET /healthz HTTP/1.1\r\nHost: rollcall\r\nConnection: close\r\n\r\n")
         head = b""
         while b"\r\n\r\n" not in head and (more := shown.recv(4096)):
             head += more
         lines = head.decode("latin-1").split("\r\n")
         date = next(line.partition(":")[2].strip() for line in lines if line.lower().startswith("date:"))
-        return clock_of(where, date, before)
+        return clock_offset(where, date, before, clock.now())
     return None
 
 
-def clock_of(whose: str, date: str, asked: datetime) -> Clock:
-    """A clock by the Date of a response that was requested at `asked` and has just arrived. Raises `ValueError`."""
-    now = datetime.now(UTC)
+def clock_offset(whose: str, date: str, before: datetime, after: datetime) -> ClockOffset:
+    """How far a clock is ahead, by the Date of a response that was requested at `before` and arrived at `after`.
+
+    Raises `ValueError`.
+    """
     # The header has whole seconds, so half a second is added on average.
-    ahead = (parsedate_to_datetime(date) - asked).total_seconds() + 0.5 - (now - asked).total_seconds() / 2
-    return Clock(whose, ahead)
+    ahead = (parsedate_to_datetime(date) - before).total_seconds() + 0.5 - (after - before).total_seconds() / 2
+    return ClockOffset(whose, ahead)
 
 
 def _told(error: OSError) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ import httpx
 
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.generation import generation
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Answer, Client
@@ -25,7 +25,7 @@ from webhook.doctor.certificates import bundles, called, reached
 from webhook.doctor.deployments import ConfigurationFile, config_maps, document_in
 from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
 from webhook.doctor.grove_operator import OPERATOR_CONFIGURATION
-from webhook.doctor.handshakes import Endpoint, clock_of, look_at
+from webhook.doctor.handshakes import Endpoint, clock_offset, look_at
 from webhook.doctor.kueue import KUEUE_CONFIGURATION
 from webhook.doctor.parts import (
     DEPLOYMENTS,
@@ -41,7 +41,7 @@ from webhook.doctor.parts import (
     topology_objects,
     trimmed,
 )
-from webhook.doctor.snapshot import Clock, Snapshot, Tried, Unread, serves_next
+from webhook.doctor.snapshot import ClockOffset, Snapshot, Tried, Unread, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
 from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
@@ -58,19 +58,25 @@ T = TypeVar("T")
 
 
 async def read_world(
-    settings: Settings, access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
+    settings: Settings,
+    access: Access,
+    namespace: str,
+    transport: httpx.AsyncBaseTransport | None = None,
+    *,
+    clock: Clock = MACHINE_CLOCK,
 ) -> Snapshot:
     """The present state of the cluster. Raises `FactsUnavailable` if nothing can be read."""
-    client = Client(access, transport)
+    client = Client(access, transport, clock=clock)
     try:
-        return await _Reader(client, settings, namespace).read()
+        return await _Reader(client, settings, namespace, clock).read()
     finally:
         await client.close()
 
 
 class _Reader:
-    def __init__(self, client: Client, settings: Settings, namespace: str) -> None:
+    def __init__(self, client: Client, settings: Settings, namespace: str, clock: Clock) -> None:
         self._client = client
+        self._clock = clock
         self._settings = settings
         self._namespace = namespace
 
@@ -79,7 +85,7 @@ class _Reader:
         discovery = Discovery(self._client)
         apis = await _tried("which kinds are served", discovery.ask, "get /apis")
         snapshot = Snapshot(
-            self._settings, datetime.now(UTC), self._namespace, apis=apis, version=version, clocks=clocks
+            self._settings, self._clock.now(), self._namespace, apis=apis, version=version, clocks=clocks
         )
         # A kind that is a gang only on request is in two of them.
         every_part = dict.fromkeys(
@@ -105,7 +111,7 @@ class _Reader:
         )
         snapshot = replace(snapshot, operator=operator, kueue=kueue, asked=asked, grouped=grouped, accounts=accounts)
         try:
-            seen = await look_at(endpoints(snapshot), bundles(snapshot))
+            seen = await look_at(endpoints(snapshot), bundles(snapshot), clock=self._clock)
         except FactsUnavailable:
             # Without webhook configurations the endpoints are unknown; another check reports the missing
             # configurations.
@@ -118,16 +124,18 @@ class _Reader:
         more = tuple(one.clock for one in seen if one.clock is not None and one.presented in ours)
         return replace(snapshot, clocks=(*snapshot.clocks, *more))
 
-    async def _version(self) -> tuple[str | Unread, tuple[Clock, ...]]:
-        """The API server's version and clock."""
-        asked = datetime.now(UTC)
+    async def _version(self) -> tuple[str | Unread, tuple[ClockOffset, ...]]:
+        """The API server's version, and how far its clock is ahead."""
+        before = self._clock.now()
         try:
             answer: Answer = await self._client.get(requests.Request("/version"))
         except RequestFailed as error:
             if error.code not in _FORBIDDEN or error.code == HTTPStatus.UNAUTHORIZED:
                 raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
             return Unread("the version of the API server", str(error), "get /version"), ()
-        clocks = () if answer.date is None else (clock_of("the API server", answer.date, asked),)
+        clocks: tuple[ClockOffset, ...] = ()
+        if answer.date is not None:
+            clocks = (clock_offset("the API server", answer.date, before, self._clock.now()),)
         return text(mapping(answer.content).get("gitVersion")) or "", clocks
 
     async def _part(self, part: Part) -> tuple[Manifest, ...] | Unread:

@@ -30,7 +30,7 @@ class Unread(NamedTuple):
         return f"{self.what} could not be read: {self.why}{needs}"
 
 
-class Clock(NamedTuple):
+class ClockOffset(NamedTuple):
     """How many seconds a clock is ahead of ours."""
 
     whose: str
@@ -75,7 +75,7 @@ class Snapshot:
     apis: frozenset[Api] | Unread = frozenset()
     spec_fields: Mapping[Api, frozenset[str]] | Unread = field(default_factory=dict)
     version: str | Unread = ""
-    clocks: tuple[Clock, ...] = ()
+    clocks: tuple[ClockOffset, ...] = ()
     presented: tuple[Presented, ...] = ()
     # Results of creating a PodCliqueSet that Rollcall refuses, and a pod of a group; None if not tried.
     asked: Tried | Unread | None = None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import httpx
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import NOT_ASKED, LiveFacts, live_facts
@@ -26,7 +26,6 @@ from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import GangFits
 from webhook.gangs.followed_node_pods import FollowedNodePods
 from webhook.gangs.gang_kinds import gang_resources
-from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, shared_key, whose_object
 from webhook.gangs.kueue.followed import FollowedWorkloads
@@ -84,12 +83,14 @@ class ClusterView:
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
         writes: bool = False,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """With `give_back` PodGangs are to own their gang objects again. With `writes` its client is for thousands of
         writes.
         """
-        self.client = Client(access, transport, pooled=writes)
+        self.client = Client(access, transport, pooled=writes, clock=clock)
         self._settings = settings
+        self._clock = clock
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
@@ -97,7 +98,12 @@ class ClusterView:
         self._all_changed = all_changed
         self._say_read = read
         self.live: LiveFacts = live_facts(
-            settings, Client(access, transport), self._facts_changed, self._touched, objects=False
+            settings,
+            Client(access, transport, clock=clock),
+            self._facts_changed,
+            self._touched,
+            objects=False,
+            clock=clock,
         )
         self.stores = Stores(
             self.client,
@@ -105,19 +111,20 @@ class ClusterView:
             partial(gang_of_object, kinds=settings.kinds),
             partial(whose_object, kinds=settings.kinds),
             filled=self._store_read,
+            clock=clock,
         )
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods_changed = pods_changed
-        self._pods = GangPods(self.client, pods_changed, filled=read, ended=pod_ended)
-        self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read)
+        self._pods = GangPods(self.client, pods_changed, filled=read, ended=pod_ended, clock=clock)
+        self._workloads = StoredWorkloads(
+            self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
+        )
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
-        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read, pod_ended)
+        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read, pod_ended, clock=clock)
         self._queued = FollowedWorkloads()
-        self.node_pods = FollowedNodePods(self.client)
-        self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods)
+        self.node_pods = FollowedNodePods(self.client, clock=clock)
+        self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
         self._owners = QueuedOwners(self._above, self.gangs_of, pods_changed)
-        # PodGangs by their PodCliqueSet.
-        self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
     @property
     def gangs(self) -> list[GangKey]:
@@ -177,7 +184,7 @@ class ClusterView:
         if kind == POD_GANG:
             return [GangKey(namespace, name)]
         if kind == POD_CLIQUE_SETS.resource.api.kind:
-            return sorted(self._of_workload.members((namespace, name)))
+            return sorted(self.podgangs.keys_of((namespace, name)))
         if kind == PODS.api.kind:
             return self._gangs_of_pod((namespace, name))
         return self.opted_in.named(kind, namespace, name)
@@ -237,7 +244,7 @@ class ClusterView:
             self._settings,
             anchors,
             self._queued.places,
-            datetime.now(UTC),
+            self._clock.now(),
             self.fits,
         )
 
@@ -350,7 +357,7 @@ class ClusterView:
         elif projection.part not in NOT_OF_FITS:
             self.fits.changed()
         if projection is POD_CLIQUE_SETS:
-            for concerned in self._of_workload.members(key):
+            for concerned in self.podgangs.keys_of(key):
                 self._gang_changed(concerned)
         elif projection is TRAIN_JOB_FACTS:
             # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
@@ -382,7 +389,6 @@ class ClusterView:
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
-            self._note_workload(key)
             self._gang_changed(shared_key(GangKey(*key)))
             return
         self._object_changed(api, key)
@@ -391,14 +397,8 @@ class ClusterView:
                 self._gang_changed(one)
 
     def _workload_changed(self, key: ObjectKey) -> None:
-        if self._of_workload.members(key):
+        if self.podgangs.keys_of(key):
             self._held_changed()
-
-    def _note_workload(self, key: ObjectKey) -> None:
-        """Record the PodCliqueSet of a PodGang."""
-        podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
-        workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
-        self._of_workload.move(shared_key(GangKey(*key)), None if workload is None else (key[0], workload))
 
     def look_at_all(self) -> None:
         """Queue every gang, and the gangs that no longer exist but still have objects."""

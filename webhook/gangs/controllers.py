@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.served_watch import ServedWatch
 from webhook.cluster.watch import Watch
@@ -59,6 +60,8 @@ class Controllers:
         changed: Callable[[ControllerKey], None],
         filled: Callable[[], None],
         pod: Callable[[ObjectKey], Controlled | None],
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`pod` returns what is known of a pod: in a LeaderWorkerSet the leader pod controls the workers'
         StatefulSet.
@@ -72,6 +75,7 @@ class Controllers:
                 partial(self._noticed, resource.api),
                 {"labelSelector": selector} if selector else None,
                 filled,
+                clock=clock,
             )
             for resource, selector in kinds.items()
         }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.fit.now import Now
 from webhook.fit.verdict import Answer, Witness
 from webhook.gangs.answers import Answers
@@ -36,10 +36,18 @@ class PodsOnNodes(Protocol):
 class GangFits:
     """Judges gangs that wait. `facts` are those of today, and `node_pods` the pods on nodes."""
 
-    def __init__(self, judgement: FitJudgement, facts: Callable[[], ClusterFacts], node_pods: PodsOnNodes) -> None:
+    def __init__(
+        self,
+        judgement: FitJudgement,
+        facts: Callable[[], ClusterFacts],
+        node_pods: PodsOnNodes,
+        *,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
         self._judgement = judgement
         self._facts = facts
         self._node_pods = node_pods
+        self._clock = clock
         self._never: Answers[Witness | None] = Answers(SHAPES_A_LOOK)
         self._now: Answers[Now | None] = Answers(ESTIMATES_A_LOOK)
         self._nodes_changed = False
@@ -62,7 +70,7 @@ class GangFits:
         """
         self._never.look(times)
         self._now.look(times)
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self._nodes_changed and now - self._judged >= NODES_SECONDS:
             self._judged = now
             self.changed()

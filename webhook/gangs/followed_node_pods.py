@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import cast
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.model.kubernetes_kinds import PODS
@@ -18,8 +19,8 @@ from webhook.model.node_pods import NODE_PODS, NodePods
 class FollowedNodePods:
     """The pods on nodes, once they are wanted."""
 
-    def __init__(self, client: Client) -> None:
-        self._watch = Watch(client, NODE_PODS, self._noticed, self._noticed, NODE_PODS.selector)
+    def __init__(self, client: Client, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._watch = Watch(client, NODE_PODS, self._noticed, self._noticed, NODE_PODS.selector, clock=clock)
         self._wanted = asyncio.Event()
         # Whether any pod came or went since the last `take_changed`.
         self._changed = False

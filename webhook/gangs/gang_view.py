@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 
 import httpx
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, RequestFailed
@@ -39,7 +38,15 @@ LOOKS_OF_A_COMMAND = 25
 class GangView:
     """A live view of the gangs of a cluster."""
 
-    def __init__(self, settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        transport: httpx.AsyncBaseTransport | None = None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
+        self._clock = clock
         self._changed: set[GangKey] = set()
         self._held: set[GangKey] = set()
         self.following = ClusterView(
@@ -49,6 +56,7 @@ class GangView:
             pods_changed=self._changed.add,
             facts_changed=lambda: self._changed.update(self._held),
             transport=transport,
+            clock=clock,
         )
         self._judging = AnchoredHealth(self._with_loss)
         # The stored records of gangs that lost pods; `losses_unknown` says why they could not be read.
@@ -58,7 +66,7 @@ class GangView:
 
     async def read_losses(self) -> None:
         """Read which gangs lost pods."""
-        before, self._losses_read = self._losses, time.monotonic()
+        before, self._losses_read = self._losses, self._clock.monotonic()
         try:
             self._losses, self.losses_unknown = await stored_losses(self.following.client, NAMESPACE), ""
         except RequestFailed as error:
@@ -100,7 +108,7 @@ class GangView:
         """Yield each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if time.monotonic() - self._losses_read >= LOSSES_SECONDS:
+            if self._clock.monotonic() - self._losses_read >= LOSSES_SECONDS:
                 await self.read_losses()
             if self.following.fits.look():
                 self._changed.update(self._held)
@@ -120,7 +128,7 @@ class GangView:
         left = members_left(self.following, podgang)
         # A record outlives its gang's recovery by some seconds.
         return (
-            found if left is None or left.is_whole else found.with_loss(LostMembers.of(loss, left, datetime.now(UTC)))
+            found if left is None or left.is_whole else found.with_loss(LostMembers.of(loss, left, self._clock.now()))
         )
 
     def _health(self, key: GangKey) -> GangHealth | None:
@@ -137,10 +145,14 @@ class GangView:
 
 @asynccontextmanager
 async def looking(
-    settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None
+    settings: Settings,
+    access: Access,
+    transport: httpx.AsyncBaseTransport | None = None,
+    *,
+    clock: Clock = MACHINE_CLOCK,
 ) -> AsyncIterator[GangView]:
     """Yield a view of the cluster once everything is read. Raises `FactsUnavailable` if that fails."""
-    look = GangView(settings, access, transport)
+    look = GangView(settings, access, transport, clock=clock)
     running = asyncio.create_task(look.following.run())
     try:
         with suppress(TimeoutError):

@@ -13,7 +13,7 @@ from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.key import GangKey, key_of_gang
+from webhook.gangs.key import GangKey, key_of_gang, shared_key
 from webhook.gangs.plan import recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
@@ -58,6 +58,11 @@ class PodGangs:
         """The PodGangs that exist."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         return [] if store is None else [GangKey(*key) for key in store.objects]
+
+    def keys_of(self, workload: ObjectKey) -> list[GangKey]:
+        """The PodGangs of a PodCliqueSet."""
+        store = self._stores.by_kind.get(POD_GANGS.resource.api)
+        return [] if store is None else [shared_key(GangKey(*key)) for key in store.of_set(workload)]
 
     def put_in_facts(self) -> None:
         """Make the PodGangs a part of the facts, once they are read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
 from webhook.gangs.controllers import Controlled, ControllerKey, Controllers, controller_key
@@ -39,6 +40,7 @@ class GangPods:
         filled: Callable[[], None] = lambda: None,
         *,
         ended: Callable[[PodEnd], None] | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._changed = changed
         self._ended = ended
@@ -53,8 +55,11 @@ class GangPods:
             self._noticed,
             selector,
             replaced=None if ended is None else self._replaced,
+            clock=clock,
         )
-        self._controllers = Controllers(client, kinds, self._controller_noticed, self._kind_read, self._controlled)
+        self._controllers = Controllers(
+            client, kinds, self._controller_noticed, self._kind_read, self._controlled, clock=clock
+        )
 
     @property
     def filled(self) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from webhook.gangs.stores import Store
 from webhook.model.keys import ObjectKey
-from webhook.model.known_objects import PodGangFacts
+from webhook.model.known_objects import PodGangFacts, PodGangIndex
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Malformed
 
 
-class StoredPodGangs(Mapping[ObjectKey, PodGangFacts]):
+class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
     """The PodGangs of a store as rules know them. Each is read when it is asked for, because no rule asks for many."""
 
     def __init__(self, store: Store) -> None:
@@ -36,3 +36,7 @@ class StoredPodGangs(Mapping[ObjectKey, PodGangFacts]):
     def __len__(self) -> int:
         """How many are stored, with those that cannot be read: rules ask whether there are any."""
         return len(self.store.objects)
+
+    def of_set(self, key: ObjectKey) -> Iterator[ObjectKey]:
+        """The namespaces and names of the PodGangs of a PodCliqueSet, each read when the iterator reaches it."""
+        return (podgang for podgang in self.store.of_set(key) if podgang in self)

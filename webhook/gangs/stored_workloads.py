@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.served_watch import ServedWatch
 from webhook.gangs.stores import METADATA
@@ -32,10 +33,11 @@ class StoredWorkloads(ServedWatch):
         changed: Callable[[ObjectKey], None],
         selector: Mapping[str, str] | None = None,
         filled: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        super().__init__(
-            client, Projection("", resource, self._packed, most=STORED_BYTES, own_key=True), changed, selector, filled
-        )
+        projection = Projection("", resource, self._packed, most=STORED_BYTES, own_key=True)
+        super().__init__(client, projection, changed, selector, filled, clock=clock)
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """One workload; None if it does not exist."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch, unread
 from webhook.errors import FactsUnavailable
@@ -21,10 +22,11 @@ from webhook.model.bounds import (
     weight,
 )
 from webhook.model.gang_object import STARTED, is_restored, says_started
+from webhook.model.grove import LABEL_PART_OF
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.living_gang import LivingGang, living_gang
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
-from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.record import OWN_LABELS
 
 # The metadata that affects decisions. Status and resourceVersion do not.
@@ -53,7 +55,7 @@ class Store:
     and after. `filled` is called when all objects were read once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         client: Client,
         resource: Resource,
@@ -61,6 +63,8 @@ class Store:
         whose: Whose,
         part_of: Whose | None = None,
         filled: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`part_of` returns what an object is a part of, if that may differ from what it concerns. It returns None for
         the same objects as `whose`.
@@ -74,6 +78,8 @@ class Store:
         self._restored: Grouping[ObjectKey, Any] = Grouping()
         # Those that say that pods of their gang were on nodes. No gang has to change for that.
         self._started: set[ObjectKey] = set()
+        # The PodGangs by their PodCliqueSet.
+        self._of_set: Grouping[ObjectKey, ObjectKey] = Grouping()
         # The gangs that the objects say they are for, by their members.
         self.gangs = MemberGangs(resource.api)
         self._changed = changed
@@ -82,7 +88,7 @@ class Store:
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
         projection = Projection("", resource, self._read, most=self._most, own_key=True)
-        self._watch = Watch(client, projection, lambda _: filled(), self._noticed)
+        self._watch = Watch(client, projection, lambda _: filled(), self._noticed, clock=clock)
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
@@ -107,6 +113,10 @@ class Store:
     def concerning(self, whose: Any) -> list[Manifest]:
         """The objects that concern `whose`, without those being deleted."""
         return self._living(self._concerned.members(whose))
+
+    def of_set(self, key: ObjectKey) -> Collection[ObjectKey]:
+        """The PodGangs of a PodCliqueSet, among them some that cannot be read."""
+        return self._of_set.members(key)
 
     def has_restored(self, whose: Any) -> bool:
         """Whether an object that concerns `whose` was lost and restored."""
@@ -160,6 +170,8 @@ class Store:
         self._restored.move(key, whose if is_restored(found) else None)
         part = None if found is None else self._part_of(found)
         self._elsewhere.move(key, None if part == whose else part)
+        if self.resource == POD_GANGS.resource:
+            self._of_set.move(key, None if found is None else _set_of(key[0], found))
         self.gangs.put(key, None if found is None else living_gang(found))
         if found is None:
             self._started.discard(key)
@@ -183,6 +195,15 @@ class _Unpacked(Mapping[ObjectKey, Manifest]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _set_of(namespace: str, podgang: Manifest) -> ObjectKey | None:
+    """The namespace and name of the PodCliqueSet of a PodGang, None if it names none that can be read."""
+    try:
+        workload = text(mapping(podgang["metadata"].get("labels")).get(LABEL_PART_OF))
+    except Malformed:
+        return None
+    return None if workload is None else (namespace, workload)
 
 
 def _has_started(raw: Manifest) -> bool:
@@ -216,6 +237,8 @@ class Stores:
         whose: Whose,
         part_of: Whose | None = None,
         filled: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`filled` is called each time all objects of a kind were read once. The other arguments as for `Store`."""
         self.by_kind: dict[Api, Store] = {}
@@ -224,6 +247,7 @@ class Stores:
         self._whose = whose
         self._part_of = part_of
         self._filled = filled
+        self._clock = clock
         self._tasks: dict[Api, asyncio.Task[None]] = {}
 
     def follow(self, resources: Iterable[Resource]) -> None:
@@ -235,7 +259,13 @@ class Stores:
         for api, resource in wanted.items():
             if api not in self._tasks:
                 store = self.by_kind[api] = Store(
-                    self._client, resource, self._of(api), self._whose, self._part_of, self._filled
+                    self._client,
+                    resource,
+                    self._of(api),
+                    self._whose,
+                    self._part_of,
+                    self._filled,
+                    clock=self._clock,
                 )
                 self._tasks[api] = asyncio.create_task(store.run())
 

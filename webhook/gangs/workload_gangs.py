@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 
 from webhook.admission.opted_in import is_part
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
@@ -52,7 +53,7 @@ class OptedInGangs:
     Rollcall makes no gangs for the enabled schedulers.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         client: Client,
         settings: Settings,
@@ -60,6 +61,8 @@ class OptedInGangs:
         pods_changed: Callable[[GangKey], None],
         filled: Callable[[], None] = lambda: None,
         ended: Callable[[PodEnd], None] | None = None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._wanted = settings.gang_workloads
         self._gang_changed = gang_changed
@@ -73,9 +76,12 @@ class OptedInGangs:
             settings.kinds.pod_controllers,
             filled,
             ended=ended,
+            clock=clock,
         )
         self._workloads: Mapping[str, StoredWorkloads] = {
-            kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED, filled)
+            kind: StoredWorkloads(
+                client, resource, partial(self._workload_changed, kind), RECORDED, filled, clock=clock
+            )
             for kind, resource in settings.kinds.gang_workloads.items()
         }
         # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.

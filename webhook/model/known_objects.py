@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -32,10 +33,16 @@ class PodGangFacts:
     cliques: frozenset[str] | None = frozenset()
 
 
-class PodGangs(Indexed[ObjectKey, PodGangFacts]):
-    """PodGangs by namespace and name, indexed by their PodCliqueSet as well, because a cluster has too many to search
-    for each review.
-    """
+class PodGangIndex(ABC):
+    """PodGangs that are found by their PodCliqueSet: a cluster has too many to search them for each question."""
+
+    @abstractmethod
+    def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
+        """The namespaces and names of the PodGangs of a PodCliqueSet."""
+
+
+class PodGangs(Indexed[ObjectKey, PodGangFacts], PodGangIndex):
+    """PodGangs by namespace and name."""
 
     @staticmethod
     def terms(key: ObjectKey, value: PodGangFacts) -> Iterable[Hashable]:
@@ -43,7 +50,7 @@ class PodGangs(Indexed[ObjectKey, PodGangFacts]):
         return ((key[0], value.workload),)
 
     def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
-        """The PodGangs of a PodCliqueSet."""
+        """The namespaces and names of the PodGangs of a PodCliqueSet."""
         return self.having(key)
 
 

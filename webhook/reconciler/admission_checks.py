@@ -7,12 +7,11 @@ resets it when it evicts the Workload. No state is kept that a restart or anothe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from webhook.admission.admission_check import Outcome
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
@@ -80,20 +79,22 @@ class AdmissionChecks:
         facts: Callable[[], ClusterFacts],
         ready: Callable[[], bool],
         only: str | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._client = client
         self._writer = writer
         self._events = events
         self._metrics = metrics
         self._leads = leads
-        self._owners = WorkloadOwners(settings, client, facts)
+        self._owners = WorkloadOwners(settings, client, facts, clock=clock)
         self._ready = ready
         self._only = only
         self._facts = facts
+        self._clock = clock
         # The names of the AdmissionChecks that Rollcall answers.
         self._ours: set[str] = set()
         self._waiting: dict[ObjectKey, _Waiting] = {}
-        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+        self.queue: KeyQueue[ObjectKey] = KeyQueue(clock=clock)
         self.workers = Workers(self.queue, self.reconcile, said=_said, failed=metrics.retry)
         metrics.checks.pending.set_function(lambda: len(self._waiting))
         metrics.checks.oldest.set_function(self._oldest)
@@ -153,13 +154,13 @@ class AdmissionChecks:
             return
         reserved, known = reserved_at(workload), self._waiting.get(key)
         if known is None or known.reserved != reserved:
-            self._waiting[key] = _Waiting(reserved, time.monotonic())
+            self._waiting[key] = _Waiting(reserved, self._clock.monotonic())
         self.queue.add(key)
 
     def _oldest(self) -> float:
         """The seconds for which the Workload that waits longest has held quota."""
         since = moment(min((one.reserved for one in self._waiting.values()), default=None))
-        return 0.0 if since is None else max((datetime.now(UTC) - since).total_seconds(), 0.0)
+        return 0.0 if since is None else max((self._clock.now() - since).total_seconds(), 0.0)
 
     # Writes
 
@@ -169,7 +170,7 @@ class AdmissionChecks:
             return
         request = requests.apply(
             ADMISSION_CHECKS.resource,
-            activation(name, _now()),
+            activation(name, self._now()),
             _MANAGER,
             subresource="status",
             dry_run=self._writer.dry_run,
@@ -189,7 +190,7 @@ class AdmissionChecks:
         if not names:
             return None
         found = await self._owners.answer(key, raw, patient=self._is_patient(key))
-        patch = answered(raw, names, found.state, found.message, _now())
+        patch = answered(raw, names, found.state, found.message, self._now())
         request = requests.json_patch(
             WORKLOADS.resource, *key, patch, subresource="status", dry_run=self._writer.dry_run
         )
@@ -202,7 +203,10 @@ class AdmissionChecks:
 
     def _is_patient(self, key: ObjectKey) -> bool:
         known = self._waiting.get(key)
-        return known is not None and time.monotonic() - known.seen < PATIENCE_SECONDS
+        return known is not None and self._clock.monotonic() - known.seen < PATIENCE_SECONDS
+
+    def _now(self) -> str:
+        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _said(key: ObjectKey) -> dict[str, str]:
@@ -210,7 +214,3 @@ def _said(key: ObjectKey) -> dict[str, str]:
     if key[0] == CLUSTER:
         return {"kind": ADMISSION_CHECKS.resource.api.kind, "name": key[1]}
     return {"kind": WORKLOADS.resource.api.kind, "namespace": key[0], "name": key[1]}
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

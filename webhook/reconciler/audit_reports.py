@@ -9,10 +9,8 @@ be written at all: a tenant must not be able to keep an alert firing.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 
 import httpx
 
@@ -23,6 +21,7 @@ from webhook.audit.facts import read_facts
 from webhook.audit.open_reports import report_of, reports, tally_for_reports
 from webhook.audit.results import Audit
 from webhook.audit.tally import Kept, Tally
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
@@ -70,6 +69,7 @@ class AuditReports:
         idle: Callable[[], bool],
         only: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`served` are the kinds that the cluster serves, None before they are known. `idle` is whether no gang waits
         to be written. `only` is the one namespace that is audited, None for all.
@@ -84,6 +84,7 @@ class AuditReports:
         self._idle = idle
         self._only = only
         self._transport = transport
+        self._clock = clock
         # When the next audit is due; None while this process does not lead.
         self._due: float | None = None
         self._failures = 0
@@ -97,8 +98,8 @@ class AuditReports:
                 self._due, self._failures = None, 0
                 self._metrics.clear()
             elif self._due is None:
-                self._due = time.monotonic()
-            elif self._is_due(time.monotonic() - self._due) and self._is_served():
+                self._due = self._clock.monotonic()
+            elif self._is_due(self._clock.monotonic() - self._due) and self._is_served():
                 await self.audit()
 
     def _is_due(self, late: float) -> bool:
@@ -114,7 +115,7 @@ class AuditReports:
 
     async def audit(self) -> None:
         """Audit once and write the reports. If anything fails, it is tried again later."""
-        begun = time.monotonic()
+        begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 found = await apart(self._audited)
@@ -136,14 +137,14 @@ class AuditReports:
             log.exception("audit failed")
             self._fail("an internal error")
         else:
-            self._show(found.today, time.monotonic() - begun, unwritten)
+            self._show(found.today, self._clock.monotonic() - begun, unwritten)
 
     async def _audited(self) -> Audit:
-        client = PacedClient(self._access, self._transport)
+        client = PacedClient(self._access, self._transport, clock=self._clock)
         try:
             auditor = Auditor(
                 client,
-                await read_facts(client, self._settings),
+                await read_facts(client, self._settings, clock=self._clock),
                 namespace=self._only,
                 progress=self._require_lead,
                 empty=tally_for_reports,
@@ -185,7 +186,7 @@ class AuditReports:
         await asyncio.sleep(0)
         try:
             if kept is not None:
-                report = to_apply(report_of(namespace, kept, found, live, datetime.now(UTC)))
+                report = to_apply(report_of(namespace, kept, found, live, self._clock.now()))
                 if live is None or not holds(report, live):
                     await self._writer.apply(REPORTS, report)
             elif live is not None:
@@ -200,7 +201,7 @@ class AuditReports:
         """Whether the API server would accept a report in a namespace that no tenant can close to it. What it refuses
         elsewhere is then up to those namespaces.
         """
-        report = report_of(self._only or DEFAULT_NAMESPACE, (), Tally(), None, datetime.now(UTC))
+        report = report_of(self._only or DEFAULT_NAMESPACE, (), Tally(), None, self._clock.now())
         try:
             await self._writer.rehearse(REPORTS, to_apply(report))
         except RequestFailed:
@@ -231,11 +232,11 @@ class AuditReports:
                     why=_first(unwritten),
                     name=REPORT_NAME,
                 )
-        self._due = time.monotonic() + pause
+        self._due = self._clock.monotonic() + pause
         self._metrics.failing.set(0)
         self._metrics.unwritten.set(len(unwritten))
         self._metrics.seconds.set(seconds)
-        self._metrics.finished.set(time.time())
+        self._metrics.finished.set(self._clock.now().timestamp())
         counts = {action: found.total(action) for action in ACTIONS}
         for action, count in counts.items():
             self._metrics.findings.labels(action).set(count)
@@ -243,7 +244,7 @@ class AuditReports:
 
     def _fail(self, why: str, wait: float = 0.0) -> None:
         self._failures += 1
-        self._due = time.monotonic() + max(doubled(RETRY_SECONDS, self._failures), wait)
+        self._due = self._clock.monotonic() + max(doubled(RETRY_SECONDS, self._failures), wait)
         self._metrics.failing.set(1)
         if self._failures.bit_count() == 1:
             # At 1, 2, 4, 8 and so on.

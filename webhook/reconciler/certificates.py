@@ -6,7 +6,6 @@ Only the leader does this. In a steady state it writes nothing, and reads only e
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +24,7 @@ from webhook.certificates.plan import (
 )
 from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, StoredCertificate, read_snapshot
 from webhook.certificates.x509 import fingerprint
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
@@ -61,7 +61,7 @@ PATIENCE_SECONDS = 300.0
 class RewriteBackoff:
     """Backoff for writing the same content again."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._clock = clock
         # By name: the content last written, how often in a row, and the time of the last write.
         self._written: dict[str, tuple[bytes, int, float]] = {}
@@ -71,13 +71,13 @@ class RewriteBackoff:
         before, times, last = self._written.get(name, (b"", 0, 0.0))
         if before != content or not times:
             return 0.0
-        return max(0.0, last + doubled(INSIST_SECONDS, times) - self._clock())
+        return max(0.0, last + doubled(INSIST_SECONDS, times) - self._clock.monotonic())
 
     def wrote(self, name: str, content: bytes) -> None:
         """Record that this content was written to that name now."""
         before, times, last = self._written.get(name, (b"", 0, 0.0))
-        again = before == content and self._clock() - last < CALM_SECONDS
-        self._written[name] = content, times + 1 if again else 1, self._clock()
+        again = before == content and self._clock.monotonic() - last < CALM_SECONDS
+        self._written[name] = content, times + 1 if again else 1, self._clock.monotonic()
 
 
 class CertificateController:
@@ -97,23 +97,25 @@ class CertificateController:
         events: Events,
         metrics: Metrics,
         leads: Callable[[], bool],
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._settings = settings
         self._namespace = namespace
         self._access = access
         self._transport = transport
         self._client = client
+        self._clock = clock
         self._writing = CertificateWriting(settings, namespace, client, writer, events, metrics.certificates)
         self._events = events
         self._metrics = metrics.certificates
         self._leads = leads
         self._woken = asyncio.Event()
-        self._proof, self._service = StableSince(), StableSince()
-        self._insistence = RewriteBackoff()
+        self._proof, self._service = StableSince(clock=clock), StableSince(clock=clock)
+        self._insistence = RewriteBackoff(clock=clock)
         self._seen = Seen()
         self._failures = 0
         # The step being waited for and since when; and the last text logged about it.
-        self._waiting = StableSince()
+        self._waiting = StableSince(clock=clock)
         self._why = ""
         self._watches = [
             *(self._watch(SECRETS, name, namespace) for name in (CA_SECRET, TLS_SECRET)),
@@ -126,7 +128,7 @@ class CertificateController:
 
         selector = {"fieldSelector": f"metadata.name={name}"}
         wake = lambda _: self.wake()  # noqa: E731 - both ask for one who takes something
-        return Watch(self._client, Projection("", resource, read), wake, wake, selector, namespace)
+        return Watch(self._client, Projection("", resource, read), wake, wake, selector, namespace, clock=self._clock)
 
     def wake(self) -> None:
         """Check at once."""
@@ -191,7 +193,7 @@ class CertificateController:
         self._service.broken()
 
     async def _step(self) -> float:
-        found = await read_snapshot(self._client, self._namespace)
+        found = await read_snapshot(self._client, self._namespace, clock=self._clock)
         self._metrics.show(found.stored)
         action = plan(found.stored, found.now, self._seen, self._settings)
         self._metrics.at(action.step)

@@ -7,10 +7,10 @@ exists yet when the other is judged. The circles that result are counted, and re
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from math import inf
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.config.settings import Settings
 from webhook.gangs.hold_reasons import GroupReason
 from webhook.gangs.stores import Stores
@@ -38,13 +38,21 @@ class CircleWatch:
     """Knows the present circles. Call `mark` when a group was created, deleted or changed."""
 
     def __init__(
-        self, settings: Settings, stores: Stores, events: Events, metrics: Metrics, leads: Callable[[], bool]
+        self,
+        settings: Settings,
+        stores: Stores,
+        events: Events,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._trees = {trees.resource.api: trees for trees in trees_of(settings)}
         self._stores = stores
         self._events = events
         self._metrics = metrics
         self._leads = leads
+        self._clock = clock
         self._marked: set[Node] = set()
         self._known: list[Circle] = []
         # The time each group in a circle was last reported.
@@ -77,7 +85,7 @@ class CircleWatch:
     async def _tell(self) -> None:
         concerned = {self._circled(node): circle for circle in self._known for node in circle}
         self._told = {group: at for group, at in self._told.items() if group in concerned}
-        now, said = time.monotonic(), 0
+        now, said = self._clock.monotonic(), 0
         for group, circle in concerned.items():
             if now - self._told.get(group, -inf) < REPEAT_SECONDS:
                 continue

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from email.utils import formatdate
+from email.utils import format_datetime
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.reconciler.metrics import Metrics
 from webhook.telemetry.metrics import CONTENT_TYPE
 
 
-def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics) -> Starlette:
+def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics, *, clock: Clock = MACHINE_CLOCK) -> Starlette:
     """The application; `unready` returns messages about what is not read yet."""
 
     async def healthz(_: Request) -> Response:
         # Certificates are dated by this process's clock. `rollcall doctor` compares the date with other clocks.
-        return PlainTextResponse("ok\n", headers={"date": formatdate(usegmt=True)})
+        return PlainTextResponse("ok\n", headers={"date": format_datetime(clock.now(), usegmt=True)})
 
     async def readyz(_: Request) -> Response:
         reasons = list(unready())

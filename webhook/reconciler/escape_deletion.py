@@ -8,10 +8,10 @@ new pods escape too, the API server does not call the webhook, and a deletion do
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.escapes import Escaped
@@ -44,18 +44,21 @@ class EscapeDeletion:
         writer: Writer,
         metrics: Metrics,
         excepted: Callable[[GangPod], bool] = lambda _: False,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._deleted = deleted
         self._writer = writer
         self._metrics = metrics
         self._excepted = excepted
+        self._clock = clock
         # Since when each escaped pod is known, by its uid.
         self._since: dict[str, float] = {}
         self._pauses: dict[GangKey, _Pause] = {}
 
     async def see(self, gangs: dict[GangKey, GangHealth]) -> None:
         """Delete the escaped pods that are due; `gangs` are all gangs that have any."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         found = {
             one.pod.uid: one
             for gang, health in gangs.items()

@@ -8,14 +8,13 @@ event, which is about the namespace. Source: events.k8s.io/v1; the API server ke
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
 from webhook.certificates.snapshot import StoredCertificate
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
@@ -99,13 +98,21 @@ class Events:
     """Writes events. A failed write is only logged: no gang waits for an event."""
 
     def __init__(
-        self, client: Client, metrics: Metrics, instance: str, leads: Callable[[], bool], *, dry_run: bool = False
+        self,
+        client: Client,
+        metrics: Metrics,
+        instance: str,
+        leads: Callable[[], bool],
+        *,
+        dry_run: bool = False,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._client = client
         self._metrics = metrics
         self._instance = instance
         self._leads = leads
         self._dry_run = dry_run
+        self._clock = clock
         # Which gangs get an event of their own.
         self.own = OwnEvents()
         self._said: OrderedDict[_About, _Said] = OrderedDict()
@@ -116,7 +123,7 @@ class Events:
         """Write a Warning, unless the last one for this object and reason has the same note and is recent, or too many
         gangs of its namespace had one for this reason: then they share an event.
         """
-        about, now = _about(regarded, reason), time.monotonic()
+        about, now = _about(regarded, reason), self._clock.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
@@ -160,7 +167,7 @@ class Events:
         if not self._leads():
             return event
         # The API server accepts no series of one.
-        series = {"series": {"count": count, "lastObservedTime": _now()}} if count > 1 else {}
+        series = {"series": {"count": count, "lastObservedTime": self._now()}} if count > 1 else {}
         if event is not None and await self._continued(event, namespace, reason, series) != HTTPStatus.NOT_FOUND:
             return event
         log.warning("told", reason=reason, **said, count=count)
@@ -205,7 +212,7 @@ class Events:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": namespace},
-            "eventTime": _now(),
+            "eventTime": self._now(),
             "type": "Normal" if reason in _NORMAL else "Warning",
             "reason": reason.value,
             "action": identity.action,
@@ -225,8 +232,14 @@ class Events:
         if len(self._times) > MEMORY:
             self._times.popitem(last=False)
         again = "" if times == 1 else f"{self._instance} {times}"
-        what = "\n".join((*about[:2], reason.value, apart, again, str(int(time.time() // SAME_SECONDS))))
+        what = "\n".join(
+            (*about[:2], reason.value, apart, again, str(int(self._clock.now().timestamp() // SAME_SECONDS)))
+        )
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def _now(self) -> str:
+        """The time, as Kubernetes writes a MicroTime."""
+        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class _Identity(NamedTuple):
@@ -264,11 +277,6 @@ def _identity(regarded: Regarded) -> _Identity:
         return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
     return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
-
-
-def _now() -> str:
-    """The time, as Kubernetes writes a MicroTime."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _about(regarded: Regarded, reason: Why) -> _About:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from itertools import islice
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.gangs.hold_reasons import ExceptionReason
 from webhook.model.exceptions import Exceptions, RuleException
 from webhook.reconciler.events import APPLY_EXCEPTION, Events, RegardedNamespace
@@ -32,6 +33,7 @@ class ExceptionWatch:
         ended: Callable[[], None],
         *,
         only: str | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`ended` is called when one has ended."""
         self._exceptions = exceptions
@@ -39,6 +41,7 @@ class ExceptionWatch:
         self._leads = leads
         self._ended = ended
         self._only = only
+        self._clock = clock
         self._in_force: set[str] | None = None
         # On which day each end was last announced, by exception, namespace and reason.
         self._told: dict[tuple[str, str, ExceptionReason], date] = {}
@@ -46,7 +49,7 @@ class ExceptionWatch:
     async def run(self) -> None:
         """Compare the ends with the time until cancelled."""
         while self._exceptions.every:
-            await self.look(datetime.now(UTC))
+            await self.look(self._clock.now())
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, now: datetime) -> None:

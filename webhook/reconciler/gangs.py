@@ -7,10 +7,10 @@ deleted. Some of the objects alone could start a part of the gang.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
@@ -90,6 +90,7 @@ class GangReconciler:
         known: Known,
         *,
         opens: bool,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`stage` returns the stage of a gang; it is called if a change of its shape depends on that. With
         `opens`, pods whose gang objects exist lose their gate.
@@ -103,13 +104,14 @@ class GangReconciler:
         self._stage = stage
         self._known = known
         self._opens = opens
+        self._clock = clock
 
     async def reconcile(self, key: GangKey) -> float | None:
         """Reconcile a gang. Returns the seconds after which to check again; None means not before a change.
 
         Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`; the gang must then be tried again.
         """
-        begun = time.perf_counter()
+        begun = self._clock.monotonic()
         outcome = "failed"
         try:
             outcome, again = await self._reconcile(key)
@@ -124,7 +126,7 @@ class GangReconciler:
         finally:
             self._metrics.outcomes.labels(outcome).inc()
             spans.note({"rollcall.outcome": outcome})
-            self._metrics.seconds.observe(time.perf_counter() - begun)
+            self._metrics.seconds.observe(self._clock.monotonic() - begun)
         return again
 
     async def _reconcile(self, key: GangKey) -> tuple[str, float | None]:

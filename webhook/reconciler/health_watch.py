@@ -5,12 +5,12 @@ held for the same reason for a while.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import FactsUnavailable
 from webhook.fit.amounts import sentence_list
 from webhook.gangs.anchored_health import AnchoredHealth, Health
@@ -86,6 +86,7 @@ class HealthWatch:
         fits: Looking | None = None,
         losses: Losses | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
         it lost. `has_turn` returns whether the objects of a gang are about to be written: it is judged afterwards.
@@ -100,6 +101,7 @@ class HealthWatch:
         self._fits = fits
         self._losses = losses
         self._has_turn = has_turn
+        self._clock = clock
         # The health of gangs with escaped pods.
         self._astray: dict[GangKey, GangHealth] = {}
         self._marked: set[GangKey] = set()
@@ -194,15 +196,15 @@ class HealthWatch:
         self._count(now, 1)
         if now.in_trouble:
             reason = now.obstacles[0].reason
-            self._held.put(key, reason, time.monotonic(), told=reason in _SAID_BY_WRITER)
+            self._held.put(key, reason, self._clock.monotonic(), told=reason in _SAID_BY_WRITER)
         else:
-            self._held.drop(key, time.monotonic())
+            self._held.drop(key, self._clock.monotonic())
 
     def _forget(self, key: GangKey) -> None:
         if self._deletion is not None:
             self._deletion.forget(key)
         self._known.pop(key, None)
-        self._held.drop(key, time.monotonic())
+        self._held.drop(key, self._clock.monotonic())
 
     def _count(self, known: Judgement, by: int) -> None:
         scheduler = self._metrics.scheduler(known.scheduler)
@@ -214,7 +216,7 @@ class HealthWatch:
             self._metrics.escaped.labels(scheduler, escape).inc(by)
 
     async def _tell(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         for one in self._held.due(now, Pace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
             if isinstance(one, Series):
                 first = one.examples[0]

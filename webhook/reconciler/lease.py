@@ -9,11 +9,10 @@ begin.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
@@ -37,7 +36,7 @@ class Lease:
     write.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         client: Client,
         namespace: str,
@@ -45,6 +44,8 @@ class Lease:
         identity: str,
         metrics: Metrics,
         changed: Callable[[bool], None],
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self.identity = identity
         self._client = client
@@ -52,6 +53,7 @@ class Lease:
         self._name = name
         self._metrics = metrics
         self._changed = changed
+        self._clock = clock
         self._renewed: float | None = None
         # The version of another holder's record, and since when it is unchanged.
         self._seen: tuple[str, float] = ("", 0.0)
@@ -59,7 +61,7 @@ class Lease:
 
     def leads(self) -> bool:
         """Whether this process holds the Lease, and long enough for a write to end."""
-        return self._renewed is not None and time.monotonic() - self._renewed < RENEW_SECONDS
+        return self._renewed is not None and self._clock.monotonic() - self._renewed < RENEW_SECONDS
 
     async def run(self) -> None:
         """Acquire and renew the Lease until cancelled; then release it at once, so that another process need not
@@ -75,7 +77,7 @@ class Lease:
                 await self._release()
 
     async def _attempt(self) -> None:
-        asked = time.monotonic()
+        asked = self._clock.monotonic()
         try:
             async with asyncio.timeout(RENEW_SECONDS / 2):
                 held = await self._acquire()
@@ -116,14 +118,14 @@ class Lease:
         return True
 
     def _expired(self, live: Manifest) -> bool:
-        version, now = str(live["metadata"].get("resourceVersion")), time.monotonic()
+        version, now = str(live["metadata"].get("resourceVersion")), self._clock.monotonic()
         if version != self._seen[0]:
             self._seen = (version, now)
         good_for = mapping(live.get("spec")).get("leaseDurationSeconds")
         return now - self._seen[1] > (good_for if isinstance(good_for, int) else LEASE_SECONDS)
 
     def _record(self, live: Manifest | None, *, released: bool = False) -> Manifest:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before: Any = {} if live is None else dict(mapping(live.get("spec")))
         moved = before.get("holderIdentity") != self.identity
         spec = {

@@ -11,11 +11,11 @@ The stored records count (`webhook.reconciler.loss_store`); the condition is for
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotLeading, RequestFailed
@@ -38,9 +38,10 @@ _MESSAGE_CHARACTERS = 1024
 class LossConditions:
     """The conditions that were written. Only the leader may use it."""
 
-    def __init__(self, client: Client, writer: Writer) -> None:
+    def __init__(self, client: Client, writer: Writer, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._client = client
         self._writer = writer
+        self._clock = clock
         # What each PodGang says, and those that may have a condition of an earlier leader.
         self._said: dict[GangKey, Loss | None] = {}
         self._due = 0.0
@@ -57,7 +58,7 @@ class LossConditions:
 
     async def keep(self, losses: Mapping[GangKey, Loss]) -> None:
         """Write the conditions that differ, some at a time."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now < self._due:
             return
         self._paused = {namespace: until for namespace, until in self._paused.items() if now < until}

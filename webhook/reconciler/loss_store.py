@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.key import GangKey
@@ -26,10 +26,11 @@ RETRY_SECONDS = 30.0
 class LossStore:
     """The stored records. Only the leader may use it: it assumes that no other process writes them."""
 
-    def __init__(self, client: Client, writer: Writer, namespace: str) -> None:
+    def __init__(self, client: Client, writer: Writer, namespace: str, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._client = client
         self._writer = writer
         self._namespace = namespace
+        self._clock = clock
         # The stored ConfigMaps by name; None while they are not read.
         self._stored: dict[str, Manifest] | None = None
         self._written: Mapping[GangKey, Loss] | None = None
@@ -46,7 +47,7 @@ class LossStore:
 
     async def read(self) -> dict[GangKey, Loss]:
         """The stored records; empty if it is not time yet, or if they cannot be read."""
-        if time.monotonic() < self._due:
+        if self._clock.monotonic() < self._due:
             return {}
         try:
             every = await stored_shards(self._client, self._namespace)
@@ -59,9 +60,9 @@ class LossStore:
 
     async def write(self, losses: Mapping[GangKey, Loss]) -> None:
         """Make the stored records these."""
-        if self._stored is None or time.monotonic() < self._due or losses == self._written:
+        if self._stored is None or self._clock.monotonic() < self._due or losses == self._written:
             return
-        self._due = time.monotonic() + WRITE_SECONDS
+        self._due = self._clock.monotonic() + WRITE_SECONDS
         try:
             for name, content in shards(losses).items():
                 await self._put(self._stored, name, content)
@@ -82,7 +83,7 @@ class LossStore:
     def _failed(self, event: str, error: Exception) -> None:
         # Something else may be stored than was known.
         self.forget()
-        self._due = time.monotonic() + RETRY_SECONDS
+        self._due = self._clock.monotonic() + RETRY_SECONDS
         log.warning(event, why=outline(error))
 
 

@@ -7,11 +7,11 @@ pods are lost.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Container, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.gangs.bound_members import BoundMembers, latest
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
@@ -56,10 +56,10 @@ class _End:
 
     __slots__ = ("at", "end", "noticed")
 
-    def __init__(self, end: PodEnd) -> None:
+    def __init__(self, end: PodEnd, at: datetime, noticed: float) -> None:
         self.end = end
-        self.at = stamp(datetime.now(UTC))
-        self.noticed = time.monotonic()
+        self.at = stamp(at)
+        self.noticed = noticed
 
 
 class _Kept:
@@ -76,8 +76,9 @@ class _Kept:
 class LossWatch:
     """The records of all gangs that lost pods."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._view = view
+        self._clock = clock
         self._ends: dict[GangKey, dict[str, _End]] = {}
         self._waiting = 0
         # Gangs that were seen whole, and gangs that may never have been.
@@ -93,7 +94,7 @@ class LossWatch:
     def pod_ended(self, end: PodEnd) -> None:
         """A pod on a node does not count for its gang any more."""
         if self._waiting < MOST_ENDS:
-            self._ends.setdefault(end.pod.gang, {})[end.pod.uid] = _End(end)
+            self._ends.setdefault(end.pod.gang, {})[end.pod.uid] = _End(end, self._clock.now(), self._clock.monotonic())
             self._waiting += 1
 
     def node_changed(self, name: str, *, exists: bool) -> None:
@@ -109,7 +110,7 @@ class LossWatch:
 
     def drop_unclaimed(self) -> None:
         """Drop the ends of pods that no gang has claimed in time."""
-        before = time.monotonic() - FORGET_SECONDS
+        before = self._clock.monotonic() - FORGET_SECONDS
         for key, ends in list(self._ends.items()):
             self._keep_ends(key, {uid: one for uid, one in ends.items() if one.noticed > before})
 
@@ -143,7 +144,7 @@ class LossWatch:
         self._note(key, podgang, left, ends)
         if (kept := self._kept.get(key)) is None:
             return health
-        kept.lost = LostMembers.of(kept.loss, left, datetime.now(UTC))
+        kept.lost = LostMembers.of(kept.loss, left, self._clock.now())
         return health.with_loss(kept.lost)
 
     def forget(self, key: GangKey) -> None:
@@ -154,7 +155,7 @@ class LossWatch:
 
     def _note(self, key: GangKey, podgang: PodGang, left: BoundMembers, ends: Iterable[_End]) -> None:
         """Add to the record of a gang what it lost."""
-        kept, now = self._kept.get(key), stamp(datetime.now(UTC))
+        kept, now = self._kept.get(key), stamp(self._clock.now())
         pods = [self._lost(one) for one in ends]
         pods += [LostPod(pod.name, LossCause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
         more = 0
@@ -176,7 +177,7 @@ class LossWatch:
             return
         since = min((pod.at for pod in pods), default=now)
         loss = Loss(podgang.uid or "", since, tuple(pods[:MOST_PODS]), more + max(len(pods) - MOST_PODS, 0))
-        self._kept[key] = _Kept(loss, None, time.monotonic())
+        self._kept[key] = _Kept(loss, None, self._clock.monotonic())
 
     def _lost(self, one: _End) -> LostPod:
         pod, cause, node = one.end.pod, one.end.cause, one.end.pod.node or ""
@@ -206,7 +207,7 @@ class LossWatch:
 
     def settled(self) -> dict[GangKey, Loss]:
         """The records that are to be stored."""
-        before = time.monotonic() - SETTLE_SECONDS
+        before = self._clock.monotonic() - SETTLE_SECONDS
         return {key: kept.loss for key, kept in self._kept.items() if kept.opened <= before}
 
     def stored(self, losses: Mapping[GangKey, Loss]) -> Iterator[GangKey]:
@@ -224,7 +225,7 @@ class LossWatch:
         """The gangs that lost pods, as last judged."""
         for key, kept in self._kept.items():
             if kept.lost is not None:
-                yield key, kept.lost._replace(now=datetime.now(UTC))
+                yield key, kept.lost._replace(now=self._clock.now())
 
 
 def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:

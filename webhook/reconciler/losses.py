@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.gangs.bound_members import BoundMembers
 from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
@@ -22,7 +23,14 @@ from webhook.reconciler.metrics import Metrics
 class GangLosses:
     """What gangs lost, noticed in a `ClusterView`. Without a `store` nothing outlives this process."""
 
-    def __init__(self, metrics: Metrics, leads: Callable[[], bool], *, only: str | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+        *,
+        only: str | None = None,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
         """`only` is the only namespace whose gangs are judged; None for all."""
         self._metrics = metrics
         self._leads = leads
@@ -30,7 +38,7 @@ class GangLosses:
         self._view: ClusterView | None = None
         self._store: LossStore | None = None
         self._conditions: LossConditions | None = None
-        self._watch = LossWatch(self)
+        self._watch = LossWatch(self, clock=clock)
         self._schedulers: dict[GangKey, str] = {}
 
     def follow(

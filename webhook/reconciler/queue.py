@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled, spread
 
 K = TypeVar("K", bound=Hashable)
@@ -25,7 +25,8 @@ TRIES = 6
 class KeyQueue(Generic[K]):
     """A queue of keys. A worker must call `done` for each key it took."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._clock = clock
         self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
         self._running: set[K] = set()
@@ -78,7 +79,7 @@ class KeyQueue(Generic[K]):
     async def take(self) -> K:
         """Wait for the next key and return it."""
         key = await self._ready.get()
-        while (seconds := self._held - time.monotonic()) > 0:
+        while (seconds := self._held - self._clock.monotonic()) > 0:
             await asyncio.sleep(seconds)
         self._waiting.discard(key)
         self._running.add(key)
@@ -86,7 +87,7 @@ class KeyQueue(Generic[K]):
 
     def hold(self, seconds: float) -> None:
         """Hand out no keys for this many seconds: the API server asked for a pause, regardless of the key."""
-        self._held = max(self._held, time.monotonic() + seconds)
+        self._held = max(self._held, self._clock.monotonic() + seconds)
 
     def done(self, key: K) -> None:
         """Mark `key` as worked on; if it changed meanwhile, queue it again."""

@@ -9,13 +9,12 @@ limit. What was found and done, and whether it helped, is told by events on the 
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled
 from webhook.config.reconciler_settings import RemedySettings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
@@ -63,7 +62,7 @@ class _Case:
 class Remedies:
     """Remedies for gangs. Call `judged` with each judgement of a gang, and `see` regularly while this process leads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         settings: RemedySettings,
         observed: Callable[[GangKey], Observed | None],
@@ -72,6 +71,7 @@ class Remedies:
         metrics: RemedyMetrics,
         *,
         excepted: Excepted = nothing_excepted,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`observed` returns what is known of a gang. Pods that are `excepted` are never deleted."""
         self._settings = settings
@@ -80,6 +80,7 @@ class Remedies:
         self._events = events
         self._metrics = metrics
         self._excepted = excepted
+        self._clock = clock
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
         self._cases: dict[GangKey, _Case] = {}
@@ -104,7 +105,7 @@ class Remedies:
 
     async def see(self) -> None:
         """Tell what came of earlier remedies, and begin those that are due."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         for key in self._held:
             case = self._cases.setdefault(key, _Case())
             case.since = now if case.since is None else case.since
@@ -173,7 +174,7 @@ class Remedies:
 
     async def _carry_out(self, remedy: Remedy, podgang: PodGang) -> bool:
         try:
-            return await carry_out(remedy, self._writer, datetime.now(UTC).isoformat(timespec="microseconds"))
+            return await carry_out(remedy, self._writer, self._clock.now().isoformat(timespec="microseconds"))
         except (RequestFailed, NotLeading) as error:
             log.info("remedy failed", namespace=podgang.namespace, name=podgang.name, why=outline(error))
             self._metrics.done.labels(remedy.cause.value, Outcome.FAILED.value).inc()

@@ -6,13 +6,12 @@ import asyncio
 import os
 import secrets
 import socket
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
@@ -74,18 +73,20 @@ class Reconciler:
         dry_run: bool = False,
         give_back: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease. With
         `give_back` the gang objects are made as releases up to 0.3.0 expect them, and no pod is changed or deleted.
-        `transport` replaces the network in tests.
+        `transport` replaces the network in tests, and `clock` the clocks of the machine.
         """
+        self.clock = clock
         self.metrics = Metrics(settings.profiles)
         # Keys of gangs and bindings.
-        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
+        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(clock=clock)
         self._only = namespace
         self._settings = settings
         self.lease: Lease | None = None
-        losses = GangLosses(self.metrics, self.leads, only=namespace)
+        losses = GangLosses(self.metrics, self.leads, only=namespace, clock=clock)
         self.losses = losses
         self.following = ClusterView(
             settings,
@@ -101,20 +102,27 @@ class Reconciler:
             give_back=give_back,
             transport=transport,
             writes=True,
+            clock=clock,
         )
         client = self.following.client
         # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
         identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
         if lease_namespace is not None:
             self.lease = Lease(
-                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
+                client,
+                lease_namespace,
+                LEASE_NAME,
+                identity,
+                self.metrics,
+                lambda _: self._lead_changed(),
+                clock=clock,
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         losses.follow(self.following)
         if lease_namespace is not None and not dry_run:
-            store = LossStore(client, writer, lease_namespace)
-            losses.follow(self.following, store, LossConditions(client, writer))
-        events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
+            store = LossStore(client, writer, lease_namespace, clock=clock)
+            losses.follow(self.following, store, LossConditions(client, writer, clock=clock))
+        events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run, clock=clock)
         self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(
             settings,
@@ -126,9 +134,9 @@ class Reconciler:
             Stages(client, self.following.controllers).of,
             self.following,
             opens=self._gated,
+            clock=clock,
         )
-        deleted = () if give_back else settings.deleted_escapes
-        deletion = EscapeDeletion(deleted, writer, self.metrics, self._may_be_excepted) if deleted else None
+        deletion = None if give_back else self._deletion_with(writer)
         remedies = None if give_back else self._remedies_with(writer, events)
         self.health = HealthWatch(
             self.following.health,
@@ -141,11 +149,20 @@ class Reconciler:
             fits=self.following.fits,
             losses=losses,
             has_turn=self.queue.has_turn,
+            clock=clock,
         )
-        self.exceptions = ExceptionWatch(settings.exceptions, events, self.leads, self.health.mark_held, only=namespace)
-        self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
+        self.exceptions = ExceptionWatch(
+            settings.exceptions, events, self.leads, self.health.mark_held, only=namespace, clock=clock
+        )
+        self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads, clock=clock)
         self.unknown_kinds = UnknownKinds(
-            settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace
+            settings,
+            client,
+            lambda: self.following.live.facts,
+            self.metrics,
+            self.leads,
+            only=namespace,
+            clock=clock,
         )
         self.audits = self._audits_with(access, writer, transport)
         self._topologies = Topologies(
@@ -158,6 +175,7 @@ class Reconciler:
             self.queue.add,
             self._node_labels,
             self.queue.retry_failed,
+            clock=clock,
         )
         self.certificates: CertificateController | None = None
         if lease_namespace is not None and not dry_run:
@@ -177,12 +195,17 @@ class Reconciler:
 
     # Parts that only some configurations have.
 
+    def _deletion_with(self, writer: Writer) -> EscapeDeletion | None:
+        if not (deleted := self._settings.deleted_escapes):
+            return None
+        return EscapeDeletion(deleted, writer, self.metrics, self._may_be_excepted, clock=self.clock)
+
     def _remedies_with(self, writer: Writer, events: Events) -> Remedies | None:
         wanted = self._settings.remedies
         if not wanted.causes:
             return None
         observed, metrics = self.following.observed, self.metrics.remedies
-        return Remedies(wanted, observed, writer, events, metrics, excepted=self._may_be_excepted)
+        return Remedies(wanted, observed, writer, events, metrics, excepted=self._may_be_excepted, clock=self.clock)
 
     def _audits_with(
         self, access: Access, writer: Writer, transport: httpx.AsyncBaseTransport | None
@@ -200,6 +223,7 @@ class Reconciler:
             idle=lambda: not (len(self.queue) or self.workers.busy),
             only=self._only,
             transport=transport,
+            clock=self.clock,
         )
 
     def _certificates_with(
@@ -222,6 +246,7 @@ class Reconciler:
             events=events,
             metrics=self.metrics,
             leads=self.leads,
+            clock=self.clock,
         )
 
     def _admission_checks_with(self, writer: Writer, events: Events) -> AdmissionChecks | None:
@@ -237,6 +262,7 @@ class Reconciler:
             facts=lambda: self.following.live.facts,
             ready=lambda: not any(self.following.live.unready()),
             only=self._only,
+            clock=self.clock,
         )
 
     def _watches(self) -> Iterator[Watch]:
@@ -303,8 +329,8 @@ class Reconciler:
         """One worker. It begins when everything is read, unless something cannot be read: thousands of gangs would each
         fail and be retried.
         """
-        until = time.monotonic() + MOST_UNREAD_SECONDS
-        while any(self.unready()) and not self.following.in_trouble and time.monotonic() < until:
+        until = self.clock.monotonic() + MOST_UNREAD_SECONDS
+        while any(self.unready()) and not self.following.in_trouble and self.clock.monotonic() < until:
             await asyncio.sleep(UNREAD_SECONDS)
         await self.workers.run()
 
@@ -327,7 +353,7 @@ class Reconciler:
             self.circles.mark(api, key)
 
     def _may_be_excepted(self, pod: GangPod) -> bool:
-        now = datetime.now(UTC)
+        now = self.clock.now()
         return self._settings.exceptions.may_except_pods(pod.namespace, pod.workload_name, now)
 
     def _node_labels(self) -> NodeLabels | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from itertools import islice
 
@@ -20,7 +19,7 @@ async def reconcile_once(reconciler: Reconciler) -> None:
     """Run the reconciler until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
     # Kueue asks at any time, so there is no end to wait for. Gangs do not depend on audits.
     reconciler.admission_checks = reconciler.audits = None
-    running, begun = asyncio.create_task(reconciler.run()), time.monotonic()
+    running, begun = asyncio.create_task(reconciler.run()), reconciler.clock.monotonic()
     try:
         while not running.done():
             await asyncio.sleep(0.05)
@@ -29,7 +28,7 @@ async def reconcile_once(reconciler: Reconciler) -> None:
                 await asyncio.sleep(0.2)
                 if reconciler.idle:
                     break
-            seconds = time.monotonic() - begun
+            seconds = reconciler.clock.monotonic() - begun
             if seconds >= run.READ_SECONDS and (why := _unreadable(reconciler)):
                 raise FactsUnavailable(f"nothing is ready after {run.READ_SECONDS:g} s: {why}")
             if _hopeless(reconciler, seconds):

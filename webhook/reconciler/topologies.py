@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from webhook.backends.base import Backend
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
@@ -68,6 +69,8 @@ class Topologies:
         add: Callable[[ObjectKey], None],
         nodes: Callable[[], NodeLabels | None] = lambda: None,
         read: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`nodes` returns the labels of all nodes, None while they are unknown. `read` is called each time all objects
         of a kind were read once.
@@ -88,7 +91,7 @@ class Topologies:
         self._seen: dict[str, tuple[str, ...]] | None = None
         self._woken: asyncio.TimerHandle | None = None
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
-        self._stores = Stores(client, self._stored, _controller_name, filled=read)
+        self._stores = Stores(client, self._stored, _controller_name, filled=read, clock=clock)
         # Problems by binding and scheduler.
         self._problems: dict[str, dict[str, tuple[Problem, ...]]] = {}
         self._count()

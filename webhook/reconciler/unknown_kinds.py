@@ -7,13 +7,13 @@ worth. So the leader lists, once every few minutes, those that may be such pods.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import NamedTuple
 
 from webhook.admission.unknown_owner import rules_about, unknown_owner
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
@@ -95,7 +95,7 @@ class Tally:
 class UnknownKinds:
     """The number of such pods, as the leader last counted them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         settings: Settings,
         client: Client,
@@ -104,6 +104,7 @@ class UnknownKinds:
         leads: Callable[[], bool],
         *,
         only: str | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`only` is the one namespace whose pods are counted, None for all."""
         self._settings = settings
@@ -111,6 +112,7 @@ class UnknownKinds:
         self._facts = facts
         self._metrics = metrics
         self._leads = leads
+        self._clock = clock
         self._only = only
         # Pods of gang schedulers are found by these.
         self._named = tuple(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
@@ -135,7 +137,7 @@ class UnknownKinds:
 
     async def _look_if_due(self) -> None:
         self._counted = True
-        if self._facts().namespaces is not None and time.monotonic() >= self._due:
+        if self._facts().namespaces is not None and self._clock.monotonic() >= self._due:
             await self.look()
 
     async def look(self) -> None:
@@ -153,14 +155,14 @@ class UnknownKinds:
             log.exception("pods of unknown kinds not counted")
             self._fail("an internal error")
         else:
-            self._failures, self._due = 0, time.monotonic() + PERIOD_SECONDS
+            self._failures, self._due = 0, self._clock.monotonic() + PERIOD_SECONDS
             self._metrics.uncounted.set(0)
             self._show(tally)
             self._say(str(tally), tally.schedulers.total())
 
     def _fail(self, why: str, wait: float = 0.0) -> None:
         self._failures += 1
-        self._due = time.monotonic() + max(doubled(RETRY_SECONDS, self._failures), wait)
+        self._due = self._clock.monotonic() + max(doubled(RETRY_SECONDS, self._failures), wait)
         self._metrics.uncounted.set(1)
         if self._failures.bit_count() == 1:
             # At 1, 2, 4, 8 and so on.

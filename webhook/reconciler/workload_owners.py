@@ -6,11 +6,11 @@ They are read when a Workload has quota, and only then: nothing is kept of them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from itertools import islice
 
 from webhook.admission.admission_check import Answer, answer, not_judged, workload_of
 from webhook.admission.decision import admission_of
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
@@ -32,10 +32,18 @@ MOST_OWNERS = 8
 class WorkloadOwners:
     """Answers for the objects of Workloads. `facts` are what is known of the cluster."""
 
-    def __init__(self, settings: Settings, client: Client, facts: Callable[[], ClusterFacts]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        facts: Callable[[], ClusterFacts],
+        *,
+        clock: Clock = MACHINE_CLOCK,
+    ) -> None:
         self._settings = settings
         self._client = client
         self._facts = facts
+        self._clock = clock
         kinds = settings.kinds
         # The resource of each kind that may own a Workload, by group and kind.
         self._kinds = {(one.api.group, one.api.kind): one for one in (*kinds.admitted, *OWNERS_BESIDES)}
@@ -75,7 +83,7 @@ class WorkloadOwners:
                 continue
             above = self._above(pod, namespace)
             if above is None:
-                yield answer(POD, pod, namespace, self._facts(), self._settings, datetime.now(UTC))
+                yield answer(POD, pod, namespace, self._facts(), self._settings, self._clock.now())
             elif above not in decided:
                 decided.add(above)
                 yield await self._about(namespace, above)
@@ -97,7 +105,7 @@ class WorkloadOwners:
         if owner is None:
             return not_judged(f"its {reference.kind} {reference.name} was not found")
         kind = reference.group, reference.kind
-        return answer(kind, owner, namespace, self._facts(), self._settings, datetime.now(UTC))
+        return answer(kind, owner, namespace, self._facts(), self._settings, self._clock.now())
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Manifest | None:
         """The referenced object; None if it does not exist, or another object has its name now."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from time import perf_counter
 
 import orjson
 from starlette.types import Receive, Scope, Send
@@ -52,6 +50,7 @@ class AdmissionEndpoint:
         self._name = name
         self._decide = decide
         self._state = state
+        self._clock = state.clock
         self._max_in_flight = state.settings.serving.max_in_flight
         metrics = state.metrics
         self._calls = {word: child for (endpoint, word), child in metrics.calls.items() if endpoint == name}
@@ -94,7 +93,7 @@ class AdmissionEndpoint:
         """Return status, body and the outcome for the metrics."""
         try:
             seconds = budget(scope["query_string"])
-            deadline = perf_counter() + seconds
+            deadline = self._clock.monotonic() + seconds
             carrier = carrier_of(scope)
             body = await small_body(scope, receive, carrier, SMALL_BYTES)
             if body is not None and _is_small(body):
@@ -139,7 +138,7 @@ class AdmissionEndpoint:
         """Answer a large review, judged in the thread for large reviews."""
 
         async def work(turn: Turn) -> Answer:
-            await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - perf_counter())
+            await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - self._clock.monotonic())
             return await self._large_verdict(body, deadline, turn)
 
         return await self._state.reviews.run(
@@ -150,7 +149,7 @@ class AdmissionEndpoint:
         """Judge a small review. It is judged at once, so its body is charged to the intake only if it must wait for
         live reads.
         """
-        begun = perf_counter()
+        begun = self._clock.monotonic()
         if begun >= deadline:
             raise DeadlineExceeded("the time limit was reached before the review was judged")
         facts = self._state.facts
@@ -168,7 +167,7 @@ class AdmissionEndpoint:
 
     async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
         """Judge a large review step by step in the thread. Live reads are done here, on the event loop."""
-        begun = perf_counter()
+        begun = self._clock.monotonic()
         found = self._deliberation(self._state.facts.snapshot(), begun, deadline, turn)
         review = LargeReview(found, turn)
         try:
@@ -191,9 +190,9 @@ class AdmissionEndpoint:
             moment = Moment(begun, deadline, doubted or ())
             if turn is not None:
                 lane = self._state.reviews
-                moment = moment._replace(proceed=turn.proceed, is_awaited=lambda: lane.is_awaited)
+                moment = moment._replace(proceed=turn.proceed, is_awaited=lambda: lane.is_awaited, used=turn.used)
             shadows = partial(self._shadows.annotations, moment=moment)
-        return Deliberation(self._name, self._decide, settings, facts, doubted, now=datetime.now(UTC), shadows=shadows)
+        return Deliberation(self._name, self._decide, settings, facts, doubted, now=self._clock.now(), shadows=shadows)
 
     async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
         """Return the facts with the answer to `question`, or the error. The decision says what the error means."""
@@ -205,7 +204,7 @@ class AdmissionEndpoint:
             return TooManyReads(f"more than {self._max_in_flight} calls wait for the API server at once")
         state.reading += 1
         try:
-            return await cluster.learn(question.needed, question.facts, deadline - perf_counter())
+            return await cluster.learn(question.needed, question.facts, deadline - self._clock.monotonic())
         except FactsUnavailable as error:
             return error
         finally:
@@ -226,7 +225,7 @@ class AdmissionEndpoint:
             decided(self._name, found.request, verdict)
         if spans.on():
             spans.note(_noted(verdict))
-        self._duration.observe(perf_counter() - begun)
+        self._duration.observe(self._clock.monotonic() - begun)
         return 200, found.written, decision
 
 

@@ -57,8 +57,8 @@ async def read_body(
         # The body is already here. Most bodies arrive with their heads, and a timer costs as much as reading them.
         return await _received(receive, upload, most)
     try:
-        async with asyncio.timeout(seconds) as clock:
-            upload.arriving(clock)
+        async with asyncio.timeout(seconds) as timeout:
+            upload.arriving(timeout)
             return await _received(receive, upload, most)
     except TimeoutError:
         if upload.ended:

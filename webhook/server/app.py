@@ -72,7 +72,7 @@ def _rest(state: ServerState) -> FastAPI:
 
     @app.get("/healthz", tags=["life"], summary="Whether the process is alive", response_class=PlainTextResponse)
     async def healthz() -> Response:
-        return alive()
+        return alive(state)
 
     @app.get(
         "/readyz",

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
-from time import perf_counter
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -52,7 +51,7 @@ MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_CHECKS = 8
 # The upload of a CI pipeline takes less.
 BODY_SECONDS = 30
-# The worst megabyte takes some seconds, and may wait for others.
+# How long a caller waits for its answer. The worst megabyte takes some seconds, and may wait for others.
 WORK_SECONDS = 30
 # Every scheduler judges each workload, and again for each edit that is tried.
 MAX_EXPLAINED = 50
@@ -71,6 +70,7 @@ class ManifestEndpoint:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
+        self._clock = state.clock
         self._held = 0
         # Facts of the state, and their copy.
         self._copied: tuple[ClusterFacts, ClusterFacts] | None = None
@@ -84,7 +84,7 @@ class ManifestEndpoint:
             report = Report()
             known = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
             for document in documents:
-                report.add(document, judge(document.manifest, known, settings, datetime.now(UTC)))
+                report.add(document, judge(document.manifest, known, settings, self._clock.now()))
             if fixes:
                 add_fixes(report, known, settings, MAX_EXPLAINED)
             return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
@@ -96,7 +96,7 @@ class ManifestEndpoint:
         drawn = _flag(request, "pictures")
 
         def explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
-            return 200, _explained(documents, facts, settings, drawn=drawn)
+            return 200, _explained(documents, facts, settings, self._clock.now(), drawn=drawn)
 
         return await self._answer(request, explained)
 
@@ -152,11 +152,11 @@ class ManifestEndpoint:
     async def _in_lane(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
         """Return status and body of the answer, found in the thread for manifests."""
         scheduler, settings = request.query_params.get("scheduler"), self._settings(request)
-        deadline = perf_counter() + WORK_SECONDS
+        deadline = self._clock.monotonic() + WORK_SECONDS
 
         async def in_turn(turn: Turn) -> tuple[int, bytes]:
             decoded = min(len(body), SERVER.values) * _VALUE_BYTES
-            await upload.decode(self._state.share_of_intake(decoded), deadline - perf_counter())
+            await upload.decode(self._state.share_of_intake(decoded), deadline - self._clock.monotonic())
             return await turn.run(self._work, work, body, scheduler, settings, turn)
 
         return await self._state.manifests.run(
@@ -203,11 +203,13 @@ class ManifestEndpoint:
         return status, escaped(orjson.dumps(content).decode()).encode()
 
 
-def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings, *, drawn: bool) -> dict[str, Any]:
+def _explained(
+    documents: list[Document], facts: ClusterFacts, settings: Settings, now: datetime, *, drawn: bool
+) -> dict[str, Any]:
     workloads: list[dict[str, Any]] = []
     facts = one_world(with_nodes(with_field_names(facts), documents), documents, settings.kinds)
     for document in documents:
-        for found in explain_document(document.manifest, facts, settings, datetime.now(UTC)):
+        for found in explain_document(document.manifest, facts, settings, now):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
             line, column = document.position(found.at)

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState as UvicornState
 
+from webhook.clock import Clock
 from webhook.server.answer_writer import AnswerWriter
 from webhook.server.answers import plain
 from webhook.server.carriers import CARRIER
@@ -63,6 +64,7 @@ class Port(Protocol):
     ending: bool
     client_names: frozenset[str]
     metrics: LifeMetrics | None
+    clock: Clock
 
     def carried_review(self, connection: Connection) -> None:
         """Note that `connection` has carried a valid AdmissionReview."""
@@ -80,7 +82,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, port: Port, config: uvicorn.Config, server_state: UvicornState, **more: Any) -> None:
         super().__init__(config, server_state, **more)
         self._port = port
-        self.opened_at = self.loop.time()
+        self.opened_at = port.clock.monotonic()
         # Whether there is a transport: with TLS, whether the handshake is complete.
         self.made = False
         # Whether it has carried a valid AdmissionReview.

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from uvicorn.server import ServerState as UvicornState
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.server.connection import Connection
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import ConnectionMetrics, Ended
@@ -63,6 +64,7 @@ class Connections:
         seconds: float = 0,
         client_names: Iterable[str] = (),
         metrics: LifeMetrics | None = None,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """Allow at most `most` connections. A connection ends at about `seconds` of age, 0 for never. With
         `client_names`, the certificate of a client must have one of them.
@@ -71,6 +73,7 @@ class Connections:
         self.seconds = seconds
         self.client_names = frozenset(client_names)
         self.metrics = metrics
+        self.clock = clock
         self.ending = False
         self._counted = counted
         # In the order of arrival; and those that carried a review, in the order of their last review.
@@ -117,8 +120,7 @@ class Connections:
         if len(self) < self.most:
             return Room(None)
         least = self._least()
-        now = asyncio.get_running_loop().time()
-        had_its_time = least is not None and (least.reviewed or now - least.opened_at >= YOUNG_SECONDS)
+        had_its_time = least is not None and (least.reviewed or self._age(least) >= YOUNG_SECONDS)
         return Room(least) if had_its_time else None
 
     def take(self, room: Room) -> None:
@@ -149,15 +151,15 @@ class Connections:
 
     def watch(self) -> None:
         """Start the sweep, once a second."""
-        loop = asyncio.get_running_loop()
-        self._sweeping = loop.call_later(SWEEP_SECONDS, self.watch)
-        self.sweep(loop.time())
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.watch)
+        self.sweep()
 
-    def sweep(self, now: float) -> None:
+    def sweep(self) -> None:
         """Close the connections that hold places or memory that others may need."""
+        now = self.clock.monotonic()
         if len(self) * 2 > self.most:
             for connection in list(self._strangers):
-                if connection.unused and now - connection.opened_at > UNUSED_SECONDS:
+                if connection.unused and self._age(connection) > UNUSED_SECONDS:
                     self._cut(connection, Ended.UNUSED)
         unread = {
             found: self._unread_since(found, now) for found in chain(self._strangers, self._known) if found.unread
@@ -166,6 +168,9 @@ class Connections:
         for connection, (since, _) in list(self._unread.items()):
             if now - since > UNREAD_SECONDS or (len(self._unread) > MAX_UNREAD and since < now):
                 self._cut(connection, Ended.UNREAD)
+
+    def _age(self, connection: Connection) -> float:
+        return self.clock.monotonic() - connection.opened_at
 
     def _unread_since(self, connection: Connection, now: float) -> _Unread:
         """Return since when the current answer is unread. A busy client acknowledges an answer with its next request,

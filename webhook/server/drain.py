@@ -10,7 +10,6 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from time import monotonic
 
 from webhook.server.listener import FINISH_SECONDS, Listener
 from webhook.server.state import ServerState
@@ -49,12 +48,12 @@ async def drain(
     # A second signal during the delay ended only the delay. The next one ends the closing too.
     signals.hurried.clear()
     hurrying = asyncio.create_task(_hurry(signals, listeners))
-    begun = monotonic()
+    begun = state.clock.monotonic()
     try:
         await asyncio.gather(*(listener.close() for listener in serving))
         if health is not None:
             # Closing both together may take no longer than closing one.
-            await health.close(max(1, FINISH_SECONDS - round(monotonic() - begun)))
+            await health.close(max(1, FINISH_SECONDS - round(state.clock.monotonic() - begun)))
     finally:
         hurrying.cancel()
 

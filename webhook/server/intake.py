@@ -26,6 +26,7 @@ import math
 from collections import deque
 from typing import Self
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import Overloaded
 from webhook.server.carriers import Carrier
 from webhook.server.network_metrics import IntakeMetrics
@@ -47,8 +48,9 @@ class Intake:
     bodies.
     """
 
-    def __init__(self, limit: int, metrics: IntakeMetrics, kept: int = 0) -> None:
+    def __init__(self, limit: int, metrics: IntakeMetrics, kept: int = 0, *, clock: Clock = MACHINE_CLOCK) -> None:
         self.limit = limit
+        self.clock = clock
         self.kept = kept
         self.used = 0
         # The charged bytes in bodies that are small so far.
@@ -71,7 +73,7 @@ class Intake:
         """
         if self._fits(size, small=small):
             return True
-        now = asyncio.get_running_loop().time()
+        now = self.clock.monotonic()
         old = [
             other
             for other in self._arriving
@@ -145,11 +147,11 @@ class Upload:
     """The account of one call."""
 
     __slots__ = (
-        "_clock",
         "_decoded",
         "_decoding",
         "_intake",
         "_lately",
+        "_timeout",
         "_weighed",
         "begun",
         "carrier",
@@ -165,7 +167,7 @@ class Upload:
         # Whether it was ended to make room.
         self.ended = False
         self._intake = intake
-        self._clock: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         # The weighted recent bytes, and when they were computed.
         self._lately = 0.0
         self._weighed = 0.0
@@ -188,15 +190,15 @@ class Upload:
             intake.end_decoding(self._decoding)
         self.size = self._decoded = self._decoding = 0
 
-    def arriving(self, clock: asyncio.Timeout) -> None:
-        """Begin to wait for the body, within `clock`. Ending the upload makes `clock` expire."""
-        self._clock = clock
-        self.begun = self._weighed = asyncio.get_running_loop().time()
+    def arriving(self, timeout: asyncio.Timeout) -> None:
+        """Begin to wait for the body, within `timeout`. Ending the upload makes `timeout` expire."""
+        self._timeout = timeout
+        self.begun = self._weighed = self._intake.clock.monotonic()
         self._intake.arriving(self)
 
     def arrived(self) -> None:
         """Stop waiting for more of the body."""
-        self._clock = None
+        self._timeout = None
         self._intake.arrived(self)
 
     def lately(self, now: float) -> float:
@@ -215,8 +217,8 @@ class Upload:
         intake.small += size if small else -self._small
         self.size += size
         intake.charge(size)
-        if self._clock is not None:
-            now = asyncio.get_running_loop().time()
+        if self._timeout is not None:
+            now = intake.clock.monotonic()
             self._lately, self._weighed = self.lately(now) + size, now
 
     async def decode(self, size: int, seconds: float) -> None:
@@ -242,8 +244,8 @@ class Upload:
         self.ended = True
         self._intake.arrived(self)
         self._give_up_body()
-        if self._clock is not None:
-            self._clock.reschedule(asyncio.get_running_loop().time())
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time())
 
     @property
     def _small(self) -> int:

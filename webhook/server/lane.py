@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
-from time import perf_counter
 from traceback import clear_frames
 from typing import Any, ParamSpec, TypeVar
 
 from starlette.types import Receive
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import DeadlineExceeded, Overloaded, Stopped
 from webhook.server.answers import ClientGone
 from webhook.server.lane_metrics import Dropped, LaneMetrics
@@ -36,15 +36,18 @@ Result = TypeVar("Result")
 class Turn:
     """The right to use the thread. `clear`, if set, runs in the thread after the answer."""
 
-    def __init__(self, thread: ThreadPoolExecutor, size: int, caller: str) -> None:
+    def __init__(self, thread: ThreadPoolExecutor, size: int, caller: str, *, clock: Clock = MACHINE_CLOCK) -> None:
         self.caller = caller
         self.size = size
-        self.due = perf_counter() + size / _BYTES_A_SECOND
+        self.due = clock.monotonic() + size / _BYTES_A_SECOND
         # True when the turn begins; False if it never will.
         self.begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.stopped = False
         self.clear: Callable[[], None] | None = None
         self._thread = thread
+        self._clock = clock
+        # The processor time of the thread when this turn began to use it.
+        self._entered: float | None = None
 
     def proceed(self) -> None:
         """Return while a caller waits for the answer. Raises `Stopped` otherwise."""
@@ -57,17 +60,27 @@ class Turn:
         """Run `work` in the thread and return its result."""
         self.proceed()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        return await loop.run_in_executor(self._thread, lambda: self._enter(work, *args, **kwargs))
+
+    def _enter(self, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        if self._entered is None:
+            self._entered = self._clock.processor()
+        return work(*args, **kwargs)
+
+    def used(self) -> float:
+        """Returns the seconds of a processor that the thread has used in this turn. Only the thread may ask."""
+        return 0.0 if self._entered is None else self._clock.processor() - self._entered
 
 
 class Lane:
     """The thread and the queue for it. Must be used on the event loop."""
 
-    def __init__(self, name: str, metrics: LaneMetrics, waiting_bytes: int) -> None:
+    def __init__(self, name: str, metrics: LaneMetrics, waiting_bytes: int, *, clock: Clock = MACHINE_CLOCK) -> None:
         """Allow at most `waiting_bytes` of waiting bodies, or one of any size."""
         self._thread = ThreadPoolExecutor(1, f"rollcall-{name}")
         self._metrics = metrics
         self._waiting_bytes = waiting_bytes
+        self._clock = clock
         self._number = count()
         self._busy = False
         # By caller, in the order of their next turns; for each caller a heap by `due`.
@@ -87,13 +100,13 @@ class Lane:
         done: Callable[[], None],
     ) -> Result:
         """Run `work` with its turn and return its result; `work` awaits `Turn.run`. `size` is the size of the body.
-        `receive` reports that the client has gone. `done` is called when the thread has ended, which may be after this
-        returns.
+        `deadline` is in seconds of `Clock.monotonic`. `receive` reports that the client has gone. `done` is called when
+        the thread has ended, which may be after this returns.
 
         Raises `Overloaded`, `DeadlineExceeded` and `ClientGone`.
         """
-        begun = perf_counter()
-        turn = Turn(self._thread, size, caller)
+        begun = self._clock.monotonic()
+        turn = Turn(self._thread, size, caller, clock=self._clock)
         result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         holding = asyncio.create_task(self._hold(turn, work, result, done))
         self._held.add(holding)
@@ -126,10 +139,10 @@ class Lane:
         done: Callable[[], None],
     ) -> None:
         """Wait for the turn, run the work, and pass the turn on."""
-        entered = perf_counter()
+        entered = self._clock.monotonic()
         try:
             if await turn.begun:
-                self._metrics.waited.observe(perf_counter() - entered)
+                self._metrics.waited.observe(self._clock.monotonic() - entered)
                 await self._work(turn, work, result)
             else:
                 _fail(result, Overloaded(self._too_many))

@@ -4,7 +4,7 @@ client certificate that do not check the server's certificate.
 
 from __future__ import annotations
 
-from email.utils import formatdate
+from email.utils import format_datetime
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,11 +15,11 @@ from webhook.server.state import ServerState
 from webhook.telemetry.metrics import CONTENT_TYPE
 
 
-def alive() -> Response:
+def alive(state: ServerState) -> Response:
     """Answer that the process is alive, with the time: certificates begin and end by this clock, so an operator may
     need to compare it with others. No other answer has the time, because the API server does not need it.
     """
-    return PlainTextResponse("ok\n", headers={"date": formatdate(usegmt=True)})
+    return PlainTextResponse("ok\n", headers={"date": format_datetime(state.clock.now(), usegmt=True)})
 
 
 def readiness(state: ServerState) -> Response:
@@ -38,7 +38,7 @@ def create_health_app(state: ServerState) -> Starlette:
     """Return the application of the health port."""
 
     async def healthz(_: Request) -> Response:
-        return alive()
+        return alive(state)
 
     async def readyz(_: Request) -> Response:
         return readiness(state)

@@ -82,7 +82,7 @@ class _Server:
         self._state = state
         self._plan = plan
         life, serving = state.metrics.life, state.settings.serving
-        self._tls = serving_tls(plan.files, life, plan.client_ca)
+        self._tls = serving_tls(plan.files, life, plan.client_ca, clock=state.clock)
         self._next_tls: Tls | None = None
         counted = state.metrics.connections
         connections = Connections(
@@ -91,19 +91,20 @@ class _Server:
             seconds=serving.connection_seconds,
             client_names=plan.client_names,
             metrics=life,
+            clock=state.clock,
         )
         self._serving = Listener(plan.place, create_app(state), connections, self._tls.listening)
         self._next = self._health = None
         if plan.next_place is not None and plan.next_files is not None:
-            self._next_tls = next_tls(plan.next_files, life)
+            self._next_tls = next_tls(plan.next_files, life, clock=state.clock)
             self._next = Listener(
                 plan.next_place,
                 create_next_app(state.intake),
-                Connections(NEXT_CONNECTIONS, counted),
+                Connections(NEXT_CONNECTIONS, counted, clock=state.clock),
                 self._next_tls.listening,
             )
         if plan.health_place is not None:
-            health = Connections(HEALTH_CONNECTIONS, counted)
+            health = Connections(HEALTH_CONNECTIONS, counted, clock=state.clock)
             self._health = Listener(plan.health_place, create_health_app(state), health, None)
         self._every = [self._tls] if self._next_tls is None else [self._tls, self._next_tls]
         self._look()

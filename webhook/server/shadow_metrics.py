@@ -31,7 +31,7 @@ class ShadowMetrics:
             ("shadow", "rule"), registry=registry,
         )  # fmt: skip
         seconds = Counter(
-            "rollcall_shadow_seconds", "Seconds that were spent on a shadow.", ("shadow",), registry=registry
+            "rollcall_shadow_seconds", "Seconds of a processor that a shadow has used.", ("shadow",), registry=registry
         )
         self._reviews = {
             (one.name, real, would): reviews.labels(one.name, real, would)
@@ -45,7 +45,7 @@ class ShadowMetrics:
         self._seconds = {one.name: seconds.labels(one.name) for one in shadows}
 
     def count(self, shadow: str, found: ShadowAnswer, *, allowed: bool, seconds: float) -> None:
-        """Count what a shadow said of a review that was `allowed` or not, and the time that it took."""
+        """Count what a shadow said of a review that was `allowed` or not, and the processor time that it took."""
         self._reviews[shadow, "allowed" if allowed else "denied", found.would].inc()
         self._seconds[shadow].inc(seconds)
         for rule in found.rules if allowed and found.would is Would.DENIED else ():

@@ -11,10 +11,10 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from math import inf
 from threading import local
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from webhook.admission.shadow import ShadowAnswer, Would, is_shadowed, shadow_answer
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.config.settings import Settings, Shadow
 from webhook.errors import DeadlineExceeded, Stopped
 from webhook.model.admission_request import Request, Verdict
@@ -25,8 +25,8 @@ from webhook.server.shadow_time import Allowance
 from webhook.telemetry.logs import log
 from webhook.validators.registry import Proceed
 
-# One shadow of a review that is judged on the event loop, where all other calls wait. The decision itself takes at most
-# as long.
+# One shadow of a review that is judged on the event loop, where all other calls wait, in seconds of a processor. The
+# decision itself takes at most as long.
 LOOP_SECONDS = 0.01
 # Before the deadline there must be room for several of them, and for the answer.
 _ROOM_SECONDS = 0.1
@@ -38,40 +38,55 @@ ENDPOINT = "validate"
 
 
 class Moment(NamedTuple):
-    """When a review came and must be answered, in seconds of `perf_counter`, and how it is judged."""
+    """When a review came and must be answered, in seconds of `Clock.monotonic`, and how it is judged."""
 
     begun: float
     deadline: float
     # The parts of the facts that may be out of date.
     doubted: Container[str]
-    # In the thread for large reviews: raises if no caller waits, and whether another review waits for the thread.
+    # In the thread for large reviews: raises if no caller waits, whether another review waits for the thread, and the
+    # seconds of a processor that the review has used there.
     proceed: Proceed | None = None
     is_awaited: Callable[[], bool] = bool
+    used: Callable[[], float] = float
+
+
+class _Cost(NamedTuple):
+    """Seconds for which the caller waits, and of them the seconds of a processor."""
+
+    seconds: float
+    processor: float
 
 
 class _Limit(local):
-    """When the shadow that a thread asks must end: the event loop and the lane ask at the same time."""
+    """When the shadow that a thread asks must end: the event loop and the lane ask at the same time, and each has its
+    own processor time.
+    """
 
-    end = inf
-    moment = Moment(0.0, 0.0, ())
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # By `Clock.monotonic`, and by `Clock.processor` of this thread.
+        self.end = self.processor_end = inf
+        self.moment = Moment(0.0, 0.0, ())
 
     def proceed(self) -> None:
         """Return while the shadow may continue. Raises `DeadlineExceeded`, and `Stopped` if no caller waits."""
-        moment = self.moment
+        moment, clock = self.moment, self._clock
         if moment.proceed is not None:
             moment.proceed()
-        if perf_counter() > self.end or moment.is_awaited():
+        if clock.processor() > self.processor_end or clock.monotonic() > self.end or moment.is_awaited():
             raise DeadlineExceeded("a shadow takes too long")
 
 
 class Shadows:
     """Asks the shadows about reviews, and counts what they say."""
 
-    def __init__(self, settings: Settings, metrics: ShadowMetrics) -> None:
+    def __init__(self, settings: Settings, metrics: ShadowMetrics, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._settings = settings
         self._metrics = metrics
-        self.allowance = Allowance(perf_counter())
-        self._limit = _Limit()
+        self._clock = clock
+        self.allowance = Allowance(clock=clock)
+        self._limit = _Limit(clock)
         alike: dict[str, Any] = {"proceed": self._limit.proceed, "standalone": settings.standalone}
         self._shadows = [replace(one, settings=replace(one.settings, **alike)) for one in settings.shadows]
 
@@ -81,22 +96,23 @@ class Shadows:
         """
         if not is_shadowed(request, verdict, self._settings):
             return {}
-        taken = perf_counter() - moment.begun
         self._limit.moment = moment
-        found = {}
+        decision = _Cost(self._clock.monotonic() - moment.begun, moment.used())
+        annotations = {}
         for shadow in self._shadows:
-            begun = perf_counter()
-            said = self._judged(shadow, request, facts, self._seconds(moment, begun, taken))
-            seconds = perf_counter() - begun
+            begun = self._clock.processor()
+            answer = self._judged(shadow, request, facts, self._most(moment, decision))
+            seconds = self._clock.processor() - begun
             self.allowance.use(seconds)
-            self._metrics.count(shadow.name, said, allowed=verdict.allowed, seconds=seconds)
-            found[f"shadow.{shadow.name}"] = cut(str(said), MAX_ANNOTATION_BYTES)
-        return found
+            self._metrics.count(shadow.name, answer, allowed=verdict.allowed, seconds=seconds)
+            annotations[f"shadow.{shadow.name}"] = cut(str(answer), MAX_ANNOTATION_BYTES)
+        return annotations
 
-    def _judged(self, shadow: Shadow, request: Request, facts: ClusterFacts, seconds: float | None) -> ShadowAnswer:
-        if seconds is None:
+    def _judged(self, shadow: Shadow, request: Request, facts: ClusterFacts, most: _Cost | None) -> ShadowAnswer:
+        if most is None:
             return _SKIPPED
-        self._limit.end = perf_counter() + seconds
+        self._limit.end = self._clock.monotonic() + most.seconds
+        self._limit.processor_end = self._clock.processor() + most.processor
         try:
             return shadow_answer(shadow, request, facts, self._settings, self._limit.moment.doubted)
         except DeadlineExceeded:
@@ -107,12 +123,12 @@ class Shadows:
             log.exception("shadow failed", shadow=shadow.name, kind=request.kind.kind)
             return _FAILED
 
-    def _seconds(self, moment: Moment, now: float, taken: float) -> float | None:
-        """Return how long a shadow may take, or None if it must be skipped. The decision has `taken` that long."""
-        left, room = self.allowance.left(now), moment.deadline - now
+    def _most(self, moment: Moment, decision: _Cost) -> _Cost | None:
+        """Returns what a shadow may cost, or None if it must be skipped. The decision has cost `decision`."""
+        left, room = self.allowance.left(), moment.deadline - self._clock.monotonic()
         if moment.proceed is None:
-            return None if left <= 0 or room < _ROOM_SECONDS else LOOP_SECONDS
-        # It runs about the same rules as the decision, so it takes about as long, in steps that cannot be interrupted.
-        if moment.is_awaited() or taken > left or room < 2 * taken + _ROOM_SECONDS:
+            return None if left <= 0 or room < _ROOM_SECONDS else _Cost(room / 2, LOOP_SECONDS)
+        # It runs about the same rules as the decision, so it costs about as much, in steps that cannot be interrupted.
+        if moment.is_awaited() or decision.processor > left or room < 2 * decision.seconds + _ROOM_SECONDS:
             return None
-        return min(left, room / 2)
+        return _Cost(room / 2, left)

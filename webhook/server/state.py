@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from webhook.certificates.files import Pair, validity
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
@@ -50,6 +50,7 @@ class ServerState:
     unseen: str | None = None
     # Whether the process was told to stop.
     stopping: bool = False
+    clock: Clock = field(default=MACHINE_CLOCK, kw_only=True)
     metrics: Metrics = field(init=False)
     intake: Intake = field(init=False)
     # The lanes for large reviews, and for manifests without a cluster.
@@ -67,15 +68,17 @@ class ServerState:
             self.settings.exceptions.every,
             self.settings.shadows,
         )
-        self.shadows = Shadows(self.settings, self.metrics.shadows) if self.settings.shadows else None
+        self.shadows = None
+        if self.settings.shadows:
+            self.shadows = Shadows(self.settings, self.metrics.shadows, clock=self.clock)
         serving = self.settings.serving
         limit = memory_limit() * serving.body_memory_percent // 100
         share = limit // LANE_SHARE
         # There is always room for as many small bodies as may be answered at once.
         kept = min(serving.max_in_flight * SMALL_BYTES, share)
-        self.intake = Intake(limit, self.metrics.intake, kept)
-        self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share)
-        self.manifests = Lane(MANIFESTS, self.metrics.lanes[MANIFESTS], share)
+        self.intake = Intake(limit, self.metrics.intake, kept, clock=self.clock)
+        self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share, clock=self.clock)
+        self.manifests = Lane(MANIFESTS, self.metrics.lanes[MANIFESTS], share, clock=self.clock)
         self.metrics.in_flight.set_function(lambda: self.in_flight)
         self.metrics.life.ready.set_function(lambda: float(not any(self.unready())))
         if self.certificate is not None:
@@ -95,7 +98,7 @@ class ServerState:
         if self.certificate is None:
             why = self.refused.get(SERVING)
             yield "certificate: none is loaded" + ("" if why is None else f": {why}")
-        elif (why := validity(self.certificate, datetime.now(UTC))) is not None:
+        elif (why := validity(self.certificate, self.clock.now())) is not None:
             yield f"certificate: {why}"
         if self.unguarded:
             yield f"{CLIENT_AUTHORITIES}: none is loaded: {self.refused[CLIENT_AUTHORITIES]}"
@@ -119,7 +122,7 @@ class ServerState:
 
     def follow(self, access: Access) -> LiveFacts:
         """Use the cluster that `access` connects to. The caller must run `LiveFacts.run` as a task."""
-        self.cluster = live_facts(self.settings, Client(access), self._changed)
+        self.cluster = live_facts(self.settings, Client(access, clock=self.clock), self._changed, clock=self.clock)
         self.metrics.watch(self.cluster)
         return self.cluster
 

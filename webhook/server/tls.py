@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from webhook.certificates.files import Pair, authorities_of, hardened, load_into, pair_of, read_regular
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import CertificateError
 from webhook.server.life_metrics import CLIENT_AUTHORITIES, NEXT, SERVING, LifeMetrics
 from webhook.telemetry.logs import log
@@ -116,11 +117,12 @@ class Tls:
         client_ca: Path | None = None,
         *,
         optional: bool = False,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """With `client_ca` every client must have a certificate signed by it. With `optional` the files of the pair may
         be missing; then every handshake fails.
         """
-        self.pair = Kept(name, tuple(files), lambda contents: pair_of(*files, *contents), metrics)
+        self.pair = Kept(name, tuple(files), lambda contents: pair_of(*files, *contents, clock=clock), metrics)
         self.authorities: Kept[bytes] | None = None
         if client_ca is not None:
             self.authorities = Kept(
@@ -173,11 +175,13 @@ class Tls:
         return None
 
 
-def serving_tls(files: PairFiles, metrics: LifeMetrics, client_ca: Path | None = None) -> Tls:
+def serving_tls(
+    files: PairFiles, metrics: LifeMetrics, client_ca: Path | None = None, *, clock: Clock = MACHINE_CLOCK
+) -> Tls:
     """The TLS of the serving port."""
-    return Tls(SERVING, files, metrics, client_ca)
+    return Tls(SERVING, files, metrics, client_ca, clock=clock)
 
 
-def next_tls(files: PairFiles, metrics: LifeMetrics) -> Tls:
+def next_tls(files: PairFiles, metrics: LifeMetrics, *, clock: Clock = MACHINE_CLOCK) -> Tls:
     """The TLS of the next port: the next pair, if there is one."""
-    return Tls(NEXT, files, metrics, optional=True)
+    return Tls(NEXT, files, metrics, optional=True, clock=clock)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-import time
 import traceback
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO, TextIO, cast
 import orjson
 import structlog
 
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.errors import RollcallError
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.plain_text import plain
@@ -111,14 +111,15 @@ class _Libraries(logging.Handler):
     level.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
         super().__init__(logging.WARNING)
+        self._clock = clock
         # By library and level: when its last line was written, and how many have been left out since.
         self._written: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record, or count it as left out in the next line."""
-        source, now = (record.name, record.levelno), time.monotonic()
+        source, now = (record.name, record.levelno), self._clock.monotonic()
         last, left_out = self._written.get(source, (-math.inf, 0))
         if now - last < LIBRARY_SECONDS:
             self._written[source] = (last, left_out + 1)

@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +29,7 @@ from requests.adapters import HTTPAdapter
 from structlog.contextvars import bound_contextvars
 
 from webhook import __version__
+from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.config.settings import Tracing
 from webhook.network.client_tls import verifying
 from webhook.telemetry.logs import log
@@ -55,8 +55,8 @@ _TRACE_HEADERS = (b"traceparent", b"tracestate")
 class OpenTelemetry:
     """The `Tracer` of one process."""
 
-    def __init__(self, settings: Tracing, service: str) -> None:
-        self._quiet = _Warnings()
+    def __init__(self, settings: Tracing, service: str, *, clock: Clock = MACHINE_CLOCK) -> None:
+        self._quiet = _Warnings(clock=clock)
         self._quiet.listen()
         resource = Resource.create(
             {
@@ -140,8 +140,9 @@ def address(endpoint: str) -> str:
 class _Warnings(logging.Handler):
     """Logs messages of OpenTelemetry at a limited rate: there are many while a collector is unavailable."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
         super().__init__(logging.WARNING)
+        self._clock = clock
         self._logger = logging.getLogger("opentelemetry")
         self._propagated = self._logger.propagate
         self._next = 0.0
@@ -158,7 +159,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the message, unless one was logged recently."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now >= self._next:
             self._next = now + WARNING_SECONDS
             log.warning("traces not sent", why=record.getMessage()[:200])

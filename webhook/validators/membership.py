@@ -13,7 +13,7 @@ from webhook.model.disruption import has_spare_pods
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.keys import Needed, ObjectKey
-from webhook.model.known_objects import PodGangFacts, PodGangs
+from webhook.model.known_objects import PodGangFacts, PodGangIndex, PodGangs
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.registry import Change, Context, Results
@@ -88,7 +88,7 @@ def moved(change: Change, context: Context[Any], use: Use, where: str, what: str
 
 def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
     """The known PodGangs of a set."""
-    indexed = known if isinstance(known, PodGangs) else PodGangs(known)
+    indexed = known if isinstance(known, PodGangIndex) else PodGangs(known)
     return indexed.of_set((workload.namespace, workload.name))
 
 

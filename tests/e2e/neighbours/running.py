@@ -138,5 +138,9 @@ class Neighbours:
         # A copy, so that it can be compared with what comes later.
         settings: Settings = json.loads(json.dumps(said or {}))
         if name == "kueue":
-            settings.setdefault("frameworks", frameworks_of(names))
+            running, frameworks = self._running.get(name), frameworks_of(names)
+            # One that has more integrations need not start again.
+            if running is not None and set(frameworks) <= set(running.settings["frameworks"]):
+                frameworks = running.settings["frameworks"]
+            settings.setdefault("frameworks", frameworks)
         return settings

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import is_like
 from tests.unit.admission.decisions import GPU, KOORD, NVLINK, in_namespace
 from tests.unit.worlds import gang_pod, koordinator, settings_of
 from webhook.admission.admission_check import Answer, Outcome, answer, workload_of
@@ -93,7 +94,7 @@ def test_a_fault_that_another_object_may_cure_is_ready_and_told() -> None:
     settings = replace(settings_of("koord-scheduler", standalone=False, gate=False), admission_check=CheckMode.ON)
     found = asked(job(labels=labelled), settings, replace(KNOWN, elastic_quotas={}))
     assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
-    assert found.message.startswith("not rejected, because other objects may cure it: koordinator/owner-quota at ")
+    assert is_like(found.message, "not rejected, ...: koordinator/owner-quota at ...")
 
 
 def test_a_fault_of_the_profile_is_ready() -> None:
@@ -132,13 +133,13 @@ def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
         pytest.param(
             {"apiVersion": "example.com/v1", "kind": "Farm", "metadata": {}},
             KNOWN,
-            "not judged: Rollcall has no rules about Farm",
+            "not judged: ... Farm",
             id="another kind",
         ),
         pytest.param(
             job(parallelism=2, completions=5, managedBy="kueue.x-k8s.io/multikueue"),
             KNOWN,
-            "not judged: MultiKueue runs its pods in another cluster",
+            "not judged: MultiKueue ...",
             id="MultiKueue",
         ),
         pytest.param(
@@ -151,15 +152,14 @@ def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
 )
 def test_what_cannot_be_judged_is_ready(manifest: Any, facts: ClusterFacts, message: str) -> None:
     found = asked(manifest, facts=facts)
-    assert found == Answer(Outcome.NOT_JUDGED, message)
+    assert found.outcome is Outcome.NOT_JUDGED
+    assert is_like(found.message, message)
     assert found.state == "Ready"
 
 
 def test_a_workload_with_too_many_parts_is_ready() -> None:
     found = asked(job_set(*({"name": f"n{index}"} for index in range(10_001))))
-    assert found.message == (
-        "not judged: spec.replicatedJobs has 10001 entries, and at most 10000 are judged; split the object"
-    )
+    assert is_like(found.message, "not judged: spec.replicatedJobs has 10001 entries, ... 10000 ...")
 
 
 def test_a_message_has_at_most_512_bytes() -> None:
@@ -241,7 +241,7 @@ def test_a_rule_that_does_not_warn_does_not_reject(action: Action) -> None:
 def test_a_proof_that_others_can_cure_is_ready_and_told(manifest: Any, facts: ClusterFacts, rule: str) -> None:
     found = asked(manifest, facts=facts)
     assert (found.outcome, found.state) == (Outcome.READY_WITH_FINDING, "Ready")
-    assert found.message.startswith(f"not rejected, because other objects may cure it: {rule}")
+    assert is_like(found.message, f"not rejected, ...: {rule}...")
 
 
 def test_a_proof_that_others_can_cure_does_not_reject_if_its_rule_denies() -> None:

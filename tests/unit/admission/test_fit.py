@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.configurations import configuration_of
+from tests.texts import is_like, require_like
 from tests.unit.worlds import koordinator, rules, settings_of, validate
 from webhook.admission import fit
 from webhook.admission.fit import fits_of, gang_fit_of
@@ -81,8 +82,9 @@ def test_one_gang_has_one_finding_and_gangs_with_the_same_proof_share_it() -> No
     groups = [scaling_group("a", "one", replicas=3), scaling_group("b", "two", replicas=2)]
     cliques = [clique(name, replicas=1, requests={GPU: "16"}) for name in ("one", "two")]
     verdict = validate(pod_clique_set(*cliques, groups=groups), facts=FOUR)
-    why = "a pod of one and two requests 16 nvidia.com/gpu; the largest node that it may use has 8"
-    assert found(verdict) == [("fit/node", why)]
+    ((rule, why),) = found(verdict)
+    assert rule == "fit/node"
+    assert is_like(why, "a pod of one and two requests 16 nvidia.com/gpu; ... has 8")
 
 
 def test_what_only_the_nodes_there_are_prove_is_silent_where_the_cluster_may_grow() -> None:
@@ -255,7 +257,7 @@ def test_a_scheduler_of_which_nothing_is_known_gives_no_verdict() -> None:
     settings = settings_of("lpx-scheduler")
     (judged,) = fits_of(PodCliqueSet(of_gpus(5)), settings.profiles["lpx-scheduler"], FOUR, settings)
     assert judged.verdict.answer is Answer.UNKNOWN
-    assert judged.verdict.causes == ("it is not known how this scheduler places a gang",)
+    require_like(judged.verdict.causes, ["...this scheduler places ..."])
 
 
 def test_pods_that_start_one_by_one_are_judged_one_by_one() -> None:
@@ -340,6 +342,4 @@ def test_a_gang_of_pods_with_very_many_containers_or_amounts_is_not_judged(pod: 
     raw = pod_clique_set(clique("worker", replicas=5, requests={GPU: "8"}, pod=pod))
     (judged,) = fits_of(PodCliqueSet(raw), koordinator().profiles["koord-scheduler"], FOUR, koordinator())
     assert judged.verdict.answer is Answer.UNKNOWN
-    assert judged.verdict.causes == (
-        "the pods of the gang have more containers, or name more resources, than are judged",
-    )
+    require_like(judged.verdict.causes, ["...more containers, or ..."])

@@ -36,8 +36,8 @@ def actions(verdict: Verdict) -> list[tuple[str, Action]]:
 
 
 OLDER: dict[str, tuple[Manifest, list[str]]] = {
-    "a multi-node NVLink group over the set": (pod_clique_set(GPU, annotations=NVLINK), [MNNVL]),
-    "a multi-node NVLink group of one clique": (
+    "an NVLink group over the set": (pod_clique_set(GPU, annotations=NVLINK), [MNNVL]),
+    "an NVLink group of one clique": (
         pod_clique_set(clique("leader"), {**GPU, "annotations": NVLINK}),
         [MNNVL],
     ),
@@ -161,7 +161,7 @@ REORDERED: dict[str, tuple[list[Manifest], ClusterFacts, list[str]]] = {
         WORLD,
         [DISAGREE],
     ),
-    "a required topology without a ClusterNetworkTopology": (
+    "a required topology that is not there": (
         [
             clique("leader", topologyConstraint=required("block")),
             clique("worker", topologyConstraint=required("block")),

@@ -146,7 +146,7 @@ def test_a_pod_with_living_siblings_is_not_prepared_while_the_podgangmaps_are_no
         apis=frozenset({VOLCANO, maps}),
     )
     asked = request(gang_pod(labels={"grove.io/podgang": NEW, "grove.io/podcliqueset-replica-index": "0"}))
-    with pytest.raises(FactsUnavailable, match="the PodGangMaps are not read"):
+    with pytest.raises(FactsUnavailable, match="PodGangMaps"):
         admission.mutate(asked, facts, settings_of("volcano", standalone=False))
     alone = replace(facts, gang_objects=GangObjects())
     assert admission.mutate(asked, alone, settings_of("volcano", standalone=False)).scheduler == "volcano"

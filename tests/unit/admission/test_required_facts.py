@@ -124,7 +124,7 @@ def test_a_needed_fact_is_printed_with_its_kind() -> None:
     assert told == [
         "PodCliqueSet default/demo",
         "Namespace default",
-        "bound pods of PodCliqueSet default/demo",
+        f"bound pods of {OWNER}",
         "list of served APIs",
         "example_queues q",
     ]

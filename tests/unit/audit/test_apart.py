@@ -7,12 +7,13 @@ import threading
 
 import pytest
 
+from tests.waiting import LIMIT_SECONDS, turns
 from webhook.audit.apart import apart
 
 
 async def test_the_work_runs_in_another_thread_and_its_result_is_returned() -> None:
     async def work() -> int:
-        await asyncio.sleep(0)
+        await turns()
         return threading.get_ident()
 
     assert await apart(work) != threading.get_ident()
@@ -27,17 +28,19 @@ async def test_an_error_of_the_work_is_raised() -> None:
 
 
 async def test_the_callers_loop_goes_on_while_the_work_computes() -> None:
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
 
     async def work() -> int:
-        turns = 0
+        count = 0
+        begun.set()
         while not stop.is_set():
-            turns += 1
-        return turns
+            count += 1
+        return count
 
     computing = asyncio.create_task(apart(work))
-    for _ in range(20):
-        await asyncio.sleep(0.001)
+    await asyncio.to_thread(begun.wait, LIMIT_SECONDS)
+    await turns(20)
+    assert not computing.done()
     stop.set()
     assert await computing > 0
 
@@ -50,11 +53,12 @@ async def test_the_work_is_cancelled_with_its_caller() -> None:
             begun.set()
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.05)
+            # Not at once: its caller has to wait for it.
+            await turns(100)
             ended.set()
 
     task = asyncio.create_task(apart(work))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, LIMIT_SECONDS)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,9 @@ import pytest
 
 from tests.unit.audit.stored_objects import FACTS, RULE, SETTINGS, judge, stored_set
 from tests.unit.cluster.scripted import Script, Step, failure, listed
+from tests.unit.reconciler.running_reconciler import NOWHERE
 from tests.unit.worlds import three_schedulers
+from tests.waiting import turns
 from webhook.audit import clients
 from webhook.audit.auditor import TURN, Auditor
 from webhook.audit.clients import PatientClient, PrefetchingClient
@@ -21,7 +22,6 @@ from webhook.audit.facts import Known
 from webhook.audit.kinds import listings
 from webhook.audit.results import Audit
 from webhook.audit.stored import Judge
-from webhook.cluster.access import Access
 from webhook.config.file import force_scheduler
 from webhook.config.settings import Enforcement, Settings
 from webhook.model.findings import Action
@@ -37,17 +37,12 @@ ONLY_SETS = {POD_CLIQUE_SETS.resource.api: POD_CLIQUE_SETS.resource}
 PODS_LISTED = 3
 
 
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "RETRY_SECONDS", (0.0, 0.0))
-
-
 def patient(transport: httpx.AsyncBaseTransport) -> PatientClient:
-    return PatientClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
+    return PatientClient(NOWHERE, transport)
 
 
 def prefetching(transport: httpx.AsyncBaseTransport) -> PrefetchingClient:
-    return PrefetchingClient(Access("https://cluster", ssl.create_default_context(), lambda: None), transport)
+    return PrefetchingClient(NOWHERE, transport)
 
 
 async def audited(
@@ -113,7 +108,7 @@ async def test_pages_that_are_no_longer_wanted_leave_no_request_behind() -> None
     async with aclosing(client.pages(POD_CLIQUE_SETS.resource)) as pages:
         async for page in pages:
             assert len(page.items) == 1
-            await asyncio.sleep(0)
+            await turns()
             assert len(asyncio.all_tasks() - before) == 1
             break
     assert asyncio.all_tasks() == before

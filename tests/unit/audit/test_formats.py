@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
+from tests.texts import Text
 from tests.unit.audit.test_tally import add, finding, key, verdict
 from webhook.audit.json_form import audit_as_json, fails
 from webhook.audit.results import Audit
@@ -145,7 +146,7 @@ def test_sarif_tells_that_findings_are_left_out() -> None:
     found = Tally(most=1)
     add(found, "one", finding(), finding(found=2))
     [note] = audit_as_sarif(Audit(found))["runs"][0]["invocations"][0]["toolExecutionNotifications"]
-    assert note["message"]["text"] == "1 more findings are only counted; see -o table"
+    assert note["message"]["text"] == Text("1 more", "-o table")
 
 
 def printed(audit: Audit, compared_with: str = "") -> list[str]:
@@ -179,7 +180,7 @@ def test_a_comparison_has_two_tables() -> None:
         "error b/b team-a 1 PodCliqueSet/one at spec.x",
         "gone as kai-scheduler",
         "error c/c team-a 1 PodCliqueSet/one at spec.x",
-        "1 PodCliqueSet judged: 1 object would be refused in addition, 2 no longer; new: 1 error; gone: 1 error",
+        Text("1 PodCliqueSet judged: 1 object", "in addition, 2 no longer; new: 1 error; gone: 1 error"),
     ]
     assert compared_line(compared(Tally(), Tally()), "as x") == "1 PodCliqueSet judged: nothing changes as x"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.audit.stored_objects import FACTS, NAMESPACES, RULE, SETS, SETTINGS, judge, stored_set
 from tests.unit.worlds import gang_pod, settings_of, three_schedulers
 from webhook import admission
@@ -162,7 +163,7 @@ def test_a_pod_whose_workload_is_not_known_is_not_judged() -> None:
     verdict = judge(facts=replace(FACTS, pod_clique_sets=None)).verdict(gang_pod(), POD)
     assert verdict is not None
     [missing] = verdict.unjudged
-    assert missing.lacking == "a fact is unknown; the PodCliqueSet default/demo of the pod could not be read"
+    assert missing.lacking == Text("PodCliqueSet default/demo")
 
 
 def test_a_field_of_the_wrong_type_is_a_finding() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.texts import Text
 from tests.unit.fit.shapes import drawn, gang, member
 from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.coscheduling.settings import CoschedulingSettings
@@ -27,4 +28,4 @@ def test_several_members_with_pods_above_a_minimum_are_not_judged_because_any_po
 
 def test_nothing_is_claimed_of_a_scheduler_whose_ways_are_not_known() -> None:
     found = LpxBackend(LpxSettings()).packing(gang(member("a")), NOTHING_KNOWN, NOTHING_STATED)
-    assert found.unknown == ("it is not known how this scheduler places a gang",)
+    assert found.unknown == (Text("how this scheduler"),)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from webhook.backends.kai.ceilings import ceilings_of
 from webhook.backends.kai.facts import QUEUES
@@ -154,10 +155,10 @@ def test_the_quota_limits_only_a_gang_that_is_never_preempted(
 
 
 def test_unknown_queues_and_limits_are_told() -> None:
-    assert ceilings_of(GANG, roles(GANG, KAI), ClusterFacts(), KaiSettings()).unknown == ("the KAI Queues are unknown",)
-    assert judged(team_a=KaiQueue(None)).unknown == ('the limits of the KAI Queue "team-a" are unknown',)
-    assert judged(team_a=open_queue("gone")).unknown == ('the KAI Queue "gone" above "team-a" is unknown',)
-    assert judged(gang(), team_a=queue()).unknown == ("the KAI Queue of the gang is unknown",)
+    assert ceilings_of(GANG, roles(GANG, KAI), ClusterFacts(), KaiSettings()).unknown == (Text("KAI Queues"),)
+    assert judged(team_a=KaiQueue(None)).unknown == (Text("limits", '"team-a"'),)
+    assert judged(team_a=open_queue("gone")).unknown == (Text('"gone"', '"team-a"'),)
+    assert judged(gang(), team_a=queue()).unknown == (Text("Queue of the gang"),)
 
 
 def test_the_queue_of_the_pod_group_counts_where_it_is_known() -> None:

@@ -306,7 +306,7 @@ REFUSED = {
         RECORD,
         ("kai/topology", "spec.topologyConstraint.packConstraint"),
     ),
-    "a preferred level that is broader than the required one": (
+    "preferred above required": (
         podgang(member("w", 1, **asks("example.com/rack", preferred="example.com/zone")), annotations=DC),
         RECORD,
         ("kai/topology", "spec.podgroups[0].topologyConstraint.packConstraint"),

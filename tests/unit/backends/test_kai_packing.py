@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.fit.shapes import BLOCK, RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.settings import KaiSettings
@@ -78,7 +79,7 @@ def test_a_domain_is_the_path_of_values_and_a_node_needs_the_label_of_every_leve
 def test_a_level_of_an_unknown_topology_is_left_out_and_said_to_be(shape: GangShape, facts: ClusterFacts) -> None:
     found = packed(shape, facts)
     assert drawn(found) == [(1, [("a", 2)])]
-    assert found.left_out == ("the level of the KAI Topology that the gang requires",)
+    assert found.left_out == (Text("KAI Topology"),)
 
 
 def test_the_group_of_a_job_needs_one_pod_unless_an_annotation_says_more() -> None:

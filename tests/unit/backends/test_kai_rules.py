@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
@@ -66,6 +67,9 @@ FINE = {
     ),
     "a clique that repeats the set's queue": queued(clique("a", labels={QUEUE: "team-a"})),
     "a node pool with a shard and a queue of its own": queued(queue="pooled", labels={POOL: "h100"}),
+    "a preferred level that is the required one": queued(
+        topologyConstraint={"topologyName": "dc", "pack": {"required": "rack", "preferred": "rack"}}
+    ),
     "topology at three levels": queued(
         clique("a", topologyConstraint=required("rack")),
         clique("b"),
@@ -120,12 +124,12 @@ REFUSED = {
         "kai/node-pool",
         "metadata.labels[kai.scheduler/node-pool]",
     ),
-    "a preference broader than the requirement": (
+    "a broader preference": (
         queued(topologyConstraint={"topologyName": "dc", "pack": {"required": "rack", "preferred": "zone"}}),
         "kai/topology",
         "spec.template.topologyConstraint.pack.preferred",
     ),
-    "a class that does not exist": (
+    "a class that is missing": (
         queued(priorityClassName="inferrence"),
         "kai/priority-class",
         "spec.template.priorityClassName",
@@ -170,11 +174,9 @@ def test_a_queue_by_a_key_that_is_not_read_is_warned_about() -> None:
 
 def test_the_default_node_pool_is_named_in_messages() -> None:
     (other,) = judged(queued(labels={POOL: "h100"})).findings
-    assert other.why == 'the queue "team-a" is in the default node pool, and each shard sees only its own pool'
+    assert other.why == Text('"team-a"', "default node pool")
     (above,) = judged(queued(queue="astray", labels={POOL: "h100"})).findings
-    assert above.why == (
-        'the queue "research", above "astray", is in the default node pool, and each shard sees only its own pool'
-    )
+    assert above.why == Text('"research"', '"astray"', "default node pool")
 
 
 def test_a_missing_ancestor_of_a_queue_is_found_at_any_height() -> None:
@@ -186,7 +188,7 @@ def test_a_missing_ancestor_of_a_queue_is_found_at_any_height() -> None:
 def test_the_profile_s_queue_is_judged_like_one_that_the_set_names() -> None:
     assert judged(pod_clique_set(), config={"defaultQueue": "team-a"}).allowed
     (finding,) = judged(pod_clique_set(), config={"defaultQueue": "research"}).denials
-    assert finding.why.startswith("the profile's defaultQueue has the child")
+    assert finding.why == Text("defaultQueue", "child")
 
 
 def test_the_keys_of_the_configuration_count() -> None:
@@ -227,7 +229,7 @@ def test_a_topology_that_cannot_be_created_from_its_binding_counts_as_missing() 
     facts = replace(FACTS, topology_bindings={"dc": upside_down})
     verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
     assert rules(verdict) == ["kai/topology"]
-    assert "can only be the narrowest level" in verdict.findings[0].why
+    assert "the narrowest level" in verdict.findings[0].why
     unknown = judged(queued(topologyConstraint=required("rack")), facts=replace(facts, kai_topologies=None))
     assert [missing.needs for missing in unknown.unjudged] == ["the KAI Topologies"]
     # One that is there all the same counts as it is.

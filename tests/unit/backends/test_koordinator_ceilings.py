@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from webhook.backends.koordinator.ceilings import ceilings_of
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
@@ -102,7 +103,7 @@ def test_a_parent_limits_only_where_the_operator_says_so(config: dict[str, Any],
 
 def test_that_a_parent_may_limit_is_told_unless_the_operator_says_that_it_does_not() -> None:
     (why,) = judged(GANG, {}, **PARENTS).unknown
-    assert "enableRuntimeQuota and enableCheckParentQuota" in why
+    assert why == Text("enableRuntimeQuota", "enableCheckParentQuota")
     assert judged(GANG, {"enableRuntimeQuota": False, "enableCheckParentQuota": False}, **PARENTS).unknown == ()
 
 
@@ -126,7 +127,7 @@ def test_a_parent_of_another_tree_and_a_cycle_of_parents_are_left_out() -> None:
 def test_pods_that_are_never_preempted_are_limited_by_the_min() -> None:
     quota = Quota(is_parent=False, max={GPU: 64}, min={GPU: 8})
     kept = gang(member(requests={GPU: "8"}, labels={"quota.scheduling.koordinator.sh/preemptible": "false"}), quota="q")
-    assert [one.called for one in judged(kept, q=quota).ceilings] == ["the ElasticQuota", "the min of the ElasticQuota"]
+    assert [one.called for one in judged(kept, q=quota).ceilings] == ["the ElasticQuota", Text("min", "ElasticQuota")]
     assert refused(kept, q=quota) == ["q"]
     assert refused(GANG, team_a=quota) == []
 
@@ -139,7 +140,7 @@ def test_pods_of_an_unknown_quota_are_charged_to_the_default_one_which_has_no_li
 
 def test_unknown_quotas_are_told() -> None:
     found = ceilings_of(GANG, roles(GANG), ClusterFacts(), KoordinatorSettings())
-    assert found == Ceilings(unknown=("the ElasticQuotas are unknown",))
+    assert found == Ceilings(unknown=(Text("ElasticQuotas"),))
 
 
 @pytest.mark.parametrize(
@@ -270,9 +271,7 @@ def test_of_quotas_with_one_name_koord_scheduler_may_take_any() -> None:
     known["team-a"] = Quota(False, "other", "2026-02-02", {GPU: 64})
     for facts in (ClusterFacts(elastic_quotas=known), ClusterFacts(elastic_quotas=ElasticQuotas(known))):
         found = ceilings_of(GANG, roles(GANG, KOORDINATOR), facts, KoordinatorSettings())
-        assert found == Ceilings(
-            unknown=('another namespace has an ElasticQuota "team-a" as well, and which one counts is not known',)
-        )
+        assert found == Ceilings(unknown=(Text("another", '"team-a"'),))
     del known["team-a"]
     known["team-a"] = Quota(False, "koordinator-system", "2026-01-01", {GPU: 8})
     found = ceilings_of(GANG, roles(GANG, KOORDINATOR), ClusterFacts(elastic_quotas=known), KoordinatorSettings())
@@ -285,4 +284,4 @@ def test_the_parent_of_a_quota_may_be_one_of_two_as_well() -> None:
     settings = KoordinatorSettings(enableCheckParentQuota=True)
     found = ceilings_of(GANG, roles(GANG, KOORDINATOR), ClusterFacts(elastic_quotas=known), settings)
     assert [one.name for one in found.ceilings] == ["team-a"]
-    assert found.unknown == ('two namespaces have the ElasticQuota above "team-a", and which one counts is not known',)
+    assert found.unknown == (Text("two", 'above "team-a"'),)

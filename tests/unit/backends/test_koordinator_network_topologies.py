@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.topology_bindings import HOST, OWNER, RACK, ZONE, binding
 from tests.unit.worlds import settings_of
 from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES
@@ -65,10 +66,7 @@ def test_a_layer_has_the_name_that_constraints_use() -> None:
     assert made["spec"]["networkTopologySpec"][0]["topologyLayer"] == "RackLayer"
     drift = backend.topology_drift(binding(RACK), live(layer("other", None, RACK), layer("NodeTopologyLayer", "other")))
     assert drift is not None
-    assert drift.message == (
-        "ClusterNetworkTopology default has the layer other for example.com/rack, and topologyKeyMappings says "
-        "RackLayer"
-    )
+    assert drift.message == Text("default", "layer other", "example.com/rack", "RackLayer")
 
 
 def test_what_is_made_forms_a_tree_and_gives_each_key_its_layer() -> None:
@@ -99,12 +97,12 @@ DRIFTS: dict[str, tuple[dict[str, Any] | None, str | None]] = {
     ),
     "no chain": (
         live(SPINE, layer("BlockLayer", None, RACK), NODES),
-        "ClusterNetworkTopology default is not a chain of layers down to NodeTopologyLayer",
+        Text("default", "chain", "NodeTopologyLayer"),
     ),
     "only nodes": (live(layer("NodeTopologyLayer")), f"{HAS}nodes only{WANTS}"),
     "a name that is never read": (
         live(SPINE, BLOCK, NODES, name="site"),
-        "koord-scheduler reads only the ClusterNetworkTopology default, so site has no effect",
+        Text("only", "default", "site has no effect"),
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.fit.shapes import BLOCK, RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.settings import KoordinatorSettings
@@ -115,7 +116,7 @@ def test_a_topology_that_is_unknown_or_not_expressed_is_left_out_and_said_to_be(
     found = packed(shape, facts, **settings)
     (need,) = found.sets
     assert need.within is None
-    assert found.left_out == ("the layer of the ClusterNetworkTopology that the gang requires",)
+    assert found.left_out == (Text("ClusterNetworkTopology"),)
     assert found.unknown == ()
 
 

@@ -41,7 +41,7 @@ QOS: dict[str, tuple[Any, Any, ClusterFacts, list[str]]] = {
     "LSR in the prod band": (qos("LSR", "prod"), {}, CLASSES, []),
     "LSR in the batch band": (qos("LSR", "batch"), {}, CLASSES, [PRIORITY]),
     "LSR with a priority outside every band": (qos("LSR", "plain"), {}, CLASSES, [PRIORITY]),
-    "LSR with the cluster's default class in the prod band": (qos("LSR"), {}, BY_DEFAULT_PROD, []),
+    "LSR with a default class of the prod band": (qos("LSR"), {}, BY_DEFAULT_PROD, []),
     "LSR with Koordinator's own class, without facts": (qos("LSR", "koord-prod"), {}, ClusterFacts(), []),
     "LSR with the band by label": (
         qos("LSR", **{"koordinator.sh/priority-class": "koord-prod"}),

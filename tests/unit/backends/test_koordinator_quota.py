@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.worlds import rules, validate
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster.watch import Index
@@ -73,7 +74,7 @@ def test_a_quota_name_that_is_not_a_label_value_is_always_refused(name: str) -> 
         ):
             verdict = validate(manifest, facts=facts)
             assert [(finding.rule, finding.found) for finding in verdict.findings] == [("koordinator/quota", name)]
-            assert "is not a valid value, so no pod could be created" in verdict.findings[0].why
+            assert "not a valid value" in verdict.findings[0].why
             assert not verdict.allowed
             assert verdict.unjudged == ()
 
@@ -108,13 +109,13 @@ LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
 @pytest.mark.parametrize(
     ("before", "facts", "why"),
     [
-        ({BY_ANNOTATION: "team-a"}, LIVING, "the pods of its gangs are charged to team-a"),
+        ({BY_ANNOTATION: "team-a"}, LIVING, Text("charged to team-a")),
         (
             {BY_ANNOTATION: "team-a"},
             ClusterFacts(),
-            "the pods of its gangs are charged to team-a, and it is unknown whether any still exists",
+            Text("charged to team-a", "unknown"),
         ),
-        ({}, LIVING, "the pods of its gangs are charged to no named quota"),
+        ({}, LIVING, Text("to no named quota")),
     ],
     ids=["from a quota", "from a quota, unknown gangs", "from none"],
 )

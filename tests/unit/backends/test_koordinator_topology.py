@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.worlds import koordinator, rules, validate
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import TopologyBinding, TopologyLayer
@@ -88,19 +89,19 @@ TOPOLOGY: dict[str, tuple[Any, Any, Any, list[str]]] = {
         WORLD,
         ["koordinator/topology-unavailable"],
     ),
-    "there is no ClusterNetworkTopology": (
+    "no ClusterNetworkTopology": (
         whole("host"),
         {},
         ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)}, network_topologies={}),
         ["koordinator/topology-unavailable"],
     ),
-    "the ClusterNetworkTopology has no layers, not even for the hostname": (
+    "no layers, not even for the hostname": (
         whole("host"),
         {},
         ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)}, network_topologies={"default": ()}),
         ["koordinator/topology-unavailable"],
     ),
-    "the ClusterNetworkTopology has an orphan": (
+    "a layer is an orphan": (
         whole("block"),
         {},
         ClusterFacts(
@@ -221,14 +222,9 @@ def test_topology_is_refused_for_koordinator_versions_without_it() -> None:
 def test_the_message_names_a_mapping_to_a_missing_layer() -> None:
     settings = koordinator({"topologyKeyMappings": {"example.com/rack": "rackLayer"}})
     (finding,) = validate(whole("rack"), settings=settings, facts=WORLD).findings
-    assert finding.why == (
-        "topologyKeyMappings maps example.com/rack to the layer rackLayer, which the ClusterNetworkTopology does not "
-        "have, so the gang could never be placed"
-    )
+    assert finding.why == Text("topologyKeyMappings", "example.com/rack", "layer rackLayer")
     (unmapped,) = validate(whole("rack"), facts=WORLD).findings
-    assert unmapped.why == (
-        "no layer of the ClusterNetworkTopology has the label key example.com/rack, so the gang could never be placed"
-    )
+    assert unmapped.why == Text("no layer", "label key example.com/rack")
 
 
 def test_surplus_pods_get_advice_at_the_minimum_that_causes_them() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.backends.kube_gangs import NEITHER, RECORD, TWO, backend, made, podgang
 from tests.unit.backends.kube_gangs import TREE as SERVED_1_37
 from tests.unit.worlds import settings_of, validate
@@ -80,7 +81,7 @@ def test_a_workload_is_not_judged_if_the_versions_are_unknown(apis: frozenset[Ap
     facts = ClusterFacts(apis=apis)
     verdict = validate(pod_clique_set(), settings=_kube(), facts=facts)
     missing = next(one for one in verdict.unjudged if one.rule == "kube/workload-api")
-    assert missing.needs == f"the fields of {GROUP} {named}, which this release of Rollcall has not read,"
+    assert missing.needs == Text(f"{GROUP} {named},", "has not read")
     assert "apiGeneration: v1" in missing.remedy
     assert not [one for one in verdict.findings if one.rule == "kube/workload-api"]
 
@@ -92,7 +93,7 @@ def test_no_gang_is_written_and_no_pod_prepared_if_the_versions_are_unknown() ->
     assert [one.needs for one in error.value.unjudged] == [unread(used.settings, NEXT)]
     assert used.dialect(ClusterFacts(apis=NEXT)) is None
     (note,) = used.init(ClusterFacts(apis=NEXT))
-    assert "which this release of Rollcall has not read, are unknown; no gang is made" in note
+    assert note == Text("has not read", "no gang is made")
 
 
 @pytest.mark.parametrize("version", ["v2", "v1beta2"])
@@ -101,9 +102,7 @@ def test_a_gang_object_of_an_unknown_version_is_not_judged(version: str) -> None
     found = pod_group(version=version, schedulingPolicy={"gang": {"minimum": 0}})
     verdict = validate(found, settings=_kube(), facts=ClusterFacts(apis=BOTH))
     assert (verdict.allowed, verdict.findings) == (True, ())
-    assert [one.needs for one in verdict.unjudged] == [
-        f"the fields of {GROUP}/{version} PodGroup, which this release of Rollcall has not read,"
-    ]
+    assert [one.needs for one in verdict.unjudged] == [Text(f"{GROUP}/{version} PodGroup,", "has not read")]
 
 
 @pytest.mark.parametrize("config", [{}, {"apiGeneration": "v1"}], ids=["auto", "stated"])

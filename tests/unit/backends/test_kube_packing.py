@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.fit.shapes import RACK, ZONE, drawn, gang, member, subset
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.settings import KubeSettings
@@ -64,7 +65,7 @@ def test_a_topology_key_is_not_applied_while_the_scheduler_s_gate_is_off() -> No
 def test_with_unknown_gates_the_groups_of_a_tree_are_taken_as_independent() -> None:
     found = packed(IN_DOMAINS, gangScheduling=True, apiGeneration="v1beta1")
     assert drawn(found) == [("a", 2), ("b", 3), ("c", 1)]
-    assert found.left_out == ("the gates of kube-scheduler (schedulerGates)",)
+    assert found.left_out == (Text("(schedulerGates)"),)
 
 
 def test_a_tree_is_placed_together_with_each_group_in_its_domain() -> None:
@@ -82,4 +83,4 @@ def test_members_of_one_template_without_a_domain_are_counted_together() -> None
 
 @pytest.mark.parametrize("gates", [None, _ALL])
 def test_an_unknown_version_of_the_api_proves_nothing(gates: Any) -> None:
-    assert packed(TWO, gangScheduling=True, schedulerGates=gates).unknown == ("the version of the Workload API",)
+    assert packed(TWO, gangScheduling=True, schedulerGates=gates).unknown == (Text("version", "Workload API"),)

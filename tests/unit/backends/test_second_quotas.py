@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.admission.opted_in.worlds import schedulers
 from tests.unit.worlds import validate
 from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
@@ -79,8 +80,7 @@ def _volcano(queue: str) -> Manifest:
     ],
 )
 def test_a_second_quota_is_told(manifest: Manifest, limit: str | None) -> None:
-    tail = ", too: what Kueue has admitted may still wait for it"
-    expected = f"Kueue admits by its own quota, and {limit}{tail}"
+    expected = Text(f", and {limit}, too: ")
     assert told(manifest) == ([] if limit is None else [("kueue/two-quotas", expected)])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
 from webhook.backends.volcano.ceilings import ceilings_of
 from webhook.backends.volcano.facts import QUEUES
@@ -108,9 +109,7 @@ def test_devices_that_volcano_counts_in_its_own_way_are_not_judged() -> None:
 
 
 def test_unknown_queues_are_told() -> None:
-    assert ceilings_of(GANG, roles(GANG), ClusterFacts(), VolcanoSettings()).unknown == (
-        "the Volcano Queues are unknown",
-    )
+    assert ceilings_of(GANG, roles(GANG), ClusterFacts(), VolcanoSettings()).unknown == (Text("Volcano Queues"),)
     found = judged(team_a=VolcanoQueue("root", "Open", None))
     assert (too_low(found, GANG, VOLCANO), len(found.unknown)) == ([], 1)
 

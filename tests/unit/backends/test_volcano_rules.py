@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.worlds import gang_pod, rules, settings_of, validate
 from webhook.admission.live_reads import in_doubt
 from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, QUEUES
@@ -67,7 +68,7 @@ TABLE: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
     "one that does not exist": (on_set("nobody"), {}, [(QUEUE, ON_SET)]),
     "a closed one": (on_set("closed"), {}, [(QUEUE, ON_SET)]),
     "a closing one": (on_set("closing"), {}, [(QUEUE, ON_SET)]),
-    "one that Volcano's controller has not seen": (on_set("fresh"), {}, [(QUEUE, ON_SET)]),
+    "one without a state": (on_set("fresh"), {}, [(QUEUE, ON_SET)]),
     "one with children": (on_set("all-teams"), {}, [(QUEUE, ON_SET)]),
     "the root of all": (on_set("root"), {}, [(QUEUE, ON_SET)]),
     "one whose parent is missing": (on_set("orphan"), {}, [(QUEUE, ON_SET)]),
@@ -116,14 +117,14 @@ def test_the_queue_rule_gives_the_expected_findings(
 
 
 WHY = {
-    "nobody": "it names no Queue of this cluster, and volcano drops a gang without a Queue, with only a log line",
-    "closed": 'it is "Closed", and volcano starts gangs only from a queue that is Open',
-    "fresh": "it has no state yet, and volcano starts gangs only from a queue that is Open",
-    "all-teams": 'it has the child "team-c", and a gang in a queue with children can stop all other queues',
-    "root": "it is the parent of all queues, and a gang in it can stop every other queue",
-    "orphan": 'it is below "gone", which does not exist, and this can stop all queues',
-    "orphans-child": 'it is below "gone", which does not exist, and this can stop all queues',
-    "Team_A": "it is not a DNS subdomain, so no Queue has that name",
+    "nobody": Text("no Queue of this cluster"),
+    "closed": Text('it is "Closed"'),
+    "fresh": Text("no state yet"),
+    "all-teams": Text('child "team-c"'),
+    "root": Text("parent of all queues"),
+    "orphan": Text('below "gone"'),
+    "orphans-child": Text('below "gone"'),
+    "Team_A": Text("DNS subdomain"),
 }
 
 
@@ -138,7 +139,7 @@ def test_the_message_names_the_profile_s_default_queue() -> None:
         pod_clique_set(), settings=settings_of("volcano", {"defaultQueue": "closed"}), facts=queues()
     ).findings
     assert finding.found == "closed"
-    assert finding.why.startswith('the profile\'s defaultQueue is "Closed"')
+    assert finding.why == Text('defaultQueue is "Closed"')
 
 
 @pytest.mark.parametrize(
@@ -300,11 +301,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a default queue that no Queue can be": (
         {"config": {"defaultQueue": "Team A"}},
-        f'{PROFILE}.config.defaultQueue: "Team A": is not a valid name of a Queue',
+        Text(f'{PROFILE}.config.defaultQueue: "Team A": ', "not a valid name"),
     ),
     "the root as the default queue": (
         {"config": {"defaultQueue": "root"}},
-        f'{PROFILE}.config.defaultQueue: "root": is the parent of all queues, but a gang must be in a leaf queue',
+        Text(f'{PROFILE}.config.defaultQueue: "root": ', "leaf queue"),
     ),
     "an unknown key": (
         {"config": {"queue": "team-a"}},
@@ -313,18 +314,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a version without subgroups": (
         {"schedulerVersion": "1.13.2"},
-        f'{PROFILE}.schedulerVersion: "1.13.2": volcano before 1.14.1 has no subgroups, or never schedules a gang '
-        "with subgroups",
+        Text(f'{PROFILE}.schedulerVersion: "1.13.2": ', "1.14.1", "subgroups"),
     ),
     "the version that never schedules them": (
         {"schedulerVersion": "v1.14.0"},
-        f'{PROFILE}.schedulerVersion: "v1.14.0": volcano before 1.14.1 has no subgroups, or never schedules a gang '
-        "with subgroups",
+        Text(f'{PROFILE}.schedulerVersion: "v1.14.0": ', "1.14.1", "subgroups"),
     ),
     "a rule that fails closed, softened": (
         {"enforcement": {"rules": {"volcano/topology-tier": "warn"}}},
-        f'{PROFILE}.enforcement.rules[volcano/topology-tier]: "warn": cannot be set: what the rule refuses cannot be '
-        "translated, so the gang would never start (allowed: deny)",
+        Text(f'{PROFILE}.enforcement.rules[volcano/topology-tier]: "warn": cannot be set', "(allowed: deny)"),
     ),
 }
 
@@ -352,10 +350,8 @@ def test_hyper_nodes_are_needed_only_if_topology_is_on() -> None:
     assert (off.required_apis, on.required_apis) == ((groups,), (groups, nodes))
     served = ClusterFacts(apis=frozenset({groups}))
     assert off.init(served) == ()
-    assert on.init(served) == (
-        "volcano: the cluster does not serve topology.volcano.sh/v1alpha1 HyperNode; its workloads are refused",
-    )
-    assert on.init(ClusterFacts(hyper_nodes={})) == ("volcano: topology is refused: the cluster has no HyperNode",)
+    assert on.init(served) == (Text("volcano: ", "v1alpha1 HyperNode"),)
+    assert on.init(ClusterFacts(hyper_nodes={})) == (Text("volcano: topology", "no HyperNode"),)
     assert on.init(ClusterFacts()) == off.init(ClusterFacts(hyper_nodes={})) == ()
 
 

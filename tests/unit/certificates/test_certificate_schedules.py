@@ -47,21 +47,22 @@ def rounds(*besides: str) -> st.SearchStrategy[list[tuple[frozenset[str], str]]]
     return st.lists(st.tuples(st.frozensets(st.sampled_from(PARTIES)), events), min_size=10, max_size=50)
 
 
-@settings(max_examples=25, deadline=None)
-@given(rounds())
-def test_the_server_is_trusted_at_every_moment_whatever_the_order_of_updates(
-    told: list[tuple[frozenset[str], str]],
-) -> None:
-    unbroken(told)
+EXAMPLES = (5, pytest.param(25, marks=pytest.mark.exhaustive))
 
 
-@settings(max_examples=25, deadline=None)
-@given(rounds(*DISASTERS))
-def test_the_server_is_trusted_even_if_secrets_are_lost_or_damaged(told: list[tuple[frozenset[str], str]]) -> None:
-    unbroken(told)
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_the_server_is_trusted_at_every_moment_whatever_the_order_of_updates(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(rounds())(unbroken))()
 
 
-@pytest.mark.parametrize("deaf", PARTIES)
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_the_server_is_trusted_even_if_secrets_are_lost_or_damaged(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(rounds(*DISASTERS))(unbroken))()
+
+
+@pytest.mark.parametrize(
+    "deaf", [pytest.param(party, marks=pytest.mark.exhaustive) for party in PARTIES[:-1]] + ["server"]
+)
 def test_the_rotation_waits_for_a_process_that_misses_updates(deaf: str) -> None:
     for write in range(len(ROTATION)):
         world = CertificateWorld()

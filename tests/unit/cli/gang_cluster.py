@@ -14,7 +14,6 @@ from tests.unit.cli.conftest import CONFIG, answer_for_the_cluster
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import grove_pod
 from tests.unit.reconciler.running_reconciler import put_gang, workload
-from webhook.gangs import gang_view
 from webhook.telemetry import logs
 
 GATE = "rollcall.dev/gang-sync"
@@ -38,7 +37,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
     found.put("/apis/grove.io/v1alpha1/podcliquesets", workload())
     put_gang(found, "demo-0-a")
     answer_for_the_cluster(found, monkeypatch)
-    monkeypatch.setattr(gang_view, "LOOK_SECONDS", 0.01)
     return found
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 KOORD = ("--scheduler", "koord-scheduler")
 VOLCANO = ("--scheduler", "volcano")
-NOT_OPTED_IN = (
-    "note: not opted in: neither it nor its namespace has the label rollcall.dev/scheduler, so it and its pods stay "
-    "unchanged; --scheduler NAME judges it as if it had the label"
-)
+NOT_OPTED_IN = "note: not opted in: "
 JOB = """\
 apiVersion: batch/v1
 kind: Job

@@ -7,7 +7,11 @@ names, counts, order, schedulers and marks.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from webhook.errors import InputError
+from webhook.sources.manifests import Document, files_in, read_file
 
 PUBLISHED = os.environ.get("ROLLCALL_SAMPLES")
 
@@ -21,6 +25,16 @@ def place_samples(folder: Path) -> Path:
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
     return folder
+
+
+def readable_files(folder: Path) -> dict[Path, list[Document]]:
+    """The files in a folder with their documents, without what cannot be read: in a published one a key is twice."""
+    readable, files = {}, list(files_in(folder))
+    for path in files:
+        with suppress(InputError):
+            readable[path] = read_file(path)
+    assert len(readable) > 0.95 * len(files)
+    return readable
 
 
 def _runtime(name: str, policy: str, plugin: str = "") -> str:

@@ -10,9 +10,8 @@ import pytest
 
 from tests.unit.cli.agreement import KAI_ONLY, Case, agree
 from tests.unit.cli.conftest import Run
-from tests.unit.cli.opted_in_samples import place_samples
+from tests.unit.cli.opted_in_samples import place_samples, readable_files
 from webhook.config.file import default_settings
-from webhook.sources.manifests import files_in
 
 KUBE = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
 
@@ -57,12 +56,14 @@ spec:
 
 CASES = {
     "without options": Case(),
-    **{f"--scheduler {name}": Case(option=name) for name in default_settings().profiles},
-    "a namespace for volcano": Case(namespace="volcano"),
     "a namespace for a scheduler without gangs": Case(namespace="default-scheduler"),
-    "gangs of kube-scheduler": Case({"profiles": [KUBE]}, namespace="default-scheduler"),
     "KAI by default": Case({**KAI_ONLY, "defaultProfileName": "kai-scheduler"}),
     "a namespace for a scheduler without a profile": Case(KAI_ONLY, namespace="koord-scheduler"),
+}
+MORE_CASES = {
+    **{f"--scheduler {name}": Case(option=name) for name in default_settings().profiles},
+    "a namespace for volcano": Case(namespace="volcano"),
+    "gangs of kube-scheduler": Case({"profiles": [KUBE]}, namespace="default-scheduler"),
 }
 
 
@@ -71,12 +72,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The samples, and MORE, as files of one folder."""
     copies = tmp_path_factory.mktemp("copies")
     samples = place_samples(tmp_path_factory.mktemp("samples"))
-    for path in files_in(samples):
+    for path in readable_files(samples):
         (copies / f"{path.parent.name}-{path.name}").write_text(path.read_text())
     (copies / "more.yaml").write_text(MORE)
     return copies
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(pytest.param(case, id=name) for name, case in CASES.items()),
+        *(pytest.param(case, id=name, marks=pytest.mark.exhaustive) for name, case in MORE_CASES.items()),
+    ],
+)
 def test_all_ways_to_ask_agree_on_every_sample(rollcall: Run, folder: Path, tmp_path: Path, case: Case) -> None:
     assert agree(rollcall, case, folder, tmp_path).explained > 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -68,7 +69,7 @@ def test_the_namespace_comes_from_the_context(
 ) -> None:
     context(monkeypatch, "team-b")
     ran = rollcall("audit", today, "-o", "json")
-    assert ran.err.startswith("rollcall: namespace team-b, from the context; -A shows all\n")
+    assert ran.err.startswith("rollcall: namespace team-b, from the context; ")
     assert {one["namespace"] for one in json.loads(ran.out)["groups"]} == {"team-b"}
     assert rollcall("audit", "-A", "-n", "team-a").code == 2
 
@@ -90,7 +91,7 @@ def test_another_configuration_is_compared_with_today(
     ran = rollcall("audit", "-A", today, f"--config={lenient}")
     assert ran.code == 0
     assert f"new with {lenient}" in ran.out
-    assert "0 objects would be refused in addition, 2 no longer" in ran.out
+    assert re.search(r"\b0 objects .* in addition, 2 no longer", ran.out)
     assert rollcall("audit", "-A", f"--today={lenient}", today.replace("--today", "--config")).code == 1
     same = rollcall("audit", "-A", today, today.replace("--today", "--config"))
     assert (same.code, "nothing changes with" in same.out) == (0, True)
@@ -101,8 +102,7 @@ def test_a_scheduler_that_is_not_enabled_cannot_be_switched_to(
 ) -> None:
     ran = rollcall("audit", "-A", today, "--as", "kai-scheduler")
     assert ran.code == 2
-    assert "--as" in ran.err
-    assert "no profile of the configuration has that name" in ran.err
+    assert 'rollcall: command line: --as: "kai-scheduler": no profile ' in ran.err
 
 
 def test_a_switch_of_the_scheduler_is_shown(rollcall: Run, cluster: WritableWorld, today: str) -> None:
@@ -117,7 +117,7 @@ def test_a_kind_that_cannot_be_listed_ends_with_3_and_is_named(
     cluster.refused["/api/v1/pods"] = httpx.Response(403, json=failure(403, "pods is forbidden"))
     ran = rollcall("audit", "-A", today)
     assert ran.code == 3
-    assert "rollcall: pods could not be listed, so they are not judged: HTTP 403: pods is forbidden\n" in ran.err
+    assert re.search(r"^rollcall: pods .* not judged: HTTP 403: pods is forbidden$", ran.err, re.MULTILINE)
     assert "2 objects would be refused" in ran.out
 
 

@@ -6,20 +6,20 @@ import json
 import re
 import shutil
 import subprocess
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 
 from tests.unit.certificates.certificate_world import NAMESPACE, CertificateWorld, configuration, secret
-from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
-from webhook.certificates import rotation as certificate_asking
+from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import make_development_certificates
-from webhook.certificates.plan import Idle
+from webhook.certificates.plan import Idle, Step
 from webhook.certificates.x509 import fingerprint, new_authority, read_certificates
+from webhook.clock import MACHINE_CLOCK
 
 BY_HAND = Path(__file__).parents[3] / "certs" / "by-hand.sh"
 EXAMPLE = Path(__file__).parents[3] / "certs" / "cert-manager.yaml"
@@ -59,9 +59,9 @@ def test_missing_certificates_may_be_in_another_namespace(
     monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", nothing)
     ran = rollcall("certs", *command.split(), "--namespace", "team")
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err == (
-        'rollcall: HTTP 404: namespaces "team" not found: is Rollcall installed in another namespace? use --namespace\n'
-    )
+    assert ran.err.startswith('rollcall: HTTP 404: namespaces "team" not found: ')
+    assert ran.err.endswith(" --namespace\n")
+    assert ran.err.count("\n") == 1
     assert rollcall("certs", *command.split(), "--namespace", "a/../b").code == 2
     assert rollcall("doctor", "--namespace", "a/../b").code == 2
 
@@ -79,7 +79,9 @@ def test_files_that_do_not_match_are_reported(rollcall: Run, tmp_path: Path, fil
     assert "bad     " in ran.out
     assert "not valid for 'elsewhere.example'" in ran.out
     ran = rollcall("certs", "verify", files[0], f"--key={other / 'tls.key'}", "--ca", ca)
-    assert (ran.code, "the key does not belong to" in ran.out) == (1, True)
+    assert (ran.code, f"{other}/tls.key" in ran.out) == (1, True)
+    assert "does not belong to" in ran.out
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["bad"]
     assert "PRIVATE" not in ran.out + ran.err
 
 
@@ -87,7 +89,7 @@ def test_files_that_do_not_match_are_reported(rollcall: Run, tmp_path: Path, fil
 def test_certificates_that_are_made_by_hand_are_accepted(rollcall: Run, tmp_path: Path) -> None:
     for _ in range(2):
         subprocess.run(
-            [BY_HAND, tmp_path, "team", "localhost", "10.0.0.7"], check=True, capture_output=True, timeout=60
+            [BY_HAND, tmp_path, "team", "localhost", "10.0.0.7"], check=True, capture_output=True, timeout=LIMIT_SECONDS
         )
     pair = f"--cert={tmp_path / 'tls.crt'}", f"--key={tmp_path / 'tls.key'}", f"--ca={tmp_path / 'ca.crt'}"
     names = [f"--name={name}" for name in ("rollcall.team.svc", "localhost", "10.0.0.7")]
@@ -98,7 +100,7 @@ def test_certificates_that_are_made_by_hand_are_accepted(rollcall: Run, tmp_path
 
 
 def test_the_cert_manager_example_names_the_secret_that_the_server_mounts() -> None:
-    *_, certificate = yaml.safe_load_all(EXAMPLE.read_text())
+    *_, certificate = documents(EXAMPLE.read_text())
     assert certificate["spec"]["secretName"] == "rollcall-tls"
     assert "rollcall.rollcall-system.svc" in certificate["spec"]["dnsNames"]
 
@@ -107,7 +109,8 @@ def test_the_cert_manager_example_names_the_secret_that_the_server_mounts() -> N
 def api(monkeypatch: pytest.MonkeyPatch) -> CertificateApi:
     """A cluster whose certificates are kept, in the place of the network."""
     world = CertificateWorld()
-    world.now = datetime.now(UTC).replace(microsecond=0)
+    # OpenSSL compares the dates of certificates with the date of the machine.
+    world.now = MACHINE_CLOCK.now().replace(microsecond=0)
     world.settle()
     found = CertificateApi()
     found.now = world.now
@@ -117,8 +120,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> CertificateApi:
         found.objects[f"{SECRETS}/{name}"] = stored
     for name, path in CONFIGURATIONS.items():
         found.objects[path] = configuration(name, world.bundles[name])
-    answer_for_the_cluster(found, monkeypatch)
-    monkeypatch.setattr(certificate_asking, "LOOK_SECONDS", 0.01)
+    answer_for_the_cluster(found, monkeypatch, world.now)
     return found
 
 
@@ -145,10 +147,11 @@ def test_problems_of_the_certificates_are_shown(rollcall: Run, api: CertificateA
     api.objects[f"{SECRETS}/rollcall-tls"]["data"]["tls.key"] = ""
     api.objects[CONFIGURATIONS["v-rollcall"]]["webhooks"][0]["clientConfig"]["caBundle"] = ""
     out = rollcall("certs", "status").out
-    assert "certificate       tls.crt and tls.key: the key is not a private key" in out
+    assert "certificate       tls.crt and tls.key: " in out
+    assert "not a private key" in out
     assert "differs in: pods.validate.rollcall.dev" in out
     del api.objects[CONFIGURATIONS["m-rollcall"]], api.objects[CONFIGURATIONS["v-rollcall"]]
-    assert "none exist, so the API server does not call Rollcall" in rollcall("certs", "status").out
+    assert "none exist" in rollcall("certs", "status").out
 
 
 def test_no_authority_is_shown_for_externally_managed_certificates(rollcall: Run, api: CertificateApi) -> None:
@@ -157,7 +160,7 @@ def test_no_authority_is_shown_for_externally_managed_certificates(rollcall: Run
     assert (found["selfManaged"], found["authority"], found["step"]) == (False, None, None)
     ran = rollcall("certs", "rotate", "--ca")
     assert ran.code == 3
-    assert "certificates are not self-managed here" in ran.err
+    assert "not self-managed" in ran.err
 
 
 def test_an_annotation_requests_a_rotation(rollcall: Run, api: CertificateApi) -> None:
@@ -172,7 +175,7 @@ def test_an_annotation_requests_a_rotation(rollcall: Run, api: CertificateApi) -
 def test_waiting_for_a_rotation_ends_with_the_rotation_or_a_timeout(rollcall: Run, api: CertificateApi) -> None:
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert "the rotation is not finished after 1 s: it is at step" in ran.err
+    assert re.search(rf" not finished after 1 s: .* step {Step.BUNDLE.value};", ran.err)
     # The controller obeys.
     world = CertificateWorld()
     world.settle()
@@ -202,7 +205,7 @@ def test_another_renewal_does_not_count_as_the_requested_one(rollcall: Run, api:
     api.meanwhile["rollcall-tls"] = renewed
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert "the rotation is not finished after 1 s" in ran.err
+    assert re.search(rf" not finished after 1 s: .* step {Step.BUNDLE.value};", ran.err)
 
 
 def test_waiting_for_an_authority_ends_when_the_old_one_is_no_longer_trusted(
@@ -254,7 +257,7 @@ def test_a_cluster_is_verified_and_unreachable_servers_are_unknown(rollcall: Run
     api.slices = [{"ports": [{"port": 1}], "endpoints": [{"addresses": ["127.0.0.1"]}]}]
     ran = rollcall("certs", "verify")
     assert ran.code == 3, ran.out
-    assert "unknown m-rollcall 127.0.0.1:1: cannot be reached from here" in ran.out
+    assert "unknown m-rollcall 127.0.0.1:1: cannot be reached " in ran.out
     assert "good    Secret rollcall-tls for m-rollcall" in ran.out
     other = new_authority("another", api.now, timedelta(days=1)).certificate_pem
     api.objects[CONFIGURATIONS["v-rollcall"]] = configuration("v-rollcall", other)
@@ -262,14 +265,16 @@ def test_a_cluster_is_verified_and_unreachable_servers_are_unknown(rollcall: Run
     ran = rollcall("certs", "verify")
     assert ran.code == 1
     assert "bad     Secret rollcall-tls for v-rollcall: " in ran.out
-    assert "there is no server behind the Service" in ran.out
+    service = "m-rollcall rollcall.rollcall-system.svc: "
+    assert f"{service}there is no server" in ran.out
     api.slices = [{"ports": [{"port": 1}], "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": False}}]}]
-    told = rollcall("certs", "verify").out
-    assert "bad     m-rollcall rollcall.rollcall-system.svc: no server behind the Service is ready" in told
+    ran = rollcall("certs", "verify")
+    assert re.search(f"^bad     {service}no server .* is ready$", ran.out, re.MULTILINE)
     api.objects[CONFIGURATIONS["v-rollcall"]] = configuration("v-rollcall")
-    assert "it is empty, so the API server trusts the authorities of its own machine" in rollcall("certs", "verify").out
+    assert "it is empty" in rollcall("certs", "verify").out
     del api.objects[CONFIGURATIONS["v-rollcall"]]
-    assert "bad     v-rollcall: this configuration does not exist" in rollcall("certs", "verify").out
+    ran = rollcall("certs", "verify")
+    assert re.search("^bad     v-rollcall: .* does not exist", ran.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])
@@ -282,4 +287,5 @@ def test_an_unreadable_cluster_gives_no_verdict(
     monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", refused)
     ran = rollcall("certs", command)
     assert ran.code == 3
-    assert "the certificates cannot be read: HTTP 403: no right to get secrets" in ran.err
+    assert ran.err.startswith("rollcall: the certificates ")
+    assert ran.err.endswith(" cannot be read: HTTP 403: no right to get secrets\n")

@@ -45,21 +45,22 @@ FINDING = """\
     object PodGroup research/train
     field  spec.minMember
     found  3
-    why    the gang of RayCluster train needs 5 pods, and the scheduler starts 3 of them without the others
-    do     set it to 5, or delete the PodGroup if its operator then creates it again
-"""
+    why    the gang of RayCluster train needs 5 pods"""
+REMEDY = "    do     set it to 5"
 
 
 def test_what_kubectl_prints_shows_a_stale_minimum(rollcall: Run) -> None:
     ran = rollcall("check", "-", stdin=PRINTED)
     assert ran.code == 0
     assert f"<stdin>:32:5: warning owner/operator-group\n{FINDING}" in ran.out
+    assert REMEDY in ran.out
 
 
 def test_a_stale_minimum_is_found_for_any_enabled_scheduler_and_may_fail_a_check(rollcall: Run) -> None:
     ran = rollcall("check", "--scheduler", "kai-scheduler", "--fail-on", "warning", "-", stdin=PRINTED)
     assert ran.code == 1
     assert f"warning owner/operator-group\n{FINDING}" in ran.out
+    assert REMEDY in ran.out
 
 
 def test_workload_and_group_may_be_in_different_files(rollcall: Run, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,11 @@ from tests.unit.cli.opted_in_manifests import (
 
 def test_workloads_that_are_not_opted_in_get_one_note_and_no_failure(rollcall: Run) -> None:
     ran = rollcall("check", "--strict", "-", stdin=f"{JOB}---\n{JOB_SET}---\n{GROUPS}")
-    assert ran == (0, f"<stdin>:1:1: {NOT_OPTED_IN} (and 2 others)\n3 objects judged: 0 errors\n", "")
+    assert (ran.code, ran.err) == (0, "")
+    note, judged = ran.out.splitlines()
+    assert note.startswith(f"<stdin>:1:1: {NOT_OPTED_IN}")
+    assert note.endswith(" (and 2 others)")
+    assert judged == "3 objects judged: 0 errors"
 
 
 def test_a_job_that_opted_out_is_judged_as_no_gang(rollcall: Run, tmp_path: Path) -> None:
@@ -71,8 +76,8 @@ def test_the_runtime_of_a_train_job_can_be_in_another_file(rollcall: Run, tmp_pa
 
 @pytest.mark.parametrize("others", ["", f"---\n{RUNTIME.replace('name: torch}', 'name: jax}')}"], ids=["none", "other"])
 def test_a_runtime_that_is_not_among_the_files_leaves_its_train_job_unjudged(rollcall: Run, others: str) -> None:
-    said = "<stdin>:5:16: not judged owner/runtime: the ClusterTrainingRuntime torch unknown\n"
-    assert said in rollcall("check", *KOORD, "-", stdin=TRAIN_JOB + others).out
+    report = rollcall("check", *KOORD, "-", stdin=TRAIN_JOB + others).out
+    assert re.search("^<stdin>:5:16: not judged owner/runtime: .* torch unknown$", report, re.MULTILINE)
     assert [rollcall("check", *KOORD, *strict, "-", stdin=TRAIN_JOB).code for strict in ([], ["--strict"])] == [0, 1]
 
 
@@ -81,7 +86,7 @@ def test_a_runtime_that_the_facts_do_not_have_is_missing(rollcall: Run, tmp_path
     ran = rollcall("check", *KOORD, "--facts", str(tmp_path), "-", stdin=TRAIN_JOB)
     assert ran.code == 0
     assert "<stdin>:5:16: warning owner/runtime\n" in ran.out
-    assert "why    this ClusterTrainingRuntime does not exist, so the pods of the TrainJob are unknown\n" in ran.out
+    assert "why    this ClusterTrainingRuntime does not exist" in ran.out
 
 
 def test_a_fault_of_a_runtime_is_reported_where_it_is_referenced(rollcall: Run) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, unframed
+from webhook.offline.baseline import VERSION
 
 MNNVL = "koordinator/mnnvl"
 WARNED = FINE.replace("name: leader", "name: er")
@@ -46,8 +47,8 @@ def test_a_rule_that_does_not_exist_is_a_usage_error(rollcall: Run) -> None:
     for option in ("--select", "--ignore"):
         ran = rollcall("check", option, "koordinator/mnvl", "-", stdin=FINE)
         assert ran.code == 2
-        said = f"{option} koordinator/mnvl: no rule has that id; `rollcall rules` lists them; did you mean {MNNVL} or "
-        assert said in " ".join(ran.err.replace("│", "").split())
+        assert f"{option} koordinator/mnvl: " in unframed(ran.err)
+        assert f"did you mean {MNNVL} or " in unframed(ran.err)
 
 
 def test_a_rule_that_fails_closed_cannot_be_ignored(rollcall: Run) -> None:
@@ -91,36 +92,40 @@ def test_a_finding_with_a_reason_is_accepted_and_stays_in_the_report(rollcall: R
 
 
 @pytest.mark.parametrize(
-    ("text", "note"),
+    ("text", "note", "hint"),
     [
         (
             annotated(NVLINK, MNNVL),
-            f"rollcall:ignore {MNNVL} has no reason, so it suppresses nothing; write one behind a colon",
+            f"rollcall:ignore {MNNVL} has no reason",
+            " behind a colon",
         ),
         (
             f"# rollcall:ignore grove/shape: I know better\n{MALFORMED}",
-            "grove/shape fails closed, so rollcall:ignore does not suppress it",
+            "grove/shape fails closed",
+            " does not suppress it",
         ),
         (
             f"# rollcall:ignore koordinator/mnvl: {REASON}\n{NVLINK}",
-            'rollcall:ignore "koordinator/mnvl": no rule has that id, so it suppresses nothing; did you mean '
-            "koordinator/mnnvl or koordinator/quota or koordinator/qos-class?",
+            'rollcall:ignore "koordinator/mnvl": no rule has that id',
+            f"; did you mean {MNNVL} or koordinator/quota or koordinator/qos-class?",
         ),
         (
             annotated(NVLINK, f"koordinator/*: {REASON}"),
-            'rollcall:ignore "koordinator/*": no rule has that id, so it suppresses nothing',
+            'rollcall:ignore "koordinator/*": no rule has that id',
+            "",
         ),
         (
             f"# rollcall:ignore {MNNVL} because I say so\n{NVLINK}",
-            f'rollcall:ignore "{MNNVL} because I say so": no rule has that id, so it suppresses nothing; did you mean '
-            f"{MNNVL}?",
+            f'rollcall:ignore "{MNNVL} because I say so": no rule has that id',
+            f"; did you mean {MNNVL}?",
         ),
     ],
 )
-def test_a_suppression_without_effect_is_noted(rollcall: Run, text: str, note: str) -> None:
+def test_a_suppression_without_effect_is_noted(rollcall: Run, text: str, note: str, hint: str) -> None:
     ran = rollcall("check", *KOORD, "-", stdin=text)
     assert ran.code == 1
-    assert f"note: {note}" in ran.out
+    (line,) = (line for line in ran.out.splitlines() if f"note: {note}" in line)
+    assert line.endswith(hint)
     # Once for a file, however many objects it has.
     assert rollcall("check", *KOORD, "-", stdin=f"{text}\n---\n{FINE}").out.count(note) == 1
 
@@ -151,26 +156,34 @@ def test_a_baseline_accepts_what_was_there_and_nothing_new(rollcall: Run, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "why", "end"),
     [
-        (b'{"version": 1,\n x', ":2:2: is not JSON: Expecting property name enclosed in double quotes"),
-        (b"", ":1:1: is not JSON: Expecting value"),
-        (b"\xff", ": is not UTF-8, so it is no baseline; write one with --write-baseline"),
-        (b"[" * 100_000, ": is nested too deeply, so it is no baseline; write one with --write-baseline"),
-        (b"[]", ": is not a baseline of version 1; write one with --write-baseline"),
+        (
+            b'{"version": 1,\n x',
+            ":2:2: is not JSON: Expecting property name enclosed in double quotes",
+            " in double quotes\n",
+        ),
+        (b"", ":1:1: is not JSON: Expecting value", "value\n"),
+        (b"\xff", ": is not UTF-8, ", " --write-baseline\n"),
+        (b"[" * 100_000, ": is nested too deeply, ", " --write-baseline\n"),
+        (b"[]", f": is not a baseline of version {VERSION};", " --write-baseline\n"),
     ],
 )
-def test_a_broken_baseline_is_one_line(rollcall: Run, tmp_path: Path, content: bytes, why: str) -> None:
+def test_a_broken_baseline_is_one_line(rollcall: Run, tmp_path: Path, content: bytes, why: str, end: str) -> None:
     known = tmp_path / "known.json"
     known.write_bytes(content)
-    assert rollcall("check", "--baseline", str(known), "-", stdin=FINE) == (2, "", f"rollcall: {known}{why}\n")
+    ran = rollcall("check", "--baseline", str(known), "-", stdin=FINE)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert ran.err.startswith(f"rollcall: {known}{why}")
+    assert ran.err.endswith(end)
 
 
 def test_a_baseline_does_not_accept_a_rule_that_fails_closed(rollcall: Run, tmp_path: Path) -> None:
     known = tmp_path / "known.json"
     written = rollcall("check", *KOORD, "--write-baseline", str(known), "-", stdin=MALFORMED)
-    said = f"rollcall: wrote {known}: 0 findings; rules that fail closed found 1 more, which no baseline accepts\n"
-    assert (written.code, written.err) == (1, said)
+    assert (written.code, written.err.count("\n")) == (1, 1)
+    assert written.err.startswith(f"rollcall: wrote {known}: 0 findings; rules that fail closed ")
+    assert " 1 more, " in written.err
     assert json.loads(known.read_text()) == {"version": 1, "findings": []}
 
 
@@ -178,7 +191,7 @@ def test_a_broken_baseline_cannot_be_read(rollcall: Run, tmp_path: Path) -> None
     (tmp_path / "known.json").write_text("{}")
     ran = rollcall("check", "--baseline", str(tmp_path / "known.json"), "-", stdin=FINE)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"rollcall: {tmp_path}/known.json: is not a baseline of version 1")
+    assert ran.err.startswith(f"rollcall: {tmp_path}/known.json: is not a baseline of version {VERSION};")
 
 
 def test_the_schema_of_the_report_is_printed(rollcall: Run) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.checked_manifests import FINE
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cli.opted_in_manifests import TRAIN_JOB
 from tests.unit.worlds import request
 from webhook import admission
 from webhook.config.file import default_settings
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.sources.manifests import NO_MANIFEST
 from webhook.validators.examples import pod_clique_set
 
 RUNTIME = """\
@@ -51,24 +52,23 @@ apiVersion: rollcall.dev/v1alpha1
 kind: RollcallConfiguration
 scheduler: {defaultProfileName: kai-scheduler, profiles: [{name: kai-scheduler}]}
 """
-NO_GANG = "gangScheduling is off in the profile, so no gang is made and the pods start one by one"
 
 
 def test_a_train_job_whose_namespace_is_unknown_is_not_judged(rollcall: Run) -> None:
     ran = rollcall("check", "--strict", "-", stdin=ALONE)
     assert ran.code == 1
-    assert ran.out.splitlines() == [
+    assert "`kubectl get Namespace team-a -o yaml` with --facts\n" in ran.out
+    assert without_prose(ran.out) == [
         "<stdin>:13:53: not judged owner/train-job-alone: the labels of Namespace team-a unknown",
         "    field  metadata.labels[rollcall.dev/scheduler]",
-        "    do     add the Namespace to the files, or give the output of `kubectl get Namespace team-a -o yaml` with "
-        "--facts",
         "1 TrainJob judged for koord-scheduler (metadata.labels[rollcall.dev/scheduler]): 0 errors, 1 check not "
         "judged, 1 ignored",
     ]
     explained = json.loads(rollcall("explain", "-o", "json", "-", stdin=ALONE).out)["workloads"][0]
     assert explained["answer"] == "unknown"
     rendered = rollcall("render", "-", stdin=ALONE)
-    assert "owner/train-job-alone at metadata.labels[rollcall.dev/scheduler]: not judged: " in rendered.err
+    assert "owner/train-job-alone at metadata.labels[rollcall.dev/scheduler]: " in rendered.err
+    assert "[rollcall.dev/scheduler]: not judged: " in rendered.err
 
 
 def test_a_train_job_in_a_labelled_namespace_is_judged(rollcall: Run) -> None:
@@ -85,26 +85,26 @@ def test_a_train_job_that_is_judged_as_if_it_were_opted_in_needs_no_namespace(ro
 def test_default_scheduler_without_gangs_is_a_warning_in_every_command(rollcall: Run) -> None:
     ran = rollcall("check", "-", stdin=FINE)
     assert ran.code == 0
-    assert ran.out.splitlines() == [
+    assert without_prose(ran.out) == [
         "<stdin>:6:1: warning kube/no-gang",
         "    object PodCliqueSet default/demo",
         "    field  spec",
         '    found  "default-scheduler"',
-        f"    why    {NO_GANG}",
-        "    do     turn it on (Kubernetes 1.35 or newer), or choose a gang scheduler",
         "1 PodCliqueSet judged for default-scheduler (default): 0 errors, 1 warning",
     ]
-    assert f"            why  {NO_GANG}\n" in rollcall("explain", "-", stdin=FINE).out
-    assert "# no gangs for default-scheduler: its pods start one by one\n" in rollcall("render", "-", stdin=FINE).out
+    why = next(line.removeprefix("    why    ") for line in ran.out.splitlines() if line.startswith("    why "))
+    assert why.startswith("gangScheduling is off in ")
+    assert f"            why  {why}\n" in rollcall("explain", "-", stdin=FINE).out
+    assert "# no gangs for default-scheduler: " in rollcall("render", "-", stdin=FINE).out
 
 
 def test_the_webhook_warns_of_a_missing_gang_only_at_creation() -> None:
     settings, manifest = default_settings(), pod_clique_set(labels={"rollcall.dev/scheduler": "default-scheduler"})
     created = admission.validate(request(manifest), NOTHING_KNOWN, settings)
-    assert [str(one) for one in created.warnings] == [
-        f'kube/no-gang at metadata.labels[rollcall.dev/scheduler]: "default-scheduler": {NO_GANG}; turn it on '
-        "(Kubernetes 1.35 or newer), or choose a gang scheduler"
+    assert [(warning.rule, str(warning.at), warning.found) for warning in created.warnings] == [
+        ("kube/no-gang", "metadata.labels[rollcall.dev/scheduler]", "default-scheduler")
     ]
+    assert created.warnings[0].why.startswith("gangScheduling is off in ")
     assert len(str(created.warnings[0]).encode()) < 256
     assert admission.validate(request(manifest, manifest), NOTHING_KNOWN, settings).warnings == ()
 
@@ -113,11 +113,7 @@ def test_the_webhook_warns_of_a_missing_gang_only_at_creation() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n---\n"])
 def test_standard_input_without_a_manifest_is_an_error(rollcall: Run, command: str, text: str) -> None:
     ran = rollcall(command, "-", stdin=text)
-    assert (ran.code, ran.err) == (
-        2,
-        "rollcall: <stdin>: has no manifest: it is empty or has only comments; the command that wrote it has probably "
-        "failed\n",
-    )
+    assert (ran.code, ran.err) == (2, f"rollcall: <stdin>: {NO_MANIFEST}\n")
 
 
 def test_a_file_or_folder_without_a_manifest_is_an_error(rollcall: Run, tmp_path: Path) -> None:
@@ -127,9 +123,9 @@ def test_a_file_or_folder_without_a_manifest_is_an_error(rollcall: Run, tmp_path
     empty.write_text("")
     comment.write_text("# nothing here today\n")
     fine.write_text(FINE)
-    assert rollcall("check", str(folder), str(fine)).err == (
-        f"rollcall: {folder}: has no manifest: its files are empty or have only comments\n"
-    )
+    err = rollcall("check", str(folder), str(fine)).err
+    assert err.startswith(f"rollcall: {folder}: has no manifest: ")
+    assert ": its files " in err
     assert rollcall("check", str(empty), str(fine)).code == 2
     assert rollcall("check", str(comment)).code == 2
     # A template may produce only comments.
@@ -140,12 +136,10 @@ def test_the_scheduler_of_the_caller_must_be_a_profile_of_the_configuration(roll
     (tmp_path / "kai.yaml").write_text(KAI)
     for command in ("check", "explain", "render"):
         arguments = ("--config", str(tmp_path / "kai.yaml"), "--scheduler", "koord-scheduler", "-")
-        assert rollcall(command, *arguments, stdin=FINE) == (
-            2,
-            "",
-            'rollcall: command line: --scheduler: "koord-scheduler": no profile of the configuration has that name '
-            "(allowed: kai-scheduler, default-scheduler)\n",
-        )
+        ran = rollcall(command, *arguments, stdin=FINE)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert ran.err.startswith('rollcall: command line: --scheduler: "koord-scheduler": ')
+        assert ran.err.endswith(" (allowed: kai-scheduler, default-scheduler)\n")
 
 
 def test_the_scheduler_of_the_caller_overrides_the_manifest_with_a_note(rollcall: Run) -> None:

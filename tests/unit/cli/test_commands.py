@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, unframed
+from tests.waiting import LIMIT_SECONDS
 from webhook import __version__
 from webhook.cli.rule_reference import every_rule
 from webhook.cli.rules import print_rules
+from webhook.reports.rule_pages import summary
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -188,14 +190,21 @@ def test_every_mistake_in_a_configuration_is_reported_with_its_line(rollcall: Ru
     )
     ran = rollcall("config", "check", str(file))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == (
-        f'rollcall: {file}:7:14: scheduler.profiles[0].config.gangMode: "strict": is not allowed; '
-        "did you mean Strict or NonStrict? (allowed: Strict, NonStrict)\n"
-        f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
-        "(allowed: name, config, gate, schedulerVersion, controllers, enforcement)\n"
-        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is not one of the profiles '
-        "(allowed: koord-scheduler, default-scheduler)\n"
-    )
+    allowed = [line.split(" (allowed: ")[1].rstrip(")") for line in ran.err.splitlines()]
+    assert allowed == [
+        "Strict, NonStrict",
+        "name, config, gate, schedulerVersion, controllers, enforcement",
+        "koord-scheduler, default-scheduler",
+    ]
+    places = [
+        '7:14: scheduler.profiles[0].config.gangMode: "strict": ',
+        '9:5: scheduler.profiles[1].colour: "red": ',
+        '4:3: scheduler.defaultProfileName: "volcano": ',
+    ]
+    reasons = ["; did you mean Strict or NonStrict? ", "is an unknown key ", "not one of the profiles "]
+    for line, place, reason in zip(ran.err.splitlines(), places, reasons, strict=True):
+        assert line.startswith(f"rollcall: {file}:{place}")
+        assert f"{reason}(allowed: " in line
 
 
 def test_the_shipped_configuration_is_valid(rollcall: Run) -> None:
@@ -215,7 +224,7 @@ def test_development_certificates_are_written_to_the_given_folder(rollcall: Run,
     (tmp_path / "file").write_text("")
     ran = rollcall("certs", "dev", "--out", str(tmp_path / "file"))
     assert ran.code == 2
-    assert ran.err.startswith(f"rollcall: {tmp_path}/file: cannot write certificates: ")
+    assert ran.err.startswith(f"rollcall: {tmp_path}/file: cannot write ")
 
 
 @pytest.mark.parametrize("host", ["*.example.test", "host_1", "10.0.0.1", "fd00::1"])
@@ -227,18 +236,18 @@ def test_a_development_certificate_can_be_issued_for_any_host(rollcall: Run, tmp
 def test_an_invalid_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host: str) -> None:
     ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", host)
     assert (ran.code, ran.out) == (2, "")
-    assert f"{host!r} is neither a host name nor an address" in " ".join(ran.err.replace("│", "").split())
+    assert f" {host!r} is neither " in unframed(ran.err)
     assert not (tmp_path / "c").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "--cert and --key are needed, or --standalone"),
-        (["--cert", "tls.crt"], "--cert and --key go together"),
-        (["--cert", "a", "--key", "b", "--standalone", "--certs", "c"], "--certs is for the development certificates"),
+        ([], "or --standalone"),
+        (["--cert", "tls.crt"], "and --key go together"),
+        (["--cert", "a", "--key", "b", "--standalone", "--certs", "c"], "--certs is for "),
         (["--standalone", "--port", "70000"], "65535"),
-        (["--standalone", "--next-cert", "next.crt"], "--next-cert and --next-key go together"),
+        (["--standalone", "--next-cert", "next.crt"], "--next-cert and --next-key go "),
         (["--standalone", "--health-port", "8443"], "--port and --health-port are both 8443"),
         (
             ["--standalone", "--host", "::1", "--health-host", "::", "--health-port", "8443"],
@@ -247,14 +256,14 @@ def test_an_invalid_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host
         (["--standalone", "--next-cert", "a", "--next-key", "b", "--next-port", "8443"], "--port and --next-port"),
         (
             ["--standalone", "--client-name", "kube-apiserver"],
-            "--client-name needs --client-ca: it limits the callers that --client-ca allows",
+            "needs --client-ca",
         ),
     ],
 )
 def test_serve_reports_missing_options(rollcall: Run, arguments: list[str], why: str) -> None:
     ran = rollcall("serve", *arguments)
     assert ran.code == 2
-    assert why in " ".join(ran.err.replace("│", " ").split())
+    assert why in unframed(ran.err)
 
 
 @pytest.mark.parametrize(
@@ -276,39 +285,26 @@ def test_an_internal_error_gives_no_verdict(rollcall: Run, monkeypatch: pytest.M
 
     monkeypatch.setattr("webhook.cli.check.settings_of", broken)
     ran = rollcall("check", "-")
-    assert (ran.code, ran.err) == (
-        3,
-        "rollcall: internal error: RuntimeError: boom (rollcall --debug ... shows where)\n",
-    )
+    assert (ran.code, ran.err.count("\n")) == (3, 1)
+    assert ran.err.startswith("rollcall: internal error: RuntimeError: boom (rollcall --debug ")
     assert "Traceback" in rollcall("--debug", "check", "-").err
 
 
-def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "webhook", *arguments], input=stdin, capture_output=True, check=False, timeout=30
-    )
-
-
-def test_the_module_runs_like_the_command() -> None:
-    ran = run("--version")
-    assert (ran.returncode, ran.stdout) == (0, f"rollcall {__version__}\n".encode())
-
-
-def test_piped_output_has_no_colours() -> None:
-    ran = run(
-        "check", "--scheduler", "koord-scheduler", "-", stdin=b"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\n"
-    )
-    assert ran.returncode == 1
-    assert b"\x1b" not in ran.stdout
-    assert ran.stdout.startswith(b"<stdin>:1:1: error grove/no-cliques\n")
-
-
-@pytest.mark.parametrize("arguments", [["rules", "-o", "json"], ["rules", "grove/shape"], ["check", "manifests"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rules", "grove/shape"],
+        pytest.param(["rules", "-o", "json"], marks=pytest.mark.exhaustive),
+        pytest.param(["check", "manifests"], marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_closed_pipe_gives_no_message_and_no_verdict(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "webhook", *arguments]
-    ran = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=30, cwd=CHECKOUT)
+    ran = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=LIMIT_SECONDS, cwd=CHECKOUT
+    )
     os.close(writer)
     assert (ran.returncode, ran.stderr) == (141, b"")
 
@@ -319,46 +315,38 @@ def test_check_does_not_import_the_server() -> None:
         "import sys; from webhook.cli import run; run(['rules']); "
         "print(sorted({'fastapi', 'uvicorn', 'cryptography', 'kubernetes', 'prometheus_client'} & set(sys.modules)))"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=30)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=LIMIT_SECONDS)
     assert ran.stdout.splitlines()[-1] == b"[]"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_with_a_limited_encoding_still_gets_the_verdict(tmp_path: Path, encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.exhaustive)])
+def test_piped_output_has_no_colours_and_in_a_limited_encoding_still_the_verdict(tmp_path: Path, encoding: str) -> None:
     manifest = (CHECKOUT / "manifests" / "samples" / "refused.yaml").read_bytes()
     path = os.fsencode(tmp_path) + b"/caf\xe9.yaml"
     with open(path, "wb") as file:  # noqa: PTH123 - a Path would have to be text
         file.write(manifest)
-    ran = subprocess.run(
-        [sys.executable, "-m", "webhook", "explain", "--scheduler", "koord-scheduler", path],
-        capture_output=True, timeout=120, check=False, env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
-    )  # fmt: skip
+    command = [os.fsencode(sys.executable), b"-m", b"webhook", b"explain", b"--scheduler", b"koord-scheduler", path]
+    environment = os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"}
+    ran = subprocess.run(command, capture_output=True, timeout=LIMIT_SECONDS, check=False, env=environment)
     assert (ran.returncode, ran.stderr) == (1, b"")
+    assert b"\x1b" not in ran.stdout
     assert b"caf\\ufffd.yaml" in ran.stdout
 
 
 @pytest.mark.parametrize(
-    ("width", "lines"),
+    ("width", "first"),
     [
-        (
-            80,
-            [
-                "koordinator/mnnvl deny, PodCliqueSet",
-                "    Koordinator ignores ComputeDomains when it places pods, so an NVLink group",
-                "    may be split over racks, and its processes hang or use a slower network.",
-            ],
-        ),
-        (
-            200,
-            [
-                "rule               default  judges        why",
-                "koordinator/mnnvl  deny     PodCliqueSet  Koordinator ignores ComputeDomains when it places pods, so "
-                "an NVLink group may be split over racks, and its processes hang or use a slower network.",
-            ],
-        ),
+        (80, ["koordinator/mnnvl deny, PodCliqueSet"]),
+        (200, ["rule               default  judges        why", "koordinator/mnnvl  deny     PodCliqueSet  {why}"]),
     ],
 )
-def test_the_list_of_rules_fits_narrow_and_wide_terminals(width: int, lines: list[str]) -> None:
+def test_the_list_of_rules_fits_narrow_and_wide_terminals(width: int, first: list[str]) -> None:
     out = Console(width=width, force_terminal=True, record=True, file=io.StringIO())
-    print_rules([one for one in every_rule() if one.id == "koordinator/mnnvl"], None, out)
-    assert [line.rstrip() for line in out.export_text().splitlines()] == lines
+    (rule,) = (rule for rule in every_rule() if rule.id == "koordinator/mnnvl")
+    print_rules([rule], None, out)
+    lines = [line.rstrip() for line in out.export_text().splitlines()]
+    why = summary(rule)
+    assert lines[: len(first)] == [line.format(why=why) for line in first]
+    rest = lines[len(first) :]
+    assert all(line.startswith("    ") and len(line) <= width for line in rest)
+    assert " ".join(line.strip() for line in rest) == ("" if why in lines[-1] else why)

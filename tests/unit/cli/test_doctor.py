@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, without_prose
+from tests.unit.cluster.scripted import NO_TLS
 from webhook.cli.doctor_text import print_diagnosis
 from webhook.cluster import access, reach
 from webhook.config.file import default_settings
@@ -40,9 +40,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
         pass
 
     monkeypatch.setattr(reach, "reach", reached)
-    monkeypatch.setattr(
-        access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
-    )
+    monkeypatch.setattr(access, "find", lambda *_: access.Access("https://c", NO_TLS, lambda: None))
 
     def reads(snapshot: Snapshot) -> None:
         async def read(settings: Settings, _: access.Access, namespace: str) -> Snapshot:
@@ -117,45 +115,30 @@ def test_a_warning_fails_only_with_strict(rollcall: Run, cluster: Reads) -> None
     assert said == [True, False]
 
 
+def without_the_lease(snapshot: Snapshot) -> Snapshot:
+    """The same, where the Lease may not be read."""
+    blind = Unread("the Lease", "HTTP 403: no", "get leases")
+    return replace(snapshot, parts={**snapshot.parts, LEASE: blind})
+
+
 def test_an_unknown_result_is_not_a_success(rollcall: Run, cluster: Reads) -> None:
-    snapshot, blind = passes(), Unread("the Lease", "HTTP 403: no", "get leases")
-    cluster(
-        Snapshot(
-            snapshot.settings,
-            snapshot.now,
-            parts={**snapshot.parts, LEASE: blind},
-            presented=snapshot.presented,
-            apis=snapshot.apis,
-        )
-    )
+    cluster(without_the_lease(passes()))
     ran = rollcall("doctor")
     assert (ran.code, ran.err) == (3, "")
-    assert ran.out == (
-        """\
-not known reconciler/leader
-    why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
-not known clocks/agree
-    why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
-63 checks, 2 not known
-"""
-    )
+    assert without_prose(ran.out) == [
+        "not known reconciler/leader",
+        "not known clocks/agree",
+        "63 checks, 2 not known",
+    ]
+    assert ran.out.count("the Lease could not be read: HTTP 403: no; ") == 2
+    assert ran.out.count(" the right to get leases\n") == 2
     found = json.loads(rollcall("doctor", "-o", "json").out)
     assert found["well"] is False
     assert [one["check"] for one in found["notKnown"]] == ["reconciler/leader", "clocks/agree"]
 
 
 def test_a_fault_has_precedence_over_an_unknown_result(rollcall: Run, cluster: Reads) -> None:
-    snapshot = passes(namespace("team-b", enforcement="wran"))
-    blind = Unread("the Lease", "HTTP 403: no", "get leases")
-    cluster(
-        Snapshot(
-            snapshot.settings,
-            snapshot.now,
-            parts={**snapshot.parts, LEASE: blind},
-            presented=snapshot.presented,
-            apis=snapshot.apis,
-        )
-    )
+    cluster(without_the_lease(passes(namespace("team-b", enforcement="wran"))))
     assert rollcall("doctor").code == 1
 
 
@@ -163,11 +146,11 @@ def test_without_a_cluster_the_doctor_is_not_evaluated(
     rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unreachable(*_: object) -> Snapshot:
-        raise FactsUnavailable("the cluster cannot be read: ConnectError")
+        raise FactsUnavailable("unreachable")
 
     cluster(passes())
     monkeypatch.setattr(reading, "read_world", unreachable)
-    assert rollcall("doctor") == (3, "", "rollcall: the cluster cannot be read: ConnectError\n")
+    assert rollcall("doctor") == (3, "", "rollcall: unreachable\n")
 
 
 def test_the_doctor_uses_the_installed_configuration_unless_a_file_is_given(
@@ -188,10 +171,9 @@ def test_the_doctor_uses_the_installed_configuration_unless_a_file_is_given(
     assert rollcall("doctor").err == ""
     assert rollcall("doctor", "--config", str(tmp_path / "rollcall.yaml")).err == ""
     monkeypatch.setattr(installed, "installed_settings", unknown)
-    assert rollcall("doctor").err == (
-        "rollcall: the installed configuration is not known (HTTP 403: forbidden) and there is no --config: "
-        "every scheduler counts as enabled\n"
-    )
+    err = rollcall("doctor").err
+    assert ("(HTTP 403: forbidden)" in err, err.count("\n")) == (True, 1)
+    assert err.endswith("counts as enabled\n")
     assert [set(settings.profiles) for settings in judged] == [
         {"koord-scheduler", "default-scheduler"},
         {"default-scheduler"},
@@ -215,14 +197,14 @@ def test_on_a_terminal_long_lines_are_wrapped_with_an_indent() -> None:
     print_diagnosis(examine(passes(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.splitlines()]
-    assert lines[:5] == [
+    assert lines[:4] == [
         "error namespaces/scheduler",
         "    where Namespace team-b",
         "    found rollcall.dev/scheduler=nobody, which is not a",
         "          profile",
-        "    why   every new workload there that does not name a",
     ]
-    assert lines[5].startswith("          scheduler itself")
+    assert lines[4].startswith("    why   ")
+    assert lines[5].startswith("          ")
 
 
 def test_the_list_of_checks_in_the_documentation_is_up_to_date(rollcall: Run) -> None:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, without_prose
 from tests.unit.cli.test_commands import CHECKOUT
 from webhook.explain.gang_tree import Level, Node, gang_tree
+from webhook.model.disruption import Disruption
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.pictures.boxes import gangs_box
@@ -180,6 +181,8 @@ def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config:
     )  # fmt: skip
     assert found["uses"][0] == {"capability": "gang", "fields": [{"field": "spec.template.cliques", "value": 1}]}
     koord = found["schedulers"][0]
+    for obstacle in koord["capabilities"][1]["stoppedBy"]:
+        assert all(obstacle.pop(key) in EXPLAINED for key in ("why", "remedy"))
     assert koord["capabilities"][1] == {
         "capability": "topology.scalingGroup",
         "honoured": "no",
@@ -187,8 +190,6 @@ def test_json_contains_the_edit_as_changes_and_as_a_patch(rollcall: Run, config:
             {
                 "rule": "koordinator/scaling-group-topology",
                 "field": "spec.template.podCliqueScalingGroups[0].topologyConstraint",
-                "why": "koord-scheduler applies one topology to a whole gang, never to a part of it",
-                "remedy": "move the constraint to spec.template.topologyConstraint, or choose another scheduler",
             }
         ],
     }
@@ -210,18 +211,18 @@ def test_without_a_configuration_a_note_says_that_the_default_scheduler_makes_no
     ran = rollcall("explain", "-", stdin=FINE)
     assert ran.code == 0
     assert "    scheduler default-scheduler, by default\n" in ran.out
-    assert "    default-scheduler, the one chosen: admitted, but not as written\n        gang: no\n" in ran.out
-    assert ran.out.endswith("shown with its defaults, default-scheduler without gangScheduling\n")
+    assert re.search(r"^    default-scheduler, the one .* not as written\n        gang: no$", ran.out, re.MULTILINE)
+    assert ran.out.endswith(" without gangScheduling\n")
     assert json.loads(rollcall("explain", "-o", "json", "-", stdin=FINE).out)["assumed"] != []
 
 
 def test_the_disruption_mode_of_the_gangs_is_shown(rollcall: Run, config: str) -> None:
     ran = rollcall("explain", "--config", config, "-", stdin=FINE)
     heading = "    default-scheduler: runs as written\n"
-    assert f"{heading}        disruption mode single: preemption may take single pods of a running gang\n" in ran.out
+    assert f"{heading}        disruption mode single: {Disruption.SINGLE.meaning}\n" in ran.out
     labelled = FINE.replace("namespace: team-a", "namespace: team-a, labels: {rollcall.dev/disruption-mode: all}")
     ran = rollcall("explain", "--config", config, "-", stdin=labelled)
-    assert f"{heading}        disruption mode all: preemption takes all pods of a gang, or none\n" in ran.out
+    assert f"{heading}        disruption mode all: {Disruption.ALL.meaning}\n" in ran.out
     (found,) = json.loads(rollcall("explain", "--config", config, "-o", "json", "-", stdin=labelled).out)["workloads"]
     assert [(one["scheduler"], one["disruptionModes"]) for one in found["schedulers"]] == [
         ("koord-scheduler", []),
@@ -232,26 +233,28 @@ def test_the_disruption_mode_of_the_gangs_is_shown(rollcall: Run, config: str) -
 
 def test_where_only_a_value_is_missing_the_author_is_asked_for_it(rollcall: Run) -> None:
     ran = rollcall("explain", "--scheduler", "kai-scheduler", "-", stdin=SET)
-    assert "the edit needs a value that only you know; see what to do above" in ran.out
-    assert "or in the profile's defaultQueue" in ran.out
+    assert "the edit needs a value" in ran.out
+    assert "profile's defaultQueue" in ran.out
 
 
 def test_an_object_without_a_gang_cannot_be_explained(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
-    assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("rollcall: nothing to explain: ")
 
 
 def test_wrong_names_are_shown_for_workloads_and_for_other_objects(rollcall: Run, config: str) -> None:
     misspelt = FINE.replace("kind: PodCliqueSet", "kind: PodcliqueSet")
     ran = rollcall("explain", "--config", config, "-", stdin=misspelt)
-    assert (ran.code, ran.err) == (2, "rollcall: nothing to explain: no workload, and no gang object\n")
-    assert ran.out == (
-        "<stdin>:1:1: PodcliqueSet team-a/demo\n"
-        "    warning kinds/unknown\n"
-        '        at   kind: "PodcliqueSet"\n'
-        "        why  Rollcall knows no such kind, so nothing in the object is judged\n"
-        "        do   did you mean kind PodCliqueSet? correct it\n\n"
-    )
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith("rollcall: nothing to explain: ")
+    assert without_prose(ran.out) == [
+        "<stdin>:1:1: PodcliqueSet team-a/demo",
+        "    warning kinds/unknown",
+        '        at   kind: "PodcliqueSet"',
+        "",
+    ]
+    assert "        do   did you mean kind PodCliqueSet? " in ran.out
     both = f"{misspelt}---\n{FINE.replace('replicas: 1', 'replcas: 1', 1)}"
     found = json.loads(rollcall("explain", "--config", config, "-o", "json", "-", stdin=both).out)
     assert [one["rule"] for one in found["otherObjects"]] == ["kinds/unknown"]
@@ -263,13 +266,13 @@ def test_wrong_names_are_shown_for_workloads_and_for_other_objects(rollcall: Run
 def test_a_field_of_the_wrong_type_is_reported_instead_of_everything_else(rollcall: Run, config: str) -> None:
     ran = rollcall("explain", "--config", config, "-", stdin=FINE.replace("replicas: 1", "replicas: one"))
     assert (ran.code, ran.err) == (1, "")
-    assert ran.out == (
-        "<stdin>:1:1: PodCliqueSet team-a/demo\n"
-        "    error grove/shape\n"
-        '        at   spec.replicas: "one"\n'
-        "        why  the value has the wrong type\n"
-        "        do   write a whole number\n\n"
-    )
+    assert without_prose(ran.out) == [
+        "<stdin>:1:1: PodCliqueSet team-a/demo",
+        "    error grove/shape",
+        '        at   spec.replicas: "one"',
+        "",
+    ]
+    assert "        do   write a whole number\n" in ran.out
 
 
 def test_ten_thousand_replicas_are_counted_and_not_listed(rollcall: Run, config: str) -> None:

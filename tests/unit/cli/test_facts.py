@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.world import World
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, POD_GROUPS_KNOWN
+from webhook.cluster import reach
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 
 QUOTA_PATH = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
@@ -114,15 +115,13 @@ def test_a_kind_that_the_caller_may_not_read_is_not_judged_with_the_right_that_i
     world.refused[QUOTA_PATH] = httpx.Response(403, json={"message": "elasticquotas is forbidden"})
     ran = rollcall("check", "--live", str(manifest))
     assert ran.code == 0
-    assert (
-        "    do     ask for the right to list elasticquotas.scheduling.sigs.k8s.io, or for a folder that "
-        "`rollcall facts -o DIR` wrote, and give it with --facts\n"
-    ) in ran.out
+    (remedy,) = (line for line in ran.out.splitlines() if line.startswith("    do "))
+    assert "right to list elasticquotas.scheduling.sigs.k8s.io" in remedy
+    assert remedy.endswith(" --facts")
     told = rollcall("facts", "-o", str(tmp_path / "cluster"))
-    assert (told.code, told.err) == (
-        3,
-        "rollcall: elasticquotas.scheduling.sigs.k8s.io could not be read: HTTP 403: elasticquotas is forbidden\n",
-    )
+    assert (told.code, told.err.count("\n")) == (3, 1)
+    assert told.err.startswith("rollcall: elasticquotas.scheduling.sigs.k8s.io ")
+    assert told.err.endswith(" not be read: HTTP 403: elasticquotas is forbidden\n")
     assert not (tmp_path / "cluster" / "elasticquotas.scheduling.sigs.k8s.io.yaml").exists()
 
 
@@ -131,7 +130,8 @@ def test_a_kind_that_is_no_longer_known_is_removed_and_said(rollcall: Run, world
     world.served.remove(ELASTIC_QUOTAS.resource)
     ran = rollcall("facts", "-o", str(tmp_path))
     path = tmp_path / "elasticquotas.scheduling.sigs.k8s.io.yaml"
-    assert ran.out.splitlines()[-1] == f"{path}: removed, because it is no longer known"
+    assert ran.out.splitlines()[-1].startswith(f"{path}: removed, ")
+    assert ran.out.endswith(" no longer known\n")
     assert not path.exists()
 
 
@@ -143,28 +143,23 @@ def test_the_field_names_of_the_served_kinds_are_written(rollcall: Run, world: W
         {"metadata": {"name": "v1alpha1"}, "components": {"schemas": {"a": schema}}}
     ]
     rollcall("facts", "-o", str(tmp_path))
-    assert (tmp_path / "customresourcedefinitions.apiextensions.k8s.io.yaml").read_text() == (
-        "# Written by `rollcall facts`. Edits are lost when it runs again.\n"
-        "apiVersion: apiextensions.k8s.io/v1\n"
-        "kind: CustomResourceDefinitionList\n"
-        "items:\n"
-        "- metadata: {name: podcliquesets.grove.io}\n"
-        "  spec:\n"
-        "    group: grove.io\n"
-        "    names: {kind: PodCliqueSet, plural: podcliquesets}\n"
-        "    scope: Namespaced\n"
-        "    versions:\n"
-        "    - name: v1alpha1\n"
-        "      served: true\n"
-        "      schema:\n"
-        "        openAPIV3Schema:\n"
-        "          type: object\n"
-        "          properties:\n"
-        "            spec:\n"
-        "              type: object\n"
-        "              properties:\n"
-        "                replicas: {}\n"
-    )
+    (written,) = documents((tmp_path / "customresourcedefinitions.apiextensions.k8s.io.yaml").read_text())
+    names = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": {}}}}}
+    assert written == {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinitionList",
+        "items": [
+            {
+                "metadata": {"name": "podcliquesets.grove.io"},
+                "spec": {
+                    "group": "grove.io",
+                    "names": {"kind": "PodCliqueSet", "plural": "podcliquesets"},
+                    "scope": "Namespaced",
+                    "versions": [{"name": "v1alpha1", "served": True, "schema": {"openAPIV3Schema": names}}],
+                },
+            }
+        ],
+    }
 
 
 def test_live_and_facts_are_not_mixed(rollcall: Run, world: World, manifest: Path) -> None:
@@ -191,15 +186,21 @@ def silent() -> Iterator[int]:
 
 @pytest.mark.parametrize("command", [["facts", "-o", "DIR"], ["check", "--live"], ["explain", "--live"]])
 def test_a_cluster_that_cannot_be_reached_is_one_line(
-    rollcall: Run, tmp_path: Path, manifest: Path, silent: int, command: list[str]
+    rollcall: Run,
+    tmp_path: Path,
+    manifest: Path,
+    silent: int,
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reach, "CONNECT_SECONDS", 0.1)
     config = kubeconfig(tmp_path, server=f"https://127.0.0.1:{silent}")
     arguments = [str(tmp_path / "cluster") if word == "DIR" else word for word in command]
     files = [] if command[0] == "facts" else [str(manifest)]
     ran = rollcall(*arguments, "--kubeconfig", str(config), *files)
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err == (
-        f"rollcall: cannot connect to the cluster: ConnectTimeout (https://127.0.0.1:{silent}); is it the right "
-        "context?\n"
-    )
+    assert ran.err.startswith("rollcall: cannot connect ")
+    assert f": ConnectTimeout (https://127.0.0.1:{silent}); " in ran.err
+    assert ran.err.endswith(" context?\n")
+    assert ran.err.count("\n") == 1
     assert not (tmp_path / "cluster").exists()

@@ -73,7 +73,8 @@ def test_the_configuration_of_each_scheduler_is_valid_and_found(rollcall: Run, f
 def test_an_existing_file_is_replaced_only_by_force(rollcall: Run, folder: Path) -> None:
     (folder / "rollcall.yaml").write_text("mine\n")
     ran = rollcall("config", "init", "--scheduler", "volcano")
-    assert ran == (2, "", "rollcall: rollcall.yaml: exists; --force replaces it, --out names another file\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("rollcall: rollcall.yaml: exists; --force ")
     assert not (folder / ".rollcall.schema.json").exists()
     assert rollcall("config", "init", "--scheduler", "volcano", "--force").code == 0
     assert "volcano" in (folder / "rollcall.yaml").read_text()
@@ -86,7 +87,8 @@ def test_a_second_configuration_in_a_folder_shares_its_schema(rollcall: Run, fol
     assert rollcall("config", "init", "--scheduler", "kai-scheduler", "--out", "kai.yaml").code == 0
     (folder / ".rollcall.schema.json").write_text("{}\n")
     ran = rollcall("config", "init", "--scheduler", "volcano", "--out", "third.yaml")
-    assert ran == (2, "", "rollcall: .rollcall.schema.json: exists; --force replaces it, --out names another file\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("rollcall: .rollcall.schema.json: exists; --force ")
 
 
 def test_a_folder_cannot_be_written_as_a_configuration(rollcall: Run, folder: Path) -> None:
@@ -100,7 +102,7 @@ def test_the_kubeconfig_is_for_the_installed_configuration(rollcall: Run, monkey
     monkeypatch.setenv("COLUMNS", "300")
     ran = rollcall("config", "show", "--context", "prod")
     assert ran.code == 2
-    assert "--kubeconfig and --context need --installed" in ran.err
+    assert "need --installed" in ran.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -124,7 +126,8 @@ def test_a_misspelt_scheduler_is_refused_with_the_likely_name(rollcall: Run, mon
     monkeypatch.setenv("COLUMNS", "300")
     ran = rollcall("config", "init", "--scheduler", "volcanno")
     assert ran.code == 2
-    assert "--scheduler volcanno: is not a scheduler with a backend (allowed: default-scheduler, " in ran.err
+    assert "--scheduler volcanno: is not a scheduler" in ran.err
+    assert " (allowed: default-scheduler, " in ran.err
     assert "); did you mean volcano?" in ran.err
 
 
@@ -148,9 +151,7 @@ def test_the_schema_has_descriptions_and_the_ids_of_the_rules(rollcall: Run) -> 
     assert (found["$schema"], found["title"]) == ("http://json-schema.org/draft-07/schema#", "RollcallConfiguration")
     assert found["required"] == ["apiVersion", "kind"]
     enforcement = found["properties"]["enforcement"]
-    assert enforcement["description"] == (
-        "`mode` is the strictest action that any rule may take; `rules` sets single rules by id."
-    )
+    assert enforcement["description"].startswith("`mode` is ")
     assert "koordinator/mnnvl" in enforcement["properties"]["rules"]["propertyNames"]["enum"]
     assert found["properties"]["registration"]["properties"]["net"] == {
         "default": "off",

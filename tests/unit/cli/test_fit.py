@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cli.conftest import Run, answer_for_the_cluster, unframed
 from tests.unit.cluster.world import World
 from webhook.model.workloads.kinds import JOBS
 from webhook.reports.fit_schema import fit_schema
+from webhook.sources.manifests import NO_MANIFEST
 
 EXAMPLES = Path(__file__).parents[3] / "manifests" / "fit"
 CLUSTER, LARGE, SMALL = (str(EXAMPLES / f"{name}.yaml") for name in ("cluster", "large", "small"))
@@ -140,7 +142,8 @@ def test_without_nodes_only_quotas_are_judged(rollcall: Run) -> None:
     ran = rollcall("fit", "-", stdin=JOB)
     assert ran.code == 0
     assert "gang train (volcano): not known" in ran.out
-    assert "no node is known, so only quotas and queues were judged: give --facts a list of nodes" in ran.out
+    assert "no node is known" in ran.out
+    assert ": give --facts " in ran.out
 
 
 def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_are(
@@ -153,9 +156,9 @@ def test_in_a_cluster_that_may_grow_the_gang_does_not_fit_the_nodes_that_there_a
     facts, option = written(tmp_path, "facts.yaml", FACTS), written(tmp_path, "rollcall.yaml", config)
     ran = rollcall("fit", "--config", option, "--facts", facts, "-", stdin=JOB)
     assert ran.code == 0
-    assert (
-        "now  does not fit the nodes that there are: 2 pods of 6 cpu; 1 node of 8 takes one; the cluster may grow"
-    ) in ran.out
+    assert re.search(
+        r"now  does not fit .*: 2 pods of 6 cpu; 1 node of 8 takes one; .* may grow$", ran.out, re.MULTILINE
+    )
 
 
 TRAIN_JOB = """\
@@ -165,9 +168,9 @@ metadata: {name: train, namespace: team-a, labels: {rollcall.dev/scheduler: volc
 spec: {runtimeRef: {name: own}}
 """
 NO_GANG = {
-    "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), "only 2 of the pods run at a time"),
-    "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), "it has no pods, or is being deleted"),
-    "an unknown runtime": (TRAIN_JOB, 'ClusterTrainingRuntime "own" is not known: give it to --facts'),
+    "more completions than pods": (JOB.replace("completions: 2", "completions: 5"), "only 2 of the pods run "),
+    "no pods": (JOB.replace("parallelism: 2", "parallelism: 0"), "it has no pods"),
+    "an unknown runtime": (TRAIN_JOB, 'ClusterTrainingRuntime "own" is not known: give '),
 }
 
 
@@ -180,7 +183,7 @@ def test_why_no_gang_is_judged_is_said(rollcall: Run, manifest: str, said: str) 
 def test_a_job_that_has_begun_is_not_judged_as_if_it_were_fresh(rollcall: Run, tmp_path: Path) -> None:
     ran = rollcall("fit", "-", stdin=f"{JOB}status: {{active: 1, succeeded: 1}}\n---\n{FACTS}")
     assert ran.code == 0
-    assert "it has begun: its status counts pods that are ready or have ended" in ran.out
+    assert "it has begun: its status" in ran.out
     facts = written(tmp_path, "facts.yaml", FACTS)
     assert "never fits" not in rollcall("explain", "--facts", facts, "-", stdin=f"{JOB}status: {{ready: 1}}\n").out
     assert "never fits" in rollcall("explain", "--facts", facts, "-", stdin=JOB).out
@@ -194,7 +197,7 @@ def test_a_workload_that_is_not_opted_in_is_noted(rollcall: Run) -> None:
     plain = JOB.replace(", labels: {rollcall.dev/scheduler: volcano}", "")
     ran = rollcall("fit", "-", stdin=plain)
     assert (ran.code, ran.out.splitlines()[0]) == (0, "<stdin>:1:1: Job team-a/train")
-    assert "not opted in: neither it nor its namespace has the label" in ran.out
+    assert "not opted in: " in ran.out
     assert rollcall("fit", "--scheduler", "volcano", "-o", "json", "-", stdin=f"{plain}---\n{FACTS}").code == 1
 
 
@@ -207,8 +210,9 @@ def test_a_picture_says_on_standard_error_which_workloads_it_does_not_show(rollc
 def test_what_cannot_be_read_is_named_with_its_place(rollcall: Run, tmp_path: Path) -> None:
     broken = written(tmp_path, "job.yaml", JOB.replace("parallelism: 2", "parallelism: many"))
     ran = rollcall("fit", broken)
-    said = "spec.parallelism: the value has the wrong type; write a whole number"
-    assert (ran.code, ran.err) == (2, f"rollcall: {broken}:6:3: {said}\n")
+    assert ran.code == 2
+    assert ran.err.startswith(f"rollcall: {broken}:6:3: spec.parallelism: ")
+    assert ran.err.endswith("; write a whole number\n")
     ran = rollcall("fit", "-", stdin="kind: [")
     assert ran.code == 2
     assert ran.err.startswith("rollcall: <stdin>:")
@@ -230,14 +234,15 @@ def test_an_empty_file_of_facts_is_an_error_as_kubectl_has_failed(rollcall: Run,
     empty = written(tmp_path, "nodes.yaml", "\n")
     ran = rollcall("fit", "--facts", str(tmp_path), "-", stdin=JOB)
     assert ran.code == 2
-    assert ran.err.startswith(f"rollcall: {empty}: has no manifest: it is empty")
+    assert ran.err == f"rollcall: {empty}: {NO_MANIFEST}\n"
     written(tmp_path, "nodes.yaml", "# no Queue\n")
     assert rollcall("fit", "--facts", str(tmp_path), "-", stdin=JOB).code == 0
 
 
 def test_a_file_without_a_workload_is_an_error(rollcall: Run) -> None:
     ran = rollcall("fit", CLUSTER)
-    assert (ran.code, ran.err) == (2, "rollcall: nothing to judge: no workload\n")
+    assert ran.code == 2
+    assert ran.err.startswith("rollcall: nothing to judge: ")
 
 
 def test_live_reads_nodes_and_the_pods_on_them(rollcall: Run, cluster: Cluster) -> None:
@@ -262,7 +267,7 @@ def test_without_the_right_to_list_pods_there_is_no_estimate(rollcall: Run, clus
     ran = rollcall("fit", "--live", "-o", "json", "-", stdin=JOB.replace("cpu: 6", "cpu: 3"))
     [found] = gangs(ran.out)
     assert (ran.code, found["verdict"], found["now"]) == (0, "fits", None)
-    assert "so it is not known what is free now" in ran.err
+    assert "not known what is free" in ran.err
 
 
 def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster, tmp_path: Path) -> None:
@@ -285,17 +290,17 @@ def test_a_workload_is_named_as_kubectl_names_it(rollcall: Run, cluster: Cluster
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("deploy/x", "-n", "a"), "the KIND of KIND/NAME must be one of podgang, pcs, job, jobset, lws, trainjob"),
-        (("job/x", SMALL), "KIND/NAME is in a cluster, and a file is not"),
-        (("job/x", "--live"), "--facts and --live are for manifests"),
-        ((SMALL, "-n", "a"), "--namespace is for KIND/NAME"),
+        (("deploy/x", "-n", "a"), "of podgang, pcs, job, jobset, lws, trainjob"),
+        (("job/x", SMALL), "KIND/NAME is in"),
+        (("job/x", "--live"), "--facts and --live are"),
+        ((SMALL, "-n", "a"), "--namespace is for"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(rollcall: Run, arguments: tuple[str, ...], said: str) -> None:
     ran = rollcall("fit", *arguments)
     assert ran.code == 2
     # Typer draws a frame around it.
-    assert said in " ".join(ran.err.replace("│", " ").split())
+    assert said in unframed(ran.err)
 
 
 def test_the_schema_is_printed(rollcall: Run) -> None:
@@ -363,15 +368,15 @@ def test_stored_pods_are_judged_for_the_scheduler_that_they_name(rollcall: Run, 
     pods = "".join(gang_pod(index, schedulerName="volcano") for index in range(2))
     assert rollcall(*given, "-", stdin=unrecorded + pods).code == 1
     pods = "".join(gang_pod(index, schedulerName="other") for index in range(2))
-    assert (
-        'its scheduler "other" has no profile here: name another with' in rollcall(*given, "-", stdin=GANG + pods).out
-    )
+    assert 'its scheduler "other" has no profile ' in rollcall(*given, "-", stdin=GANG + pods).out
 
 
 def test_a_pod_of_a_stored_gang_that_cannot_be_read_is_said_with_its_gang(rollcall: Run) -> None:
     ran = rollcall("fit", "--config", "none", "-", stdin=GANG + gang_pod(0) + gang_pod(1, containers="none"))
-    said = 'the pod "demo-0-worker-1" cannot be read: spec.containers: the value has the wrong type; write a list'
-    assert (ran.code, ran.err) == (2, f"rollcall: <stdin>:3:12: metadata.name: {said}\n")
+    assert ran.code == 2
+    assert ran.err.startswith('rollcall: <stdin>:3:12: metadata.name: the pod "demo-0-worker-1" cannot be read: ')
+    assert ": spec.containers: " in ran.err
+    assert ran.err.endswith("; write a list\n")
 
 
 def test_pods_of_a_stored_gang_that_are_still_missing_are_assumed_to_be_like_the_others(
@@ -380,14 +385,15 @@ def test_pods_of_a_stored_gang_that_are_still_missing_are_assumed_to_be_like_the
     facts = written(tmp_path, "facts.yaml", FACTS)
     for pods, assumed in ((gang_pod(0), 1), (gang_pod(0) + gang_pod(1), 0)):
         ran = rollcall("fit", "--config", "none", "--facts", facts, "-", stdin=GANG + pods)
-        assert ran.out.count("if   the pods of the gang that are still to be made are like those") == assumed
+        conditions = [line for line in ran.out.splitlines() if "if   the pods of the gang " in line]
+        assert ["still to be made" in line for line in conditions] == [True] * assumed
 
 
 @pytest.mark.parametrize(
     ("pods", "said"),
     [
-        ("", "none of its pods is given"),
-        (gang_pod(0, nodeName="n1") + gang_pod(1), "it has begun: a pod of it is on a node"),
+        ("", "none of its pods"),
+        (gang_pod(0, nodeName="n1") + gang_pod(1), "it has begun: a pod"),
     ],
 )
 def test_a_pod_gang_without_pods_or_that_has_begun_is_not_judged(rollcall: Run, pods: str, said: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from tests.unit.cli.conftest import CONFIG, Run
+from tests.played import START, PlayedClock
+from tests.unit.cli.conftest import CONFIG, Run, unframed
 from tests.unit.cli.gang_cluster import GATE, cluster, config, pod, quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
@@ -68,13 +70,14 @@ def test_a_gang_is_shown_with_its_disruption_mode() -> None:
     )
     gang_text.GangTable([found], out).print([found])
     gang_text.print_gang(found, (), out)
-    assert [line.rstrip() for line in shown.getvalue().splitlines()] == [
-        "NAMESPACE  GANG    SCHEDULER          BOUND  PODS  AGE  HEALTH   DISRUPTION  WRITER    WHY",
-        "team-a     demo-0  default-scheduler  0/0    0     -    started  all         Rollcall",
-        "PodGang team-a/demo-0: started",
-        "    scheduler default-scheduler; 0 of the 0 pods that it needs to start are on nodes",
-        "    Rollcall writes its gang objects",
-        "    disruption mode all: preemption takes all pods of a gang, or none",
+    head, row, title, *lines = (line.rstrip() for line in shown.getvalue().splitlines())
+    assert head.split()[-3:] == ["DISRUPTION", "WRITER", "WHY"]
+    assert row.split() == ["team-a", "demo-0", "default-scheduler", "0/0", "0", "-", "started", "all", "Rollcall"]
+    assert title == "PodGang team-a/demo-0: started"
+    assert lines[0].startswith("    scheduler default-scheduler; 0 of the 0 pods ")
+    assert lines[1:] == [
+        f"    {Writer.ROLLCALL.meaning}",
+        f"    disruption mode all: {Disruption.ALL.meaning}",
         "",
         "",
     ]
@@ -90,7 +93,7 @@ def test_a_gang_of_grove_s_own_backend_is_shown_with_its_writer(
     (found,) = json.loads(rollcall("gangs", "--config", config, "-o", "json").out)["gangs"]
     assert (found["name"], found["writer"]) == ("demo-0", "Grove")
     text = rollcall("explain", "podgang/demo-0", "-n", "team-a", "--config", config).out
-    assert "    Grove's own backend writes its gang objects; Rollcall writes nothing, and reports\n" in text
+    assert f"    {Writer.GROVE.meaning}\n" in text
     assert cluster.writes == []
 
 
@@ -137,22 +140,18 @@ def test_watch_shows_changes_until_it_is_interrupted(
         assert [line.split()[4] for line in ran.out.splitlines()] == ["PODS", "0", "1"]
 
 
-def test_an_unreadable_cluster_gives_no_verdict(
-    rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_cluster_gives_no_verdict(rollcall: Run, cluster: WritableWorld, config: str) -> None:
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
-    with monkeypatch.context() as hasty:
-        hasty.setattr(gang_view, "PATIENCE_SECONDS", 0.2)
-        ran = rollcall("gangs", "--config", config)
+    ran = rollcall("gangs", "--config", config)
     assert (ran.code, ran.out) == (3, "")
-    assert "rollcall: cluster: the served kinds are not known: HTTP 403: you may not" in ran.err
+    assert re.search("^rollcall: cluster: .* served kinds .*: HTTP 403: you may not", ran.err, re.MULTILINE)
     cluster.failing = None
     cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
     assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
     Path(config).write_text(CONFIG.replace("koord-scheduler", "lpx-scheduler"))
     ran = rollcall("gangs", "--config", config)
     assert ran.code == 3
-    assert ran.err.endswith("rollcall: the cluster does not serve PodGangs; is Grove installed?\n")
+    assert " does not serve PodGangs; " in ran.err.splitlines()[-1]
 
 
 def test_one_gang_is_explained(rollcall: Run, cluster: WritableWorld, config: str) -> None:
@@ -195,7 +194,7 @@ def test_a_missing_gang_is_reported_by_name(rollcall: Run, cluster: WritableWorl
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["podgang/demo-0", "set.yaml"], "explain them one after another"),
+        (["podgang/demo-0", "set.yaml"], "one after another"),
         (["podgang/demo-0", "-o", "mermaid"], "are for manifests"),
         (["podgang/demo-0", "--scheduler", "volcano"], "are for manifests"),
         (["set.yaml", "-n", "team-a"], "is for KIND/NAME"),
@@ -206,7 +205,7 @@ def test_a_missing_gang_is_reported_by_name(rollcall: Run, cluster: WritableWorl
 def test_manifests_and_gangs_of_a_cluster_are_not_mixed(rollcall: Run, arguments: list[str], why: str) -> None:
     ran = rollcall("explain", *arguments)
     assert ran.code == 2
-    assert why in " ".join(ran.err.replace("│", " ").split())
+    assert why in unframed(ran.err)
 
 
 def test_ungate_removes_the_gate(rollcall: Run, cluster: WritableWorld) -> None:
@@ -238,7 +237,10 @@ def test_a_gate_that_cannot_be_removed_is_reported(rollcall: Run, cluster: Writa
     assert rollcall("gangs", "ungate", "--all") == (3, "", "rollcall: pod team-a/one: HTTP 403: you may not\n")
     cluster.answering = lambda _: httpx.Response(422, json=failure(422, "the test failed"))
     ran = rollcall("gangs", "ungate", "--all")
-    assert (ran.code, ran.out) == (3, "pod team-a/one of demo-0: it changed in the meantime; try again\n")
+    assert ran.code == 3
+    assert ran.out.startswith("pod team-a/one of demo-0: it changed")
+    assert ran.out.endswith("; try again\n")
+    assert ran.out.count("\n") == 1
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     ran = rollcall("gangs", "ungate", "--all")
     assert (ran.code, ran.err) == (3, "rollcall: the pods cannot be read: HTTP 403: you may not\n")
@@ -247,9 +249,9 @@ def test_a_gate_that_cannot_be_removed_is_reported(rollcall: Run, cluster: Writa
 
 
 def gang(**fields: Any) -> GangHealth:
-    created = (datetime.now(UTC) - timedelta(seconds=fields.pop("seconds", 5))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = (START - timedelta(seconds=fields.pop("seconds", 5))).strftime("%Y-%m-%dT%H:%M:%SZ")
     members = (MemberHealth("demo-0-a", 2, 2, 0),)
-    return GangHealth("team-a", "demo-0", None, State.HELD, fields.pop("created", created), members, **fields)
+    return GangHealth("team-a", "demo-0", None, State.HELD, created, members, **fields)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +259,9 @@ def gang(**fields: Any) -> GangHealth:
 )
 def test_ages_are_printed_in_short_form(seconds: int, age: str) -> None:
     out = Console(width=10_000, record=True, file=io.StringIO())
-    one = gang(seconds=seconds)
-    gang_text.GangTable([one], out).add(one)
-    assert out.export_text().split()[5].rstrip("s") in {age.rstrip("s"), str(int(age[:-1]) + 1)}
+    held = gang(seconds=seconds)
+    gang_text.GangTable([held], out, clock=PlayedClock()).add(held)
+    assert out.export_text().split()[5] == age
 
 
 def test_control_characters_are_escaped_and_lines_fit_the_terminal() -> None:
@@ -328,7 +330,8 @@ def test_the_gangs_of_a_workload_are_explained(
 def test_a_workload_without_gangs_is_reported(rollcall: Run, opted_in: WritableWorld, config: str) -> None:
     ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
+    assert ran.err.startswith("rollcall: there is no JobSet team-a/train, or Rollcall makes no ")
+    assert ran.err.count("\n") == 1
 
 
 def test_ungate_accepts_the_name_of_a_gang_or_a_workload(rollcall: Run, opted_in: WritableWorld) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import CONFIG, Run
 from tests.unit.cli.gang_cluster import cluster, config, quiet
+from tests.unit.cluster.scripted import NO_TLS
 from tests.unit.doctor.test_installed import manifests
 from tests.unit.doctor.test_snapshot import OWN
 from tests.unit.reconciler.cluster import WritableWorld
@@ -28,7 +28,7 @@ def installed(cluster: WritableWorld, content: str) -> None:
 
 def context(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
     """Let the kubeconfig's context name this namespace."""
-    reached = access.Access("https://cluster", ssl.create_default_context(), lambda: None, namespace=namespace)
+    reached = access.Access("https://cluster", NO_TLS, lambda: None, namespace=namespace)
     monkeypatch.setattr(access, "find", lambda *_: reached)
 
 
@@ -43,18 +43,17 @@ def test_gangs_are_judged_by_the_installed_configuration(rollcall: Run, cluster:
 def test_an_unknown_installed_configuration_is_reported(rollcall: Run, cluster: WritableWorld, config: str) -> None:
     assert cluster.objects
     ran = rollcall("gangs")
-    assert (ran.code, ran.err) == (
-        0,
-        f"rollcall: the installed configuration is not known (HTTP 404: /apis/apps/v1/namespaces/{OWN}/deployments/"
-        "rollcall not found) and there is no --config: every scheduler counts as enabled\n",
-    )
+    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert f"(HTTP 404: /apis/apps/v1/namespaces/{OWN}/deployments/rollcall not found)" in ran.err
+    assert ran.err.endswith("counts as enabled\n")
     assert rollcall("gangs", "--config", config).err == ""
 
 
 def test_gang_objects_are_given_back_only_with_a_known_configuration(rollcall: Run, cluster: WritableWorld) -> None:
     ran = rollcall("gangs", "give-back", "--dry-run")
     assert ran.code == 3
-    assert ran.err.endswith("not found); name a file with --config\n")
+    assert "/deployments/rollcall not found); " in ran.err
+    assert ran.err.endswith(" --config\n")
     assert cluster.writes == []
 
 
@@ -63,9 +62,10 @@ def test_the_namespace_of_the_context_is_used(
 ) -> None:
     put_pods(cluster, grove_pod("one"))
     context(monkeypatch, "team-a")
-    said = "rollcall: namespace team-a, from the context; -A shows all\n"
     ran = rollcall("gangs", "--config", config)
-    assert (len(ran.out.splitlines()), ran.err) == (2, said)
+    assert len(ran.out.splitlines()) == 2
+    assert ran.err.startswith("rollcall: namespace team-a, from the context; ")
+    assert ran.err.count("\n") == 1
     assert rollcall("explain", "pod/one", "--config", config).out.startswith("PodGang team-a/demo-0: held\n")
     context(monkeypatch, "team-b")
     assert rollcall("gangs", "--config", config).out == ""
@@ -73,9 +73,12 @@ def test_the_namespace_of_the_context_is_used(
     assert len(rollcall("gangs", "--config", config, "-n", "team-a").out.splitlines()) == 2
     assert rollcall("gangs", "-A", "-n", "team-a").code == 2
     ran = rollcall("explain", "pcs/demo", "--config", config)
-    assert ran == (2, "", "rollcall: there is no PodCliqueSet team-b/demo, or Grove has made no PodGang of it\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("rollcall: there is no PodCliqueSet team-b/demo, or Grove ")
+    assert "no PodGang of it" in ran.err
     ran = rollcall("explain", "pod/one", "--config", config)
-    assert ran == (2, "", "rollcall: there is no Pod team-b/one, or it belongs to no gang\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("rollcall: there is no Pod team-b/one, or it belongs to no ")
 
 
 def test_names_that_no_cluster_has_are_usage_errors(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,24 +86,23 @@ def test_names_that_no_cluster_has_are_usage_errors(rollcall: Run, monkeypatch: 
     for command in (["gangs"], ["gangs", "ungate", "--all"], ["explain", "pcs/demo"], ["doctor"], ["reconcile"]):
         ran = rollcall(*command, "-n", "Team_A")
         assert ran.code == 2
-        assert "'Team_A' is not the name of a namespace" in ran.err
+        assert "'Team_A' is not the name" in ran.err
     for name in ("trainjob/demo", "PodCliqueSet/demo", "pod/"):
         ran = rollcall("explain", name)
         assert ran.code == 2
-        assert f"{name}: there is no such file, and the KIND of KIND/NAME must be one of podgang, " in ran.err
+        assert f"{name}: there is no such file, " in ran.err
+        assert " must be one of podgang, " in ran.err
     assert rollcall("explain", "deploy/set.yaml") == (2, "", "rollcall: deploy/set.yaml: no such file\n")
 
 
 def test_a_cluster_that_does_not_answer_is_one_line(
     rollcall: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = access.Access("https://127.0.0.1:1", ssl.create_default_context(), lambda: None)
+    nowhere = access.Access("https://127.0.0.1:1", NO_TLS, lambda: None)
     monkeypatch.setattr(access, "find", lambda *_: nowhere)
     commands = (["gangs"], ["gangs", "ungate", "--all"], ["explain", "pcs/demo"], ["doctor"], ["certs", "status"])
     for command in commands:
         ran = rollcall(*command)
         assert (ran.code, ran.out) == (3, "")
-        assert ran.err == (
-            "rollcall: cannot connect to the cluster: ConnectError: All connection attempts failed "
-            "(https://127.0.0.1:1); is it the right context?\n"
-        )
+        assert ran.err.endswith(" context?\n")
+        assert (ran.err.count("\n"), "ConnectError" in ran.err, "(https://127.0.0.1:1)" in ran.err) == (1, True, True)

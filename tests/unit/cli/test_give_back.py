@@ -10,7 +10,6 @@ from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, world
 from tests.unit.reconciler.test_renamed_gangs import SET_OWNS, object_of
-from webhook.reconciler import run
 
 __all__ = ["quiet"]
 
@@ -46,18 +45,15 @@ def test_a_gang_that_cannot_be_written_is_named(rollcall: Run, cluster: Writable
     group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
     podgang["spec"]["topologyConstraintGroupConfigs"] = [group]
     ran = rollcall("gangs", "give-back", config_option)
-    assert (ran.code, ran.out) == (
-        1,
-        "PodGang team-a/demo-0: its objects still belong to its PodCliqueSet; `rollcall gangs` says why they are not "
-        "written\n",
-    )
+    assert (ran.code, ran.out.count("\n")) == (1, 1)
+    assert ran.out.startswith("PodGang team-a/demo-0: its objects ")
+    assert " to its PodCliqueSet; " in ran.out
     assert owner(cluster) == "PodCliqueSet"
 
 
 def test_gangs_that_wait_for_another_system_are_named_too(
-    rollcall: Run, cluster: WritableWorld, config_option: str, monkeypatch: pytest.MonkeyPatch
+    rollcall: Run, cluster: WritableWorld, config_option: str
 ) -> None:
-    monkeypatch.setattr(run, "READ_SECONDS", 2.0)
     podgang = cluster.get(GANGS, "team-a", "demo-0")
     assert podgang is not None
     podgang["spec"]["podgroups"].append({"name": "demo-0-b", "minReplicas": 2, "podReferences": []})
@@ -66,4 +62,5 @@ def test_gangs_that_wait_for_another_system_are_named_too(
     cluster.put(GROUPS, object_of("demo-0-b", ownerReferences=[stranger]))
     ran = rollcall("gangs", "give-back", config_option)
     assert (ran.code, ran.out.partition(":")[0]) == (3, "PodGang team-a/demo-0")
-    assert "1 gangs or topologies could not be reconciled" in ran.err
+    assert ran.err.startswith("rollcall: 1 gangs ")
+    assert "could not be reconciled" in ran.err

@@ -58,10 +58,7 @@ def test_the_help_of_a_command_has_examples_and_shows_flags_without_a_type(
         ),
         (["render", "--grove", "old", "-"], "Invalid value for '--grove': 'old' is not one of podgangmap, legacy"),
         (["doctor", "-o", "jsn"], "'jsn' is not one of text, json, markdown; did you mean json?"),
-        (
-            ["rules", "kai/noqueue"],
-            "there is no rule kai/noqueue; `rollcall rules` lists them; did you mean kai/no-queue",
-        ),
+        (["rules", "kai/noqueue"], "lists them; did you mean kai/no-queue"),
         (["chek"], "No such command 'chek'. Did you mean 'check'"),
     ],
 )
@@ -78,4 +75,5 @@ def test_a_wrong_value_is_answered_with_the_likely_one(
 def test_a_misspelt_scheduler_is_answered_with_the_likely_one(rollcall: Run) -> None:
     ran = rollcall("check", "--scheduler", "koord-schedular", "-")
     assert (ran.code, ran.out) == (2, "")
-    assert "is not a scheduler with a backend; did you mean koord-scheduler" in ran.err
+    assert "is not a scheduler" in ran.err
+    assert "; did you mean koord-scheduler" in ran.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, documents
 from webhook.model.reading import Manifest
 
 _PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "new-workload.md"
@@ -88,7 +88,7 @@ def test_the_kind_is_judged_translated_and_registered_from_the_shape_alone(rollc
     head = "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
     config.write_text(f"{head}scheduler:\n  profiles: [{{name: koord-scheduler}}]\n---\n{shape.read_text()}")
     assert "1 Training judged" in rollcall("check", "--config", str(config), str(workload)).out
-    objects = [one for one in yaml.safe_load_all(rollcall("render", "--config", str(config), str(workload)).out) if one]
+    objects = [one for one in documents(rollcall("render", "--config", str(config), str(workload)).out) if one]
     groups = {one["metadata"]["name"]: one["spec"]["minMember"] for one in objects if one["kind"] == "PodGroup"}
     assert groups == {"llama-coordinator": 1, "llama-trainer": 4}
     pods = [one for one in objects if one["kind"] == "Pod"]

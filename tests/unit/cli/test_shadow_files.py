@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.unit.cli.conftest import CONFIG, Run
+from tests.unit.cli.conftest import CONFIG, Run, documents
 
 NEXT = CONFIG.replace("koord-scheduler", "volcano")
 
@@ -24,19 +25,14 @@ def config(tmp_path: Path) -> Path:
 def test_the_configuration_shows_its_shadows(rollcall: Run, config: Path) -> None:
     code, out, _ = rollcall("config", "check", str(config))
     assert code == 0
-    assert (
-        """\
-shadow
-  kai-scheduler: every workload, as for this scheduler
-  next.yaml: another configuration, with the default volcano
-"""
-        in out
+    assert re.search(
+        r"^shadow\n  kai-scheduler: every workload.*\n  next.yaml: another .* volcano\n", out, re.MULTILINE
     )
 
 
 def test_the_config_map_has_the_file_and_another_name(rollcall: Run, config: Path) -> None:
     def mounted() -> tuple[str, dict[str, str]]:
-        printed = yaml.safe_load_all(rollcall("manifests", "all", "--config", str(config)).out)
+        printed = documents(rollcall("manifests", "all", "--config", str(config)).out)
         (found,) = (one for one in printed if one["kind"] == "ConfigMap")
         return found["metadata"]["name"], found["data"]
 
@@ -51,7 +47,7 @@ def test_a_shadow_must_not_hide_the_configuration(rollcall: Run, config: Path) -
     config.write_text(CONFIG + "shadow: [{config: configuration.yaml}]\n")
     code, _, err = rollcall("manifests", "all", "--config", str(config))
     assert code == 2
-    assert 'shadow[0].config: "configuration.yaml": is the name under which this configuration is mounted' in err
+    assert 'shadow[0].config: "configuration.yaml": is the name under which ' in err
 
 
 def test_kustomizations_and_the_chart_have_the_file(rollcall: Run, config: Path, tmp_path: Path) -> None:

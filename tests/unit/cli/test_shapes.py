@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, unframed
 from tests.unit.shapes.workloads import (
     declared,
     dynamo_deployment,
@@ -90,14 +91,14 @@ def test_a_refused_sample_ends_with_1(rollcall: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "raycluste"], "raycluste: is not a built-in shape"),
-        (["test", "raycluste", "ray.yaml"], "raycluste: is not a built-in shape"),
-        (["test", "raycluster", "farm.yaml"], "farm.yaml: there is no workload of the kind RayCluster"),
+        (["show", "raycluste"], "raycluste: .* a built-in shape"),
+        (["test", "raycluste", "ray.yaml"], "raycluste: .* a built-in shape"),
+        (["test", "raycluster", "farm.yaml"], "farm.yaml: .* no workload .* RayCluster$"),
         (["test", "raycluster", "nothing.yaml"], "nothing.yaml"),
         (["test", "broken.yaml", "ray.yaml"], "broken.yaml:"),
         (["test", "ray.yaml", "ray.yaml"], "ray.yaml:2:1: kind: "),
-        (["init", "Farm", "--from-crd", "ray.yaml"], "ray.yaml: has no CustomResourceDefinition of the kind Farm"),
-        (["init", "Farm", "--from-crd", "crd.yaml"], "crd.yaml: the CustomResourceDefinition cannot be read"),
+        (["init", "Farm", "--from-crd", "ray.yaml"], "ray.yaml: has no .* the kind Farm$"),
+        (["init", "Farm", "--from-crd", "crd.yaml"], "crd.yaml: .* cannot be read"),
         (["init", "Farm", "--from-crd", "nothing.yaml"], "nothing.yaml"),
         (["init", "Farm"], "Missing option '--from-crd'"),
         (["test", "raycluster", "ray.yaml", "--scheduler", "nobody"], '"nobody": is not a scheduler'),
@@ -115,7 +116,7 @@ def test_bad_input_ends_with_2_and_says_what_is_wrong(
     _file(tmp_path, "crd.yaml", crd)
     ran = rollcall("shapes", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert message in ran.err
+    assert re.search(message, unframed(ran.err))
 
 
 def test_a_crd_without_pods_gives_a_draft_that_says_so(rollcall: Run, tmp_path: Path) -> None:
@@ -125,5 +126,5 @@ def test_a_crd_without_pods_gives_a_draft_that_says_so(rollcall: Run, tmp_path: 
     spec = {"group": "example.com", "names": names, "versions": [version]}
     ran = rollcall("shapes", "init", "farms", "--from-crd", _file(tmp_path, "crd.yaml", {**crd, "spec": spec}))
     assert ran.code == 0
-    assert "no pod template was found in the schema" in ran.out
+    assert "no pod template" in ran.out
     assert yaml.safe_load(ran.out)["spec"]["parts"] == []

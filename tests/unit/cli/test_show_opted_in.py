@@ -74,10 +74,10 @@ def test_a_pod_of_a_job_set_has_the_keys_of_its_controller(rollcall: Run) -> Non
 def test_only_the_first_group_of_a_leader_worker_set_is_shown(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin=GROUPS)
     group, leader, worker = YAML(typ="safe").load_all(ran.out)
-    assert comments(ran.out)[:2] == [
-        "# LeaderWorkerSet demo, koord-scheduler: gang demo-0-revision",
-        "# each of its 3 groups has its own gang; `revision` stands for the hash of its templates",
-    ]
+    first, others = comments(ran.out)[:2]
+    assert first == "# LeaderWorkerSet demo, koord-scheduler: gang demo-0-revision"
+    assert others.startswith("# each of its 3 groups ")
+    assert " own gang; `revision` " in others
     assert (group["metadata"]["name"], group["spec"]["minMember"]) == ("demo-0-revision", 4)
     assert [one["metadata"]["name"] for one in (leader, worker)] == ["demo-0", "demo-0-1"]
     assert [one["metadata"]["ownerReferences"][0]["name"] for one in (leader, worker)] == ["demo", "demo-0"]
@@ -88,15 +88,15 @@ def test_trainer_s_plugin_and_kai_create_the_gang_themselves(rollcall: Run) -> N
     plugin = RUNTIME.replace("  mlPolicy", "  podGroupPolicy: {volcano: {}}\n  mlPolicy")
     ran = rollcall("render", *VOLCANO, "-", stdin=f"{TRAIN_JOB}---\n{plugin}")
     chain = "of Job demo-node-0 of JobSet demo of TrainJob demo"
-    assert comments(ran.out) == [
-        f"# TrainJob demo, volcano: one pod of node, {chain}",
-        "# Trainer's plugin volcano makes the PodGroup demo: Rollcall writes no objects",
-    ]
+    shown, none = comments(ran.out)
+    assert shown == f"# TrainJob demo, volcano: one pod of node, {chain}"
+    assert none.startswith("# Trainer's plugin volcano makes the PodGroup demo: ")
+    assert none.endswith("writes no objects")
     ran = rollcall("render", "--scheduler", "kai-scheduler", "-", stdin=f"{TRAIN_JOB}---\n{RUNTIME}")
-    assert comments(ran.out) == [
-        f"# TrainJob demo, kai-scheduler: one pod of node, {chain}",
-        "# kai-scheduler makes the gang itself: Rollcall writes no objects",
-    ]
+    shown, none = comments(ran.out)
+    assert shown == f"# TrainJob demo, kai-scheduler: one pod of node, {chain}"
+    assert none.startswith("# kai-scheduler makes the gang itself: ")
+    assert none.endswith("writes no objects")
 
 
 def test_the_queue_of_a_train_job_reaches_its_pods_for_kai(rollcall: Run) -> None:
@@ -120,14 +120,14 @@ def test_a_pod_of_a_job_that_is_not_opted_in_is_left_unchanged(rollcall: Run) ->
 
 def test_a_suspended_workload_has_no_objects_yet(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("  completionMode", "  suspend: true\n  completionMode"))
-    assert comments(ran.out).count("# suspended: Rollcall writes no objects until it is resumed") == 2
+    assert sum(comment.startswith("# suspended: ") for comment in comments(ran.out)) == 2
 
 
 def test_a_name_that_is_not_generated_yet_is_shown_as_such(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("name: demo", "generateName: demo-", 1))
     group, pod = YAML(typ="safe").load_all(ran.out)
     assert (group["metadata"]["name"], pod["metadata"]["generateName"]) == ("demo-added", "demo-added-0-")
-    assert comments(ran.out).count("# `added` stands for what the API server adds to its name") == 2
+    assert sum(comment.startswith("# `added` stands for ") for comment in comments(ran.out)) == 2
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_name_that_is_not_generated_yet_is_shown_as_such(rollcall: Run) -> Non
         ((), JOB, 0, "<stdin>:1:1: Job default/demo: not opted in: "),
         (KOORD, JOB.replace("completions: 2", "completions: 5"), 1, "<stdin>:7:3: owner/completions at spec.comp"),
         (KOORD, TRAIN_JOB, 3, "<stdin>:5:16: owner/runtime at spec.runtimeRef.name: not judged: "),
-        (KOORD, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n", 0, "makes no pods, so it has no gang"),
+        (KOORD, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n", 0, "makes no pods"),
         (KOORD, RUNTIME, 0, "nothing to render: "),
     ],
     ids=["not opted in", "refused", "without its runtime", "empty", "a runtime alone"],

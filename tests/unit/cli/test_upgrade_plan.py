@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster
+from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster, unframed
 from tests.unit.cli.gang_cluster import quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
 from tests.unit.reconciler.opted_in_workloads import JOB_SET_PATH, job_set, put_workload
 from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, workload
-from webhook.gangs import gang_view
 from webhook.model.workloads.kinds import JOB_SETS, JOBS
 
 ALPHA_13 = "--to=grove=v0.1.0-alpha.13"
@@ -126,29 +126,23 @@ def test_a_cluster_without_gangs(rollcall: Run, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "say what is to be upgraded"),
-        (
-            ["--to", "helm=4"],
-            "'helm' is not a product; allowed: grove, kai, koordinator, kubernetes, rollcall, volcano",
-        ),
+        ([], "what is to be upgraded"),
+        (["--to", "helm=4"], "'helm' is not .* grove, kai, koordinator, kubernetes, rollcall, volcano"),
         (["--to", "kai"], "'' is not a version; write kai=0.17.1"),
         (["--to", "grove=alpha.13"], "'alpha.13' is not a version; write grove=v0.1.0-alpha.13"),
         (["--to", "kai=0.17", "--to", "kai=0.18"], "kai is given twice"),
-        (["--scheduler", "koord-scheduler"], "'' is not a scheduler; allowed: default-scheduler, kai-scheduler,"),
-        (["--scheduler", "slurm=volcano"], "'slurm' is not a scheduler; allowed: default-scheduler, kai-scheduler,"),
-        (["--scheduler", "volcano=volcano"], "give each scheduler one other scheduler"),
+        (["--scheduler", "koord-scheduler"], "'' is not a scheduler; .* default-scheduler, kai-scheduler,"),
+        (["--scheduler", "slurm=volcano"], "'slurm' is not a scheduler; .* default-scheduler, kai-scheduler,"),
+        (["--scheduler", "volcano=volcano"], "one other scheduler"),
     ],
 )
 def test_usage_mistakes_are_exit_code_2(rollcall: Run, arguments: list[str], why: str) -> None:
     ran = rollcall("upgrade-plan", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert why in " ".join(ran.err.replace("│", " ").split())
+    assert re.search(why, unframed(ran.err))
 
 
-def test_an_unreadable_cluster_is_exit_code_3(
-    rollcall: Run, cluster: WritableWorld, config_option: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gang_view, "PATIENCE_SECONDS", 0.2)
+def test_an_unreadable_cluster_is_exit_code_3(rollcall: Run, cluster: WritableWorld, config_option: str) -> None:
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     ran = rollcall("upgrade-plan", ALPHA_13, config_option)
     assert (ran.code, ran.out) == (3, "")
@@ -159,4 +153,6 @@ def test_without_a_configuration_the_installed_one_is_needed(rollcall: Run, clus
     cluster.failing = httpx.Response(404, json=failure(404, "there is none"))
     ran = rollcall("upgrade-plan", ALPHA_13)
     assert (ran.code, ran.out) == (3, "")
-    assert "the installed configuration is not known (HTTP 404: there is none); name a file with --config" in ran.err
+    assert "installed configuration " in ran.err
+    assert ran.err.endswith(" with --config\n")
+    assert " (HTTP 404: there is none); " in ran.err

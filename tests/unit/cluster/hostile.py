@@ -57,7 +57,7 @@ def attacks(sample: Manifest, size: int) -> Iterator[Attack]:
         for kind, grown in _grown(path, value, size):
             raw = _with(sample, path, grown)
             raw["metadata"] |= {"name": f"demo-{_NUMBER}", "namespace": "team"}
-            yield Attack(f"{'.'.join(map(str, path))} ({kind})", json.dumps(raw).encode())
+            yield Attack(f"{'.'.join(map(str, path))} ({kind})", orjson.dumps(raw))
 
 
 def _fields(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from tests.waiting import LIMIT_SECONDS
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.requests import Request
@@ -32,7 +33,7 @@ def version(access: Access) -> Any:
     """What the API server answers about its version."""
 
     async def asked() -> Any:
-        client = Client(access)
+        client = Client(access, connect_seconds=LIMIT_SECONDS)
         try:
             return (await client.get(Request("/version"))).content
         finally:

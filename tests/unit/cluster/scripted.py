@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 
+from tests.played import PlayedClock, elapse
+from tests.waiting import until_set
+from webhook.clock import Clock
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 
-# One step: a status and a body, an exception, or the lines of a watch; `...` among the lines keeps it open.
+# One step: a status and a body, an exception, or the lines of a watch. A number among the lines is so many seconds of
+# silence, and `...` keeps the watch open.
 Step = tuple[int, Any] | Exception | list[Any]
+# For plain HTTP, or where no connection is ever made. Reading the authorities of the system takes a while.
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Script(httpx.AsyncBaseTransport):
@@ -45,6 +53,10 @@ class Script(httpx.AsyncBaseTransport):
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return httpx.Response(code, content=content, headers=self._headers)
 
+    async def done(self) -> None:
+        """Waits until the script is over. Raises `TimeoutError`."""
+        await until_set(self.over, "the end of the script")
+
     @property
     def paths(self) -> list[str]:
         """The requested paths, with the relevant parameters."""
@@ -62,12 +74,37 @@ async def _lines(step: Sequence[Any], over: asyncio.Event) -> AsyncIterator[byte
             await asyncio.Event().wait()
         if isinstance(line, Exception):
             raise line
+        if isinstance(line, float):
+            await elapse(line)
+            continue
         yield line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
 
 
-def client(script: httpx.AsyncBaseTransport, authorization: Callable[[], str | None] = lambda: None) -> Client:
-    """A client that asks the script."""
-    return Client(Access("https://cluster", ssl.create_default_context(), authorization), script)
+def client(
+    script: httpx.AsyncBaseTransport,
+    authorization: Callable[[], str | None] | None = None,
+    *,
+    clock: Clock | None = None,
+) -> Client:
+    """A client that asks the script, without credentials unless `authorization` returns some."""
+    access = Access("https://cluster", NO_TLS, authorization or (lambda: None))
+    built = Client(access, script, clock=clock or PlayedClock())
+    if authorization is None:
+        # Credentials are read in a thread, and how long that takes depends on the machine.
+        built._credentials = (None, math.inf)
+    return built
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[Any]]:
+    """Runs `work`, which has no end, beside a test."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def listed(version: str, *items: Any, token: str | None = None) -> Step:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.played import PlayedClock
 from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.scripted import Script, client
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster import access
 from webhook.cluster.access import find, from_kubeconfig, in_cluster
+from webhook.cluster.client import CREDENTIALS_KEPT_SECONDS
 from webhook.cluster.requests import discovery
 from webhook.errors import AccessError, NotModified, RequestFailed
 
@@ -42,7 +44,7 @@ def test_a_pod_in_an_ipv6_cluster_gets_a_valid_url(account: Path, monkeypatch: p
 @pytest.mark.parametrize("missing", ["token", CA_FILE])
 def test_a_pod_without_a_service_account_gets_an_error_with_a_remedy(account: Path, missing: str) -> None:
     (account / missing).unlink()
-    with pytest.raises(AccessError, match="No such file or directory; a pod that reads its cluster needs automount"):
+    with pytest.raises(AccessError, match=f"{account}.*automountServiceAccountToken"):
         in_cluster(account)
 
 
@@ -89,12 +91,15 @@ def test_a_client_certificate_is_loaded(tmp_path: Path) -> None:
         from_kubeconfig(kubeconfig(tmp_path, user), None)
 
 
-def test_a_token_file_is_reread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "RELOAD_SECONDS", -1)
+def test_a_token_file_is_reread_after_a_while(tmp_path: Path) -> None:
+    clock = PlayedClock()
     (tmp_path / "token").write_text("first\n")
-    found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None)
+    found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None, clock=clock)
     assert (found.authorization() or "").strip() == "Bearer first"
     (tmp_path / "token").write_text("second\n")
+    clock.move(access.RELOAD_SECONDS)
+    assert (found.authorization() or "").strip() == "Bearer first"
+    clock.move(0.1)
     assert (found.authorization() or "").strip() == "Bearer second"
 
 
@@ -106,16 +111,16 @@ def test_a_server_that_is_not_a_url_is_reported(tmp_path: Path) -> None:
 
 def test_a_mistake_in_a_kubeconfig_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = tmp_path / "absent"
-    with pytest.raises(AccessError, match=f"cannot connect to a cluster: {absent}: "):
+    with pytest.raises(AccessError, match=f"{absent}: "):
         from_kubeconfig(absent, None)
     path = kubeconfig(tmp_path, {})
-    with pytest.raises(AccessError, match="has no context two; `kubectl config get-contexts` lists them"):
+    with pytest.raises(AccessError, match="context two"):
         from_kubeconfig(path, "two")
     path.write_text("7\n")
-    with pytest.raises(AccessError, match=f"cannot connect to a cluster: {path}: "):
+    with pytest.raises(AccessError, match=f"{path}: "):
         from_kubeconfig(path, None)
     monkeypatch.setenv("KUBECONFIG", str(absent))
-    with pytest.raises(AccessError, match="cannot connect to a cluster"):
+    with pytest.raises(AccessError, match=f"{absent}: "):
         find()
 
 
@@ -123,21 +128,21 @@ def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, monkeypat
     def why(path: Path | None = tmp_path / "config") -> str:
         with pytest.raises(AccessError) as error:
             from_kubeconfig(path, None)
-        return str(error.value).removeprefix("cannot connect to a cluster: ")
+        return str(error.value)
 
-    assert why() == f"{tmp_path}/config: no such file"
+    assert why().endswith(f": {tmp_path}/config: no such file")
     for content in ("[]", "7", "clusters: {}\nusers: 5\ncontexts: x\ncurrent-context: here\n", "-----BEGIN X-----"):
         (tmp_path / "config").write_text(content)
-        assert why() == f"{tmp_path}/config: is not a kubeconfig", content
+        assert why().endswith(f": {tmp_path}/config: is not a kubeconfig"), content
     (tmp_path / "config").write_text("a: [\n")
-    assert why() == f"{tmp_path}/config: is not YAML"
+    assert why().endswith(f": {tmp_path}/config: is not YAML")
     (tmp_path / "config").write_bytes(b"\xff")
-    assert why() == f"{tmp_path}/config: is not UTF-8"
+    assert why().endswith(f": {tmp_path}/config: is not UTF-8")
     (tmp_path / "config").write_text("")
-    assert why() == f"{tmp_path}/config: is empty"
+    assert why().endswith(f": {tmp_path}/config: is empty")
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert why(None) == "~/.kube/config: no such file"
+    assert why(None).endswith(": ~/.kube/config: no such file")
 
 
 @pytest.mark.parametrize("program", [["/nowhere/program"], ["/bin/echo", '{"token": "secret"'], ["/bin/false"]])
@@ -154,7 +159,7 @@ def test_a_credential_program_without_credentials_is_an_error(
             "args": arguments,
         }
     }
-    with pytest.raises(AccessError, match="gave no credentials; run kubectl to see why"):
+    with pytest.raises(AccessError, match="no credentials"):
         from_kubeconfig(kubeconfig(tmp_path, user), None)
     assert "secret" not in capfd.readouterr().err
 
@@ -165,6 +170,16 @@ async def test_missing_credentials_make_the_request_fail() -> None:
 
     with pytest.raises(RequestFailed, match="no credentials: OSError: the plugin is gone"):
         await client(Script(), broken).get(discovery())
+
+
+async def test_the_credentials_are_read_again_after_a_while() -> None:
+    clock, tokens = PlayedClock(), iter(["first", "second"])
+    script = Script((200, {}), (200, {}), (200, {}))
+    asking = client(script, lambda: next(tokens), clock=clock)
+    for seconds in (0, CREDENTIALS_KEPT_SECONDS / 2, CREDENTIALS_KEPT_SECONDS):
+        clock.move(seconds)
+        await asking.get(discovery())
+    assert [request.headers["authorization"] for request in script.asked] == ["first", "first", "second"]
 
 
 async def test_an_unmodified_answer_is_not_transferred_again() -> None:

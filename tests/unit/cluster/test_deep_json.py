@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from tests.unit.cluster.scripted import Script, client
+from tests.played import PlayedClock
+from tests.unit.cluster.scripted import Script, client, running
 from webhook.cluster.deep_json import MOST_LEVELS, shallow
 from webhook.cluster.requests import Request
 from webhook.cluster.watch import Watch
@@ -57,12 +57,9 @@ async def test_one_deep_object_keeps_no_other_from_being_read() -> None:
     page = f'{{"metadata":{{"resourceVersion":"5"}},"items":[{deep("hostile")},{{"metadata":{{"name":"other"}}}}]}}'
     event = f'{{"type":"MODIFIED","object":{deep("later")}}}'
     script = Script((200, page.encode()), (200, f"{event}\n".encode()))
-    watch = Watch(client(script), NAMESPACES, lambda _: None)
-    task = asyncio.create_task(watch.run())
-    async with asyncio.timeout(10):
-        await script.over.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    watch = Watch(client(script), NAMESPACES, lambda _: None, clock=PlayedClock())
+    async with running(watch.run()):
+        await script.done()
     assert set(watch.index.entries) >= {"hostile", "other", "later"}
 
 

@@ -57,8 +57,15 @@ def alike(projection: Projection, number: int, where: str) -> Manifest:
     return {**raw, "metadata": {**raw["metadata"], **names[where]}}
 
 
-@pytest.mark.parametrize("act", [Index.put, Index.drop], ids=["put", "drop"])
-@pytest.mark.parametrize("where", ["names", "namespaces"])
+@pytest.mark.parametrize(
+    ("where", "act"),
+    [
+        pytest.param("names", Index.put, id="names-put", marks=pytest.mark.exhaustive),
+        pytest.param("names", Index.drop, id="names-drop", marks=pytest.mark.exhaustive),
+        pytest.param("namespaces", Index.put, id="namespaces-put", marks=pytest.mark.exhaustive),
+        pytest.param("namespaces", Index.drop, id="namespaces-drop"),
+    ],
+)
 @Each
 def test_the_cost_of_an_event_does_not_grow_with_the_number_of_objects(
     projection: Projection, where: str, act: Callable[[Index, Manifest], None]
@@ -136,7 +143,7 @@ def test_objects_that_are_not_cached_are_logged_at_growing_intervals() -> None:
 def test_a_log_line_about_an_object_has_a_length_limit(projection: Projection) -> None:
     index = Index(projection)
     with structlog.testing.capture_logs() as lines:
-        for number, attack in enumerate(attacks(SAMPLES[projection.part], 64 * 1024)):
+        for number, attack in enumerate(attacks(SAMPLES[projection.part], 20 * 1024)):
             raw = attack.object(number)
             index.put(raw)
             index.put({**raw, "spec": attack.field, "metadata": {**raw["metadata"], "labels": attack.field}})

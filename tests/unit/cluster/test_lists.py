@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
+from tests.played import run
 from tests.unit.cluster.scripted import Script, Step, client, failure, listed, namespace
 from webhook.errors import RequestFailed
 from webhook.model.projections import NAMESPACES
@@ -19,7 +19,7 @@ def read(script: Script) -> list[Any]:
         selector = {"labelSelector": "team"}
         return [raw["metadata"]["name"] async for raw in client(script).items(NAMESPACES.resource, selector=selector)]
 
-    return asyncio.run(every())
+    return run(every())
 
 
 def test_every_page_is_read_with_the_same_selector() -> None:
@@ -36,13 +36,13 @@ def test_a_list_without_items_is_empty() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ((200, []), "the answer is not a list: expected an object, found list"),
-        ((200, {"items": {}}), "the answer is not a list: expected a list, found dict"),
-        ((200, {"items": [], "metadata": {"continue": 1}}), "the answer is not a list: expected a string, found int"),
+        ((200, []), "expected an object, found list"),
+        ((200, {"items": {}}), "expected a list, found dict"),
+        ((200, {"items": [], "metadata": {"continue": 1}}), "expected a string, found int"),
         ((403, failure(403, "no right")), "HTTP 403: no right"),
     ],
 )
 def test_an_answer_that_is_not_a_list_is_reported(answer: Step, why: str) -> None:
     with pytest.raises(RequestFailed) as raised:
         read(Script(answer))
-    assert str(raised.value) == why
+    assert str(raised.value).endswith(why)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-import time
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -14,11 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.cluster.scripted import client, failure, namespace
+from tests.played import PlayedClock
+from tests.unit.cluster.scripted import NO_TLS, client, failure, namespace, running
+from tests.waiting import until
 from webhook.admission.live_reads import required_facts
 from webhook.backends.koordinator.facts import PROJECTIONS
 from webhook.cluster import facts as live_facts
-from webhook.cluster import watch as watching
 from webhook.cluster.access import Access, from_kubeconfig
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts
@@ -71,29 +71,12 @@ async def _silence() -> Any:
     yield b""
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_facts, "DISCOVERY_SECONDS", 0.01)
-    monkeypatch.setattr(live_facts, "FAULT_SECONDS", 0.01)
-
-
 @asynccontextmanager
 async def followed(cluster: Cluster) -> AsyncIterator[LiveFacts]:
-    live = LiveFacts(client(cluster), PROJECTIONS, lambda _: None)
-    task = asyncio.create_task(live.run())
-    try:
-        async with asyncio.timeout(10):
-            await until(lambda: not list(live.unready()))
-            yield live
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    while not probe():
-        await asyncio.sleep(0.005)
+    live = LiveFacts(client(cluster), PROJECTIONS, lambda _: None, clock=PlayedClock())
+    async with running(live.run()):
+        await until(lambda: not list(live.unready()))
+        yield live
 
 
 def known(live: LiveFacts) -> set[str]:
@@ -149,23 +132,23 @@ async def test_an_added_kind_that_cannot_be_read_does_not_make_the_server_unread
 async def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
     answer: httpx.Response, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.05, 5.0))
-    cluster = Cluster()
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    cluster, clock = Cluster(), PlayedClock()
     begun: list[float] = []
 
     def ended(watched: bool) -> httpx.Response | None:
         if not watched:
             return None
-        begun.append(time.monotonic())
+        begun.append(clock.monotonic())
         return httpx.Response(answer.status_code, content=answer.content)
 
     cluster.answers["namespaces"] = ended
 
     async with followed(cluster):
         await until(lambda: len(begun) == 5)
-        # 0.05, 0.1, 0.2 and 0.4 s, each at least half of it; a list does not reset the row.
+        # By chance at least half of 0.1, 0.2, 0.4 and 0.8 s; a list does not reset the row.
         pauses = [later - earlier for earlier, later in pairwise(begun)]
-        assert all(pause >= least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)), pauses
+        assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4])
         assert cluster.asked.count("namespaces") <= 3
 
 
@@ -196,17 +179,15 @@ async def test_facts_of_an_interrupted_watch_become_unknown() -> None:
 
 async def test_an_invalid_credential_is_not_quoted() -> None:
     live = LiveFacts(
-        Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: "Bearer SECRET\nx")),
+        Client(Access("http://127.0.0.1:1", NO_TLS, lambda: "Bearer SECRET\nx")),
         (),
         lambda _: None,
     )
-    task = asyncio.create_task(live.run())
-    await until(lambda: live.trouble != "not asked yet")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    told = "\n".join(live.unready())
-    assert "no credentials" in told
-    assert "SECRET" not in told
+    async with running(live.run()):
+        await until(lambda: live.trouble != live_facts.NOT_ASKED)
+    (message,) = live.unready()
+    assert "no credentials" in message
+    assert "SECRET" not in message
 
 
 def test_a_kubeconfig_that_is_not_yaml_is_reported_by_path(tmp_path: Path) -> None:

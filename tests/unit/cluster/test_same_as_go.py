@@ -12,6 +12,7 @@ import pytest
 
 from tests.trust_cases import ADDRESS, HOST, REFUSED, STRICTER, TRUSTED, TrustCase
 from tests.unit.cluster.proxy_cases import PROXIES, ProxyCase
+from tests.waiting import LIMIT_SECONDS
 from webhook.network.proxies import proxy_for
 
 SOURCE = Path(__file__).with_name("go") / "verdicts.go"
@@ -35,7 +36,7 @@ def verdicts(program: Path, questions: list[dict[str, str]], environment: Mappin
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=60,
+        timeout=LIMIT_SECONDS,
     )
     found: list[str] = json.loads(answer.stdout)
     assert len(found) == len(questions)
@@ -46,6 +47,7 @@ def question(case: TrustCase, host: str) -> dict[str, str]:
     return {"Chain": case.pair.chain.decode(), "Bundle": case.bundle.decode(), "Host": host}
 
 
+@pytest.mark.exhaustive
 @needs_go
 @pytest.mark.parametrize("host", [HOST, ADDRESS])
 def test_go_and_rollcall_trust_the_same_servers(program: Path, host: str) -> None:
@@ -56,6 +58,7 @@ def test_go_and_rollcall_trust_the_same_servers(program: Path, host: str) -> Non
     assert [name for name, why in zip(REFUSED, refused, strict=True) if not why] == []
 
 
+@pytest.mark.exhaustive
 @needs_go
 def test_go_and_rollcall_use_the_same_proxies(program: Path) -> None:
     # Go reads the variables once in a process.

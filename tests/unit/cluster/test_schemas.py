@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.played import run
 from tests.unit.cluster.scripted import Script, Step, client, failure
+from tests.waiting import turns, until
 from webhook.cluster.schemas import Schemas
 from webhook.errors import RequestFailed
 from webhook.model.keys import Api
@@ -36,7 +38,7 @@ def asked(script: Script, *wanted: Api, times: int = 1) -> dict[Api, frozenset[s
             await schemas.ask()
         return dict(await schemas.ask())
 
-    return asyncio.run(story())
+    return run(story())
 
 
 def test_the_spec_fields_of_the_requested_kinds_are_known() -> None:
@@ -107,6 +109,7 @@ async def test_two_concurrent_readers_keep_each_other_s_schemas() -> None:
 
     async def answer(request: httpx.Request) -> httpx.Response:
         path = request.url.path
+        await turns()
         if "if-none-match" in request.headers:
             unchanged.append(path)
             return httpx.Response(304)
@@ -117,10 +120,9 @@ async def test_two_concurrent_readers_keep_each_other_s_schemas() -> None:
         return httpx.Response(200, json={"components": {"schemas": {"s": fields}}}, headers={"etag": '"7"'})
 
     schemas = Schemas(client(httpx.MockTransport(answer)), [GROUPS, TREES])
-    async with asyncio.timeout(30):
-        readers = {asyncio.create_task(schemas.ask()) for _ in range(2)}
-        await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
-        faster.set()
-        await asyncio.gather(*readers)
+    readers = {asyncio.create_task(schemas.ask()) for _ in range(2)}
+    await until(lambda: any(reader.done() for reader in readers))
+    faster.set()
+    await asyncio.gather(*readers)
     assert unchanged == [OF_TREES]
     assert schemas.known == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}

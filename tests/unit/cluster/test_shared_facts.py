@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
-from tests.unit.cluster.scripted import client
+from tests.played import PlayedClock
+from tests.unit.cluster.scripted import client, running
 from tests.unit.cluster.world import World
+from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO
-from webhook.cluster import facts as live_facts
 from webhook.cluster.facts import LiveFacts
 from webhook.model.keys import Api
 from webhook.model.living_gang import GangObjects, living_gangs
@@ -21,12 +19,6 @@ from webhook.model.projections import Projection, Resource
 
 KINDS = Resource(KAI, "podgroups"), Resource(VOLCANO, "podgroups")
 KAI_GROUPS, VOLCANO_GROUPS = (f"/apis/{kind.api.group}/{kind.api.version}/podgroups" for kind in KINDS)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_facts, "DISCOVERY_SECONDS", 0.01)
-    monkeypatch.setattr(live_facts, "FAULT_SECONDS", 0.01)
 
 
 def group(gang: str) -> dict[str, Any]:
@@ -48,20 +40,9 @@ def of(live: LiveFacts, podclique: str) -> list[str]:
 
 @asynccontextmanager
 async def followed(world: World, touched: Callable[[Projection, Any], None] | None = None) -> AsyncIterator[LiveFacts]:
-    live = LiveFacts(client(world), map(living_gangs, KINDS), lambda _: None, touched=touched)
-    task = asyncio.create_task(live.run())
-    try:
-        async with asyncio.timeout(10):
-            yield live
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    while not probe():
-        await asyncio.sleep(0.005)
+    live = LiveFacts(client(world), map(living_gangs, KINDS), lambda _: None, touched=touched, clock=PlayedClock())
+    async with running(live.run()):
+        yield live
 
 
 def world() -> World:

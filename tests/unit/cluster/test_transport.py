@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 import pytest
 
+from tests.unit.cluster.scripted import NO_TLS
+from tests.waiting import LIMIT_SECONDS
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster import client as asking
 from webhook.cluster import requests
@@ -61,10 +62,10 @@ class Server:
 async def asked(server: Server, *, pooled: bool) -> AsyncIterator[Client]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    found = Client(Access(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: "Bearer t"), pooled=pooled)
+    access = Access(f"http://127.0.0.1:{port}", NO_TLS, lambda: "Bearer t")
+    found = Client(access, connect_seconds=LIMIT_SECONDS, pooled=pooled)
     try:
-        async with asyncio.timeout(30):
-            yield found
+        yield found
     finally:
         await found.close()
         listening.close()
@@ -121,7 +122,7 @@ async def test_an_answer_that_is_broken_in_its_middle_is_a_failure(ask: Ask, mon
 
 
 async def test_a_port_without_a_server_is_named(pooled: bool) -> None:
-    client = Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: None), pooled=pooled)
+    client = Client(Access("http://127.0.0.1:1", NO_TLS, lambda: None), pooled=pooled)
     with pytest.raises(RequestFailed, match=r"^ConnectError: .*\(http://127\.0\.0\.1:1\)"):
         await client.get(READ)
     await client.close()

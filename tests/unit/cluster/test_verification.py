@@ -83,7 +83,7 @@ def test_without_authorities_a_kubeconfig_trusts_the_system_s(tmp_path: Path, mo
     system.write_bytes(case.bundle)
     assert answered(case, by_system, tmp_path) == {"minor": "34"}
     system.write_bytes(only(OURS))
-    with pytest.raises(RequestFailed, match="unable to get local issuer certificate"):
+    with pytest.raises(RequestFailed, match="local issuer"):
         answered(case, by_system, tmp_path)
 
 
@@ -105,9 +105,7 @@ def test_a_trailing_dot_of_a_host_name_is_ignored_in_verification(tmp_path: Path
 
 
 def test_a_file_without_authorities_is_reported_by_name(tmp_path: Path, by_pod: Find) -> None:
-    with pytest.raises(
-        AccessError, match=r"cannot connect to a cluster: \S+/ca\.crt: there is no certificate in PEM form"
-    ):
+    with pytest.raises(AccessError, match=r" \S+/ca\.crt: .*no certificate"):
         by_pod(tmp_path, 443, b"nothing")
-    with pytest.raises(AccessError, match=r"cannot connect to a cluster: \S+/kubeconfig: .*no certificate in PEM form"):
+    with pytest.raises(AccessError, match=r" \S+/kubeconfig: .*no certificate"):
         by_kubeconfig(tmp_path, 443, b"nothing")

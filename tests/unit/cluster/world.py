@@ -65,8 +65,8 @@ class World(httpx.AsyncBaseTransport):
         served = {_collection(resource) for resource in self.served} | _CORE
         if path in served:
             version = str(len(self._told.get(path, [])))
-            wanted = request.url.params.get("labelSelector", "")
-            found = [raw for raw in self.objects.get(path, []) if selected(raw, wanted) and chosen(raw, request)]
+            labels, fields = (request.url.params.get(f"{part}Selector", "") for part in ("label", "field"))
+            found = [raw for raw in self.objects.get(path, []) if selected(raw, labels) and chosen(raw, fields)]
             return httpx.Response(200, json=paged(found, request, version))
         for raw in self.objects.get(path.rpartition("/")[0], []):
             if raw["metadata"]["name"] == path.rpartition("/")[2]:
@@ -109,9 +109,9 @@ def selected(raw: dict[str, Any], selector: str) -> bool:
 _FIELD = re.compile(r"(spec\.schedulerName|status\.phase)(!=|=)([^,]*)")
 
 
-def chosen(raw: dict[str, Any], request: httpx.Request) -> bool:
+def chosen(raw: dict[str, Any], selector: str) -> bool:
     """Whether the fieldSelector of a list of pods means one."""
-    for path, sign, value in _FIELD.findall(request.url.params.get("fieldSelector", "")):
+    for path, sign, value in _FIELD.findall(selector):
         part, field = path.split(".")
         if (raw.get(part, {}).get(field, "") == value) != (sign == "="):
             return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -125,8 +124,7 @@ def test_without_a_file_every_backend_is_enabled_and_the_plain_scheduler_is_the_
 def test_a_forced_scheduler_must_be_a_profile() -> None:
     settings = force_scheduler(default_settings(), "koord-scheduler")
     assert (settings.forced, settings.forced_by) == ("koord-scheduler", "--scheduler")
-    other = "no profile of the configuration has that name (allowed: default-scheduler)"
-    with pytest.raises(ConfigurationError, match=re.escape(other)):
+    with pytest.raises(ConfigurationError, match=r"allowed: default-scheduler\b"):
         force_scheduler(settings_from(dict(HEAD), "rollcall.yaml"), "koord-scheduler")
-    with pytest.raises(ConfigurationError, match="is not a scheduler with a backend"):
+    with pytest.raises(ConfigurationError, match="slurm"):
         force_scheduler(settings, "slurm")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.config.configurations import HEAD, KOORD, scheduler
+from tests.texts import require_like
+from tests.unit.config.configurations import HEAD, KOORD, problems_of, scheduler
 from webhook.config.file import settings_from
-from webhook.errors import ConfigurationError
 from webhook.installation.network import port_of
 
 KEYS = (
@@ -21,7 +21,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "another kind": (
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {}},
         [
-            'kind: "ConfigMap": is not a configuration of Rollcall (allowed: RollcallConfiguration)',
+            'kind: "ConfigMap": ... (allowed: RollcallConfiguration)',
         ],
     ),
     "an empty document": (
@@ -39,7 +39,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "an unknown scheduler": (
         scheduler({"name": "koordinator"}, KOORD),
         [
-            'scheduler.profiles[0].name: "koordinator": is not a scheduler with a backend '
+            'scheduler.profiles[0].name: "koordinator": ... '
             "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
             "scheduler-plugins-scheduler)"
         ],
@@ -48,13 +48,12 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "a default that is no profile": (
         scheduler(KOORD, default="volcano"),
         [
-            'scheduler.defaultProfileName: "volcano": is not one of the profiles '
-            "(allowed: koord-scheduler, default-scheduler)",
+            'scheduler.defaultProfileName: "volcano": ... (allowed: koord-scheduler, default-scheduler)',
         ],
     ),
     "a default that is not a string": (
         scheduler(default=7),  # type: ignore[arg-type]
-        ["scheduler.defaultProfileName: 7: must be a string; quote it"],
+        ["scheduler.defaultProfileName: 7: must be a string..."],
     ),
     "an unknown value": (
         scheduler({**KOORD, "config": {"gangMode": "strict"}}),
@@ -88,18 +87,15 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a version that is none": (
         scheduler({**KOORD, "schedulerVersion": "latest"}),
-        ['scheduler.profiles[0].schedulerVersion: "latest": is not a version, such as 1.8.0'],
+        ['scheduler.profiles[0].schedulerVersion: "latest": is not a version...'],
     ),
     "a version that YAML takes for a number": (
         scheduler({**KOORD, "schedulerVersion": 1.10}),
-        ["scheduler.profiles[0].schedulerVersion: 1.1: must be a string; quote it"],
+        ["scheduler.profiles[0].schedulerVersion: 1.1: must be a string..."],
     ),
     "a version that is too old": (
         scheduler({**KOORD, "schedulerVersion": "1.4.1"}),
-        [
-            'scheduler.profiles[0].schedulerVersion: "1.4.1": koord-scheduler before 1.5.0 ignores scheduling gates, '
-            "which Grove puts on every pod"
-        ],
+        ['scheduler.profiles[0].schedulerVersion: "1.4.1": koord-scheduler before 1.5.0 ...'],
     ),
     "an unknown mode": (
         {**HEAD, "enforcement": {"mode": "enforce"}},
@@ -107,24 +103,20 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a rule that fails closed, softened": (
         scheduler({**KOORD, "enforcement": {"rules": {"koordinator/divergent-topology": "warn"}}}),
-        [
-            'scheduler.profiles[0].enforcement.rules[koordinator/divergent-topology]: "warn": cannot be set: what the '
-            "rule refuses cannot be translated, so the gang would never start (allowed: deny)"
-        ],
+        ['scheduler.profiles[0].enforcement.rules[koordinator/divergent-topology]: "warn": ... (allowed: deny)'],
     ),
     "a namespace with a scheduler that is no profile": (
         scheduler(KOORD, namespaces={"team-a": {"scheduler": "volcano", "enforcement": "no"}}),
         [
             'namespaces.team-a.enforcement: "no": is not allowed (allowed: deny, warn, audit, off)',
-            'namespaces.team-a.scheduler: "volcano": is not one of the profiles '
-            "(allowed: koord-scheduler, default-scheduler)",
+            'namespaces.team-a.scheduler: "volcano": ... (allowed: koord-scheduler, default-scheduler)',
         ],
     ),
     "a policy that there is not": (
         {**HEAD, "registration": {"failurePolicy": "fail"}},
         ['registration.failurePolicy: "fail": is not allowed; did you mean Fail? (allowed: Fail, Ignore)'],
     ),
-    "a timeout that the API server would refuse": (
+    "a timeout above the API server's": (
         {**HEAD, "registration": {"timeoutSeconds": 31}},
         ["registration.timeoutSeconds: 31: input should be less than or equal to 30"],
     ),
@@ -137,18 +129,14 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             default="default-scheduler",
         ),
         [
-            'scheduler.profiles[0].config.defaultQueue: "Team A": is not a valid name of a Queue',
-            "scheduler.profiles[0].config.queueLabelKey: \"example.com/team\": must have 'queue' in its name, because "
-            "queue keys are recognised by this word",
+            'scheduler.profiles[0].config.defaultQueue: "Team A": is not ... of a Queue',
+            "scheduler.profiles[0].config.queueLabelKey: \"example.com/team\": must have 'queue' ...",
             'scheduler.profiles[0].config.nodePoolLabelKey: "a b": is not a valid label key',
         ],
     ),
     "a KAI that is too old": (
         scheduler({"name": "kai-scheduler", "schedulerVersion": "0.14.2"}, default="default-scheduler"),
-        [
-            'scheduler.profiles[0].schedulerVersion: "0.14.2": kai-scheduler before 0.15.0 lacks minSubGroup '
-            "and kai.scheduler/skip-podgrouper, so its podgrouper would take the pods out of their gangs"
-        ],
+        ['scheduler.profiles[0].schedulerVersion: "0.14.2": kai-scheduler before 0.15.0 ...'],
     ),
     "an audit too often": (
         {**HEAD, "audit": {"openReports": "yes", "everyMinutes": 1}},
@@ -166,44 +154,33 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a namespace that cannot be": (
         {**HEAD, "registration": {"excludedNamespaces": ["Team_A"]}},
-        ['registration.excludedNamespaces[0]: "Team_A": is not the name of a namespace'],
+        ['registration.excludedNamespaces[0]: "Team_A": ... a namespace'],
     ),
     "an exemption for everybody": (
         {**HEAD, "tenancy": {"exemptUsers": ["system:anonymous", "system:serviceaccounts:team-a"]}},
         [
-            f'tenancy.exemptUsers[{index}]: "{name}": stands for many users; name one, such as '
-            "system:serviceaccount:NAMESPACE:NAME"
+            f'tenancy.exemptUsers[{index}]: "{name}": stands for many users...'
             for index, name in enumerate(("system:anonymous", "system:serviceaccounts:team-a"))
         ],
     ),
     "users without a name, and by a pattern": (
         {**HEAD, "tenancy": {"reconcilers": [""], "exemptUsers": ["system:serviceaccount:*:argocd"]}},
         [
-            'tenancy.reconcilers[0]: "": is not the name of a user, such as system:serviceaccount:NAMESPACE:NAME',
-            'tenancy.exemptUsers[0]: "system:serviceaccount:*:argocd": has a *, which no user name contains; name '
-            "each user",
+            'tenancy.reconcilers[0]: "": ... a user...',
+            'tenancy.exemptUsers[0]: "system:serviceaccount:*:argocd": has a *...',
         ],
     ),
     "an operator by another pattern than that of a namespace": (
         {**HEAD, "tenancy": {"groveOperators": ["system:serviceaccount:*:*"]}},
-        [
-            'tenancy.groveOperators[0]: "system:serviceaccount:*:*": has a *, which no user name contains; name each '
-            "user"
-        ],
+        ['tenancy.groveOperators[0]: "system:serviceaccount:*:*": has a *...'],
     ),
     "controllers that are everybody": (
         scheduler({**KOORD, "controllers": ["system:authenticated"]}),
-        [
-            'scheduler.profiles[0].controllers[0]: "system:authenticated": stands for many users; name one, such as '
-            "system:serviceaccount:NAMESPACE:NAME"
-        ],
+        ['scheduler.profiles[0].controllers[0]: "system:authenticated": stands for many users...'],
     ),
     "an authority that ends before what it signed": (
         {**HEAD, "certificates": {"mode": "selfManaged", "caValidityDays": 90, "leafValidityDays": 30}},
-        [
-            "certificates.leafValidityDays: 30: is longer than the 29 days that an authority has left when it is "
-            "renewed; raise caValidityDays, or lower renewAtPercent"
-        ],
+        ["certificates.leafValidityDays: 30: ... 29 days ..."],
     ),
     "an overlap that outlasts an authority": (
         {
@@ -215,24 +192,15 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
                 "overlapSeconds": 86_400,
             },
         },
-        [
-            "certificates.leafValidityDays: 3: is longer than the 2 days that an authority has left when it is "
-            "renewed; raise caValidityDays, or lower renewAtPercent"
-        ],
+        ["certificates.leafValidityDays: 3: ... 2 days ..."],
     ),
     "an overlap in which certificates are renewed": (
         {**HEAD, "certificates": {"mode": "selfManaged", "leafValidityDays": 1, "overlapSeconds": 28_945}},
-        [
-            "certificates.overlapSeconds: 28945: is more than half of the 57888 s after which a certificate is "
-            "renewed, so no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or "
-            "lower it"
-        ],
+        ["certificates.overlapSeconds: 28945: ... 57888 s ..."],
     ),
     "a collector that is no URL": (
         {**HEAD, "tracing": {"endpoint": "otel:4318"}},
-        [
-            'tracing.endpoint: "otel:4318": is not an http:// or https:// URL, such as http://collector.monitoring.svc:4318'
-        ],
+        ['tracing.endpoint: "otel:4318": is not an http:// ...'],
     ),
     "many at once, on every level": (
         {
@@ -252,22 +220,19 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             'scheduler.profiles[0].gate: "yes": is not allowed (allowed: false, true)',
             'scheduler.profiles[0].config.gangMode: "x": is not allowed (allowed: Strict, NonStrict)',
             'scheduler.profiles[1]: "text": must be a mapping',
-            'scheduler.defaultProfileName: "nobody": is not one of the profiles '
-            "(allowed: koord-scheduler, default-scheduler)",
+            'scheduler.defaultProfileName: "nobody": ... (allowed: koord-scheduler, default-scheduler)',
         ],
     ),
 }
 
 
 def problems(document: Any) -> list[str]:
-    with pytest.raises(ConfigurationError) as error:
-        settings_from(document, "rollcall.yaml")
-    return [str(problem) for problem in error.value.problems]
+    return problems_of(lambda document: settings_from(document, "rollcall.yaml"), document)
 
 
 @pytest.mark.parametrize(("document", "expected"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_reported_with_path_value_and_allowed_values(document: Any, expected: list[str]) -> None:
-    assert problems(document) == expected
+    require_like(problems(document), expected)
 
 
 @pytest.mark.parametrize(
@@ -311,15 +276,12 @@ def test_a_collector_s_url_needs_a_host_and_a_valid_port(endpoint: str, port: in
 
 def test_the_error_about_an_unknown_rule_offers_the_rules_with_a_similar_id() -> None:
     (problem,) = problems({**HEAD, "enforcement": {"rules": {"koordinator/mnvl": "warn"}}})
-    assert problem.startswith(
-        'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that does not exist; '
-        "`rollcall rules` lists them; did you mean koordinator/mnnvl"
-    )
+    assert problem.startswith('enforcement.rules[koordinator/mnvl]: "warn": ')
+    assert "; did you mean koordinator/mnnvl" in problem
     assert len(problem) < 256
 
 
 def test_the_error_about_a_rule_that_resembles_none_offers_none() -> None:
     (problem,) = problems({**HEAD, "enforcement": {"rules": {"zzzzzz": "warn"}}})
-    assert problem == (
-        'enforcement.rules[zzzzzz]: "warn": is a mode for a rule that does not exist; `rollcall rules` lists them'
-    )
+    assert problem.startswith('enforcement.rules[zzzzzz]: "warn": ')
+    assert "did you mean" not in problem

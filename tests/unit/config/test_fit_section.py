@@ -6,21 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.config.configurations import HEAD
+from tests.texts import require_like
+from tests.unit.config.configurations import HEAD, problems_of
 from webhook.config.file import settings_from
-from webhook.errors import ConfigurationError
 from webhook.fit.settings import NOTHING_STATED, FitSettings, Growth, NodeTemplate
 from webhook.model.node import Taint
 
 
 def fit(section: Any) -> FitSettings:
     return settings_from({**HEAD, "fit": section}, "test.yaml").fit
-
-
-def problems(section: Any) -> list[str]:
-    with pytest.raises(ConfigurationError) as raised:
-        fit(section)
-    return [str(problem) for problem in raised.value.problems]
 
 
 @pytest.mark.parametrize("section", [None, {}, {"templates": None, "nodes": None}])
@@ -73,11 +67,11 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "no quantity": (
         {"templates": [{"name": "a", "allocatable": {**_SIZE, "cpu": "many"}}]},
-        ['fit.templates[0].allocatable.cpu: "many": is not a quantity, such as 8, 1500m or 64Gi'],
+        ['fit.templates[0].allocatable.cpu: "many": is not a quantity...'],
     ),
     "less than nothing": (
         {"templates": [{"name": "a", "allocatable": {**_SIZE, "cpu": -1}}]},
-        ["fit.templates[0].allocatable.cpu: -1: is not a quantity, such as 8, 1500m or 64Gi"],
+        ["fit.templates[0].allocatable.cpu: -1: is not a quantity..."],
     ),
     "a group without memory": (
         {"templates": [{"name": "a", "allocatable": {"cpu": 1}}]},
@@ -96,14 +90,11 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "two groups with one name": (
         {"templates": [{"name": "a", "allocatable": _SIZE}, {"name": "a", "allocatable": _SIZE}]},
-        [
-            'fit: {"templates": [{"name": "a", "allocatable": {"cpu": "1", "memory": "1Gi"}}, {"na: two templates have '
-            "the name a"
-        ],
+        ['fit: {"templates": [{"name": "a", "allocatable": {"cpu": "1", "memory": "1Gi"}}, {"na: ...the name a'],
     ),
 }
 
 
 @pytest.mark.parametrize(("section", "expected"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_reported_with_path_value_and_allowed_values(section: Any, expected: list[str]) -> None:
-    assert problems(section) == expected
+    require_like(problems_of(fit, section), expected)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.config.configurations import HEAD
+from tests.texts import require_like
+from tests.unit.config.configurations import HEAD, problems_of
 from webhook.config.file import settings_from
 from webhook.config.kueue_section import Framework, seconds_of
-from webhook.errors import ConfigurationError
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 
 
@@ -18,9 +18,7 @@ def kueue(section: dict[str, Any] | None) -> KueueSettings:
 
 
 def problems(section: dict[str, Any]) -> list[str]:
-    with pytest.raises(ConfigurationError) as raised:
-        kueue(section)
-    return [str(problem) for problem in raised.value.problems]
+    return problems_of(kueue, section)
 
 
 @pytest.mark.parametrize("section", [None, {}, {"waitForPodsReady": None}, {"integrations": {"frameworks": None}}])
@@ -104,15 +102,15 @@ FRAMEWORKS = ", ".join(Framework.__args__)  # type: ignore[attr-defined]
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a number for a duration": (
         {"waitForPodsReady": {"timeout": 300}},
-        ["kueue.waitForPodsReady.timeout: 300: must be a string; quote it"],
+        ["kueue.waitForPodsReady.timeout: 300: must be a string..."],
     ),
     "no duration": (
         {"waitForPodsReady": {"timeout": "5 minutes"}},
-        ['kueue.waitForPodsReady.timeout: "5 minutes": is not a duration, such as 30m or 1h30m'],
+        ['kueue.waitForPodsReady.timeout: "5 minutes": is not a duration...'],
     ),
     "a negative duration": (
         {"waitForPodsReady": {"recoveryTimeout": "-1m"}},
-        ['kueue.waitForPodsReady.recoveryTimeout: "-1m": is not a duration, such as 30m or 1h30m'],
+        ['kueue.waitForPodsReady.recoveryTimeout: "-1m": is not a duration...'],
     ),
     "a misspelt key of a block": (
         {"waitForPodsReady": {"blockAdmision": True}},
@@ -143,8 +141,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an expression without values": (
         {"managedJobsNamespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In"}]}},
         [
-            'kueue.managedJobsNamespaceSelector.matchExpressions[0]: {"key": "team", "operator": "In"}: In and NotIn '
-            "need values, and the other operators have none"
+            'kueue.managedJobsNamespaceSelector.matchExpressions[0]: {"key": "team", "operator": "In"}: '
+            "... need values..."
         ],
     ),
     "an expression with an unknown operator": (
@@ -164,7 +162,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_reported_with_its_path(name: str) -> None:
     section, expected = MISTAKES[name]
-    assert problems(section) == expected
+    require_like(problems(section), expected)
 
 
 def test_a_block_of_the_wrong_type_is_refused() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.configurations import configuration_of
+from tests.texts import require_like
+from tests.unit.config.configurations import problems_of
 from webhook.config.file import settings_from
 from webhook.config.reconciler_settings import RemedySettings
-from webhook.errors import ConfigurationError
 from webhook.gangs.remedies import RemedyCause
 
 
@@ -41,6 +42,4 @@ def test_every_cause_can_be_named_and_every_bound_be_set() -> None:
     ],
 )
 def test_a_mistake_is_reported_with_path_and_value(section: Any, expected: str) -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        remedies(section)
-    assert [str(problem) for problem in raised.value.problems] == [expected]
+    require_like(problems_of(remedies, section), [expected])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.config.configurations import HEAD, KOORD, scheduler
+from tests.texts import is_like
+from tests.unit.config.configurations import HEAD, KOORD, problems_of, scheduler
 from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
 from webhook.config.followed import followed_projections
@@ -64,11 +65,11 @@ def test_a_file_beside_the_configuration_is_loaded(tmp_path: Path) -> None:
 MISTAKES: dict[str, tuple[list[Any], str]] = {
     "a scheduler without a backend": (
         ["kai"],
-        f'shadow[0]: "kai": is not a scheduler with a backend; did you mean kai-scheduler? (allowed: {BACKENDS})',
+        f'shadow[0]: "kai": ...; did you mean kai-scheduler? (allowed: {BACKENDS})',
     ),
     "a number": (
         [7],
-        f"shadow[0]: 7: must be the name of a scheduler, or {{config: FILE}} (allowed: {BACKENDS})",
+        f"shadow[0]: 7: ... {{config: FILE}} (allowed: {BACKENDS})",
     ),
     "another key": (
         [{"config": "a.yaml", "mode": "warn"}],
@@ -76,12 +77,11 @@ MISTAKES: dict[str, tuple[list[Any], str]] = {
     ),
     "another folder": (
         [{"config": "../a.yaml"}],
-        'shadow[0].config: "../a.yaml": is not the name of a file beside this one: at most 56 letters, digits, and '
-        "- _ . between them",
+        'shadow[0].config: "../a.yaml": is not the name ...',
     ),
     "no such file": (
         [{"config": "a.yaml"}],
-        'shadow[0].config: "a.yaml": there is no such file beside this configuration',
+        'shadow[0].config: "a.yaml": there is no such file ...',
     ),
     "twice": (["volcano", "volcano"], 'shadow[1]: "volcano": appears twice'),
     "too many": (
@@ -93,9 +93,7 @@ MISTAKES: dict[str, tuple[list[Any], str]] = {
 
 @pytest.mark.parametrize(("entries", "expected"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_reported_with_path_value_and_allowed_values(entries: list[Any], expected: str) -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        shadows(*entries)
-    assert expected in [str(problem) for problem in raised.value.problems]
+    assert any(is_like(problem, expected) for problem in problems_of(lambda every: shadows(*every), entries))
 
 
 def test_a_mistake_in_the_file_of_a_shadow_stops_with_its_line(tmp_path: Path) -> None:
@@ -111,7 +109,7 @@ def test_a_mistake_in_the_file_of_a_shadow_stops_with_its_line(tmp_path: Path) -
 def test_a_shadow_has_no_shadows(tmp_path: Path, itself: bool) -> None:
     own = scheduler(KOORD, shadow=[{"config": "rollcall.yaml" if itself else "next.yaml"}])
     path = written(tmp_path, rollcall=own, next={**VOLCANO, "shadow": ["kai-scheduler"]})
-    with pytest.raises(ConfigurationError, match="a shadow has no shadows of its own; remove the key"):
+    with pytest.raises(ConfigurationError, match="a shadow has no shadows"):
         load_settings(path)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.accounts import reconciler_accounts, trusted
 from webhook.doctor.checking import Level
@@ -41,7 +42,7 @@ def running(place: Reconciler, *more: Manifest) -> Snapshot:
                 (
                     Level.WARNING,
                     "ClusterRoleBinding rollcall-reconcile",
-                    f"it is bound to {OF_SERVER}, and no reconciler runs with that account",
+                    Text(f"{OF_SERVER},"),
                 )
             ],
         ),
@@ -51,7 +52,7 @@ def running(place: Reconciler, *more: Manifest) -> Snapshot:
                 (
                     Level.NOTE,
                     "Deployment rollcall-system/rollcall",
-                    f"a reconciler runs in it as {OF_SERVER}, as the server does",
+                    Text(f"{OF_SERVER},"),
                 )
             ],
         ),
@@ -62,7 +63,7 @@ def test_write_rights_of_the_server_are_reported_and_leftover_rights_are_a_warni
 ) -> None:
     snapshot = running(place)
     assert reported(snapshot, "reconciler/apart") == wanted
-    assert all("From a sidecar to a Deployment" in remedy for remedy in remedies(snapshot, "reconciler/apart"))
+    assert all("docs/how-to/" in remedy for remedy in remedies(snapshot, "reconciler/apart"))
 
 
 def test_the_reconciler_s_account_is_read_from_its_running_pods() -> None:
@@ -106,7 +107,7 @@ def test_grove_s_authorizer_must_exempt_the_account_that_removes_gates(
         (
             Reconciler.DEPLOYMENT,
             {"reconcilers": [OF_SERVER]},
-            [f"its reconciler runs as {OF_RECONCILER}, whose gang objects are judged"],
+            [Text(f"{OF_RECONCILER},")],
         ),
         (Reconciler.DEPLOYMENT, {"reconcilers": [OF_SERVER], "exemptUsers": [OF_RECONCILER]}, []),
     ],
@@ -131,10 +132,10 @@ def test_each_trusted_account_that_does_not_exist_is_reported_with_its_field() -
         (
             Level.WARNING,
             "scheduler.profiles[koord-scheduler].controllers",
-            f"the service account {KOORD} does not exist",
+            Text(f"{KOORD} "),
         ),
-        (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} does not exist"),
-        (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} does not exist"),
+        (Level.WARNING, "tenancy.exemptUsers", Text(f"{ARGO} ")),
+        (Level.WARNING, "tenancy.groveOperators", Text(f"{GROVE} ")),
     ]
     assert reported(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.texts import Text
 from webhook.config.settings import Settings
 from webhook.doctor.admission_check import admission_check
 from webhook.doctor.examples import configured, installed, lease, thing
@@ -44,7 +45,7 @@ def found(settings: Settings, *objects: Manifest) -> list[tuple[str, str]]:
         pytest.param(
             OFF,
             (check(), queue("b", "other", "gang"), queue("a", "gang")),
-            [("AdmissionCheck gang", "ClusterQueue a and 1 more uses it, and kueue.admissionCheck is off")],
+            [("AdmissionCheck gang", Text("ClusterQueue a and 1 more", "kueue.admissionCheck is off"))],
             id="off",
         ),
         pytest.param(
@@ -53,8 +54,7 @@ def found(settings: Settings, *objects: Manifest) -> list[tuple[str, str]]:
             [
                 (
                     "AdmissionCheck gang",
-                    "ClusterQueue a uses it, and no reconciler leads: rollcall-reconciler-1 holds it, and has not "
-                    "renewed it since 2026-09-01T11:30:00.000000Z",
+                    Text("ClusterQueue a ", "rollcall-reconciler-1", "2026-09-01T11:30:00.000000Z"),
                 )
             ],
             id="no leader",
@@ -62,7 +62,7 @@ def found(settings: Settings, *objects: Manifest) -> list[tuple[str, str]]:
         pytest.param(
             ON,
             (check(active="False"), queue("a", "gang")),
-            [("AdmissionCheck gang", "ClusterQueue a uses it, and it has no condition Active=True")],
+            [("AdmissionCheck gang", Text("ClusterQueue a ", "Active=True"))],
             id="inactive",
         ),
     ],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level, examine
 from webhook.doctor.checks import EVERY_CHECK
@@ -80,7 +81,7 @@ def test_a_malformed_operator_configuration_is_unknown_and_stops_no_check() -> N
     snapshot = installed(operator=operator(scheduler="koord-scheduler"))
     diagnosis = examine(snapshot, EVERY_CHECK)
     assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
-    assert "an object cannot be read: expected an object, found str" in diagnosis.not_known[-1].why
+    assert "expected an object, found str" in diagnosis.not_known[-1].why
 
 
 def test_a_reconciler_that_removes_no_gates_needs_no_exemption() -> None:
@@ -95,8 +96,8 @@ def test_sets_without_a_record_are_reported_by_namespace_with_some_names() -> No
     other = pod_clique_set("lone", None, "team-b")
     found = reported(installed(*sets, other, namespace("team-b")), "gangs/recorded")
     assert found == [
-        (Level.WARNING, "Namespace team-a", "PodCliqueSets without a record: s0, s1, s2, s3, s4 and 2 more"),
-        (Level.WARNING, "Namespace team-b", "PodCliqueSets without a record: lone"),
+        (Level.WARNING, "Namespace team-a", Text("s0, s1, s2, s3, s4 and 2 more")),
+        (Level.WARNING, "Namespace team-b", Text(": lone")),
     ]
 
 
@@ -113,7 +114,7 @@ def test_workloads_recorded_for_an_unknown_scheduler_are_reported() -> None:
 def test_pods_with_a_podgang_label_that_grove_did_not_create_are_reported() -> None:
     labels = {"grove.io/podgang": "demo-0", "app.kubernetes.io/managed-by": "somebody"}
     (found,) = reported(installed(thing("v1", "Pod", "a", labels, "team-a")), "gangs/asked-about")
-    assert found[2] == "pods that name a PodGang are not like those that Grove makes: a"
+    assert found[2].endswith(": a")
 
 
 def test_objects_of_an_exempt_namespace_are_not_checked() -> None:
@@ -139,7 +140,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
             (
                 Level.WARNING,
                 "tenancy.groveOperators",
-                f"it names the account in every namespace, but Deployment dynamo/grove-operator runs as {OPERATOR}",
+                Text("Deployment dynamo/grove-operator", OPERATOR),
             )
         ],
     ),
@@ -150,7 +151,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
             (
                 Level.ERROR,
                 "Deployment dynamo/grove-operator",
-                "it runs as system:serviceaccount:dynamo:dynamo-grove, which is not in tenancy.groveOperators",
+                Text("system:serviceaccount:dynamo:dynamo-grove", "tenancy.groveOperators"),
             )
         ],
     ),
@@ -161,7 +162,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
             (
                 Level.ERROR,
                 "Deployment dynamo/grove-operator",
-                "it runs as system:serviceaccount:dynamo:default, which is not in tenancy.groveOperators",
+                Text("system:serviceaccount:dynamo:default", "tenancy.groveOperators"),
             )
         ],
     ),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 
 import pytest
 
 from tests.configurations import configuration_of
-from tests.unit.doctor.test_snapshot import OWN, Cluster
-from webhook.cluster.access import Access
+from tests.unit.doctor.test_snapshot import ACCESS, OWN, Cluster
 from webhook.config.file import default_settings, settings_from
 from webhook.doctor.installed import Installed, installed_settings
 from webhook.errors import ConfigurationError
@@ -41,7 +39,7 @@ def cluster(*objects: Manifest) -> Cluster:
 
 
 def read(found: Cluster) -> Installed:
-    return asyncio.run(installed_settings(Access("https://c", ssl.create_default_context(), lambda: None), OWN, found))
+    return asyncio.run(installed_settings(ACCESS, OWN, found))
 
 
 def test_the_configuration_is_read_from_the_config_map_that_the_server_mounts() -> None:
@@ -89,7 +87,7 @@ def test_the_files_of_shadows_are_read_from_the_same_config_map() -> None:
     assert unknown == ""
     assert [shadow.name for shadow in settings.shadows] == ["next.yaml", "kai-scheduler"]
     assert settings.shadows[0].settings.default == "koord-scheduler"
-    with pytest.raises(ConfigurationError, match="there is no such file beside this configuration"):
+    with pytest.raises(ConfigurationError, match=r"next\.yaml"):
         read(cluster(*manifests(own)))
-    with pytest.raises(ConfigurationError, match=r", next.yaml: shadow: .*a shadow has no shadows of its own"):
+    with pytest.raises(ConfigurationError, match=r", next\.yaml: shadow: "):
         read(cluster(*manifests(own, **{"next.yaml": own})))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import installed, thing
@@ -44,7 +45,7 @@ def without(snapshot: Snapshot, *kinds: str) -> Snapshot:
 def test_a_stale_minimum_is_reported_with_what_is_right() -> None:
     scaled = installed(cluster(), group(3))
     assert reported(scaled, CHECK) == [(Level.WARNING, "PodGroup team-a/train", "spec.minMember is 3")]
-    assert remedies(scaled, CHECK) == ["set it to 5, or delete the PodGroup if its operator then creates it again"]
+    assert remedies(scaled, CHECK) == [Text("set it to 5,")]
     assert not reported(installed(cluster(), group(5)), CHECK)
 
 
@@ -57,9 +58,7 @@ def test_the_cluster_that_a_job_has_made_is_compared() -> None:
     made = cluster(5, "train-x7k2p", ownerReferences=[RAY_JOB])
     of_job = group(3, "RayJob", system="scheduling.volcano.sh/v1beta1")
     assert not reported(installed(job, of_job), CHECK)
-    assert remedies(installed(job, made, of_job), CHECK) == [
-        "set it to 6, or delete the PodGroup if its operator then creates it again"
-    ]
+    assert remedies(installed(job, made, of_job), CHECK) == [Text("set it to 6,")]
 
 
 def test_of_very_many_the_others_are_counted() -> None:

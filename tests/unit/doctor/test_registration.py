@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST
@@ -130,25 +131,24 @@ def test_without_the_right_to_read_webhooks_they_are_unknown() -> None:
         ]
 
 
+# As an API server writes it; `rollcall doctor` recognises it by the name of our webhook.
+UNANSWERED = 'failed calling webhook "x.rollcall.dev": EOF'
 ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
     "stored": (
         Tried({}),
-        ["the API server would have stored one for a scheduler that does not exist"],
+        [Text("stored")],
         [],
     ),
-    "refused by the rule": (Tried(None, "… rollcall/scheduler-unknown at …"), [], []),
+    "refused by the rule": (Tried(None, "rollcall/scheduler-unknown"), [], []),
     "no answer": (
-        Tried(None, 'failed calling webhook "podcliquesets.mutate.rollcall.dev": connection refused'),
-        ['failed calling webhook "podcliquesets.mutate.rollcall.dev": connection refused'],
+        Tried(None, UNANSWERED),
+        [UNANSWERED],
         [],
     ),
     "refused by another webhook": (
         Tried(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
         [],
-        [
-            "another webhook or the API server refused the object first: "
-            'admission webhook "pcs.validating.webhooks.grove.io" denied the request'
-        ],
+        [Text('admission webhook "pcs.validating.webhooks.grove.io" denied the request')],
     ),
 }
 
@@ -171,23 +171,23 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
     "Koordinator by another": (
         "site-koordinator",
         "mpod-create.koordinator.sh",
-        [(Level.ERROR, "Koordinator's webhook runs after m-rollcall")],
+        [(Level.ERROR, Text("Koordinator", "after m-rollcall"))],
     ),
-    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.NOTE, "Kueue's webhook runs after m-rollcall")]),
+    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.NOTE, Text("Kueue", "after m-rollcall"))]),
     "Kueue by none of its own": (
         "queues",
         "mclusterqueue.kb.io",
-        [(Level.NOTE, "Kueue's webhook runs after m-rollcall")],
+        [(Level.NOTE, Text("Kueue", "after m-rollcall"))],
     ),
     "LeaderWorkerSet by another": (
         "serving",
         "mleaderworkerset.kb.io",
-        [(Level.NOTE, "LeaderWorkerSet's webhook runs after m-rollcall")],
+        [(Level.NOTE, Text("LeaderWorkerSet", "after m-rollcall"))],
     ),
     "JobSet by another": (
         "training",
         "mutate-jobset-x-k8s-io-v1alpha2-jobset.x-k8s.io",
-        [(Level.NOTE, "JobSet's webhook runs after m-rollcall")],
+        [(Level.NOTE, Text("JobSet", "after m-rollcall"))],
     ),
     "JobSet by its own name": ("jobset-mutating-webhook-configuration", "mpod.kb.io", []),
     "Trainer, which changes no pods": (
@@ -198,12 +198,12 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
     "KAI before ours, of no profile": (
         "kai-admission",
         "admission.kai-scheduler.svc",
-        [(Level.NOTE, "KAI's webhook runs before m-rollcall")],
+        [(Level.NOTE, Text("KAI", "before m-rollcall"))],
     ),
     "Volcano's pods": (
         "volcano-admission-service-pods-mutate",
         "mutatepod.volcano.sh",
-        [(Level.WARNING, "Volcano's webhook runs after m-rollcall")],
+        [(Level.WARNING, Text("Volcano", "after m-rollcall"))],
     ),
     "another webhook before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
 }
@@ -238,9 +238,9 @@ NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
         "off",
         changing(""),
         [
-            (f"{POLICY} rollcall-net", "it exists, but would not be printed"),
-            (f"{BINDING} rollcall-net", "it exists, but would not be printed"),
-            (f"{BINDING} rollcall-net-opted-in", "it exists, but would not be printed"),
+            (f"{POLICY} rollcall-net", Text("exists")),
+            (f"{BINDING} rollcall-net", Text("exists")),
+            (f"{BINDING} rollcall-net-opted-in", Text("exists")),
         ],
     ),
     "wanted, and there": ("Deny", changing(""), []),
@@ -253,7 +253,7 @@ NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
     "of another configuration": (
         "Deny",
         changing(POLICY, validations=[]),
-        [(f"{POLICY} rollcall-net", "its validations differ from those that are printed")],
+        [(f"{POLICY} rollcall-net", Text("validations"))],
     ),
     "bound otherwise": (
         "Deny",

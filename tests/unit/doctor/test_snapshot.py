@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from tests.played import PlayedClock
+from tests.texts import Text
+from tests.unit.cluster.scripted import NO_TLS
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
 from webhook.doctor import reading
@@ -31,13 +34,15 @@ from webhook.doctor.parts import (
     Part,
 )
 from webhook.doctor.reading import endpoints, read_world
-from webhook.doctor.snapshot import Clock, Presented, Snapshot, Tried, Unread
+from webhook.doctor.snapshot import ClockOffset, Presented, Snapshot, Tried, Unread
 from webhook.errors import FactsUnavailable
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 OWN = "rollcall-system"
 NOW = "Tue, 01 Sep 2026 12:00:00 GMT"
+CLOCK_HERE = parsedate_to_datetime(NOW)
+ACCESS = Access("https://cluster", NO_TLS, lambda: None)
 GROVE = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 
 
@@ -74,8 +79,8 @@ class Cluster(httpx.AsyncBaseTransport):
 
     def read(self, settings: Settings | None = None) -> Snapshot:
         """The world as it is read."""
-        access = Access("https://cluster", ssl.create_default_context(), lambda: None)
-        return asyncio.run(read_world(settings or configured(), access, OWN, self))
+        # On this loop the clock stands still.
+        return asyncio.run(read_world(settings or configured(), ACCESS, OWN, self, clock=PlayedClock(CLOCK_HERE)))
 
 
 _ALWAYS = frozenset(part.resource.api for part in PARTS if part.resource.api.group)
@@ -93,7 +98,8 @@ def test_existing_objects_are_read_and_missing_ones_are_empty() -> None:
     assert [raw["kind"] for raw in snapshot.all(POD_CLIQUE_SETS)] == ["PodCliqueSet"]
     assert snapshot.one(LEASE) is None
     assert snapshot.version == "v1.37.0"
-    assert [clock.whose for clock in snapshot.clocks] == ["the API server"]
+    assert snapshot.clocks == (ClockOffset("the API server", 0.5),)
+    assert snapshot.now == CLOCK_HERE
 
 
 def test_the_doctor_writes_only_dry_runs() -> None:
@@ -184,7 +190,7 @@ def test_without_a_cluster_or_a_name_in_it_nothing_is_read() -> None:
     for code in (401, 500):
         cluster = Cluster()
         cluster.answers["/version"] = (code, {"message": "no"})
-        with pytest.raises(FactsUnavailable, match=f"the cluster cannot be read: HTTP {code}: no"):
+        with pytest.raises(FactsUnavailable, match=f"HTTP {code}: no"):
             cluster.read()
 
 
@@ -192,7 +198,7 @@ def test_missing_discovery_rights_are_reported() -> None:
     cluster = Cluster()
     cluster.answers |= {"/version": (403, {"message": "no"}), "/apis": (403, {"message": "no"})}
     snapshot = cluster.read()
-    assert snapshot.version == Unread("the version of the API server", "HTTP 403: no", "get /version")
+    assert snapshot.version == Unread(Text("version"), "HTTP 403: no", "get /version")
     assert snapshot.apis == Unread("which kinds are served", "HTTP 403: no", "get /apis")
 
 
@@ -252,7 +258,7 @@ def test_a_kueue_whose_webhooks_may_not_be_read_is_not_known() -> None:
 def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Seen] = []
 
-    async def look(*_: Any) -> list[Seen]:
+    async def look(*_: Any, clock: PlayedClock) -> list[Seen]:
         return shown
 
     monkeypatch.setattr(reading, "look_at", look)
@@ -262,9 +268,10 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
     assert found is not None
     assert found["data"] == {"tls.crt": "YQ=="}
     # First a server without the name of the Service; then Rollcall.
+    address = "https://10.0.0.1:8443"
     for host, read in (("proxy.example.com", True), (HOST, False)):
         certificate = signed(host=host).leaf.public_bytes(serialization.Encoding.DER)
-        shown[:] = [Seen(Presented("https://10.0.0.1:8443", HOST, certificate), Clock("https://10.0.0.1:8443", 1.0))]
+        shown[:] = [Seen(Presented(address, HOST, certificate), ClockOffset(address, 1.0))]
         reached = Cluster(secret)
         snapshot = reached.read()
         assert (path_of(SECRET) in [request.url.path for request in reached.asked]) is read

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.texts import Text
+from tests.unit.doctor.findings import reported
 from webhook.doctor.checking import examine
-from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import NODES, topology_objects, trimmed
 from webhook.doctor.topologies import objects
@@ -33,17 +34,14 @@ def found(*more: dict[str, Any]) -> list[str]:
 
 def test_hyper_nodes_are_compared_with_the_labels_of_the_nodes() -> None:
     assert found(hyper_node("n1")) == []
-    assert found(hyper_node("n1", "n2")) == [
-        "HyperNodes differ from ClusterTopologyBinding dc: no HyperNode has exactly the nodes of rack r1; HyperNode a "
-        "has the nodes of no rack"
-    ]
-    assert found() == ["HyperNodes differ from ClusterTopologyBinding dc: no HyperNode has the tierName rack"]
+    assert found(hyper_node("n1", "n2")) == [Text("ClusterTopologyBinding dc", "rack r1", "HyperNode a")]
+    assert found() == [Text("ClusterTopologyBinding dc", "tierName rack")]
 
 
 def test_write_without_a_binding_is_reported() -> None:
     unnamed = configured({"name": "volcano", "config": {"topologyObjects": "write"}})
-    told = [one.symptom.found for one in examine(installed(settings=unnamed), EVERY_CHECK).found]
-    assert "it names no ClusterTopologyBinding" in told
+    ((_, where, said),) = reported(installed(settings=unnamed), "topologies/binding")
+    assert (where, said) == (Text("volcano"), Text("ClusterTopologyBinding"))
 
 
 def test_nodes_are_only_read_for_a_binding_that_feeds_a_topology_and_only_their_labels_are_kept() -> None:

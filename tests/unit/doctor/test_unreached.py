@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.texts import Text
 from webhook.doctor.checking import examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.examples import installed
@@ -15,8 +16,8 @@ from webhook.doctor.unreached import cause_of
 from webhook.model.reading import Manifest
 
 CALL = 'Post "https://rollcall.rollcall-system.svc:443/mutate?timeout=5s"'
-FAILED = 'failed calling webhook "podcliquesets.mutate.rollcall.dev": failed to call webhook'
-UNKNOWN = "the API server cannot reach Rollcall, and refuses every gang"
+FAILED = 'failed calling webhook "x.rollcall.dev"'
+UNKNOWN = Text("cannot reach Rollcall")
 
 
 def on(port: int) -> Snapshot:
@@ -48,34 +49,30 @@ def told(message: str, snapshot: Snapshot) -> tuple[str, str]:
 )
 def test_a_timeout_with_ready_servers_means_that_pods_are_unreachable(said: str) -> None:
     why, remedy = told(said, on(10443))
-    assert why.startswith("2 servers are ready, but the API server gets no answer")
-    assert "a managed control plane cannot reach Pods" in why
-    assert "let the control plane reach port 10443 of the Pods" in remedy
-    assert "--host-network (chart: hostNetwork): docs/how-to/managed-clusters.md" in remedy
+    assert why == Text("2 servers are ready", "no answer")
+    assert remedy == Text("port 10443", "--host-network", "docs/how-to/managed-clusters.md")
 
 
 def test_a_refused_connection_means_that_ports_may_differ() -> None:
     why, remedy = told(f"{CALL}: dial tcp 10.0.0.1:8443: connect: connection refused", on(8443))
-    assert why.startswith("2 servers are ready, but no server listens where the API server calls")
-    assert "compare the Service's targetPort with port 8443 of the Pods" in remedy
-    assert "--host-network" in remedy
+    assert why == Text("2 servers are ready", "no server listens")
+    assert remedy == Text("targetPort", "port 8443", "--host-network")
 
 
+# What the API server says, and a part of the cause or of what to do.
 OTHERS = {
-    'no endpoints available for service "rollcall"': "no server behind the Service is ready",
-    f"{CALL}: tls: failed to verify certificate: x509: certificate signed by unknown authority": (
-        "the API server reaches a server but does not trust its certificate"
-    ),
-    f"{CALL}: No agent available": "the control plane's tunnel to the nodes has no connected agent",
-    f"{CALL}: EOF": "a server closes the connection before it answers, as it does if it requires a client certificate",
-    f"{CALL}: remote error: tls: certificate required": "a server closes the connection before it answers",
+    'no endpoints available for service "rollcall"': "no server behind",
+    f"{CALL}: tls: x509: unknown authority": "rollcall certs verify",
+    f"{CALL}: No agent available": "konnectivity-agent",
+    f"{CALL}: EOF": "--client-ca",
+    f"{CALL}: remote error: tls: certificate required": "--client-ca",
     "the server is currently unable to handle the request": UNKNOWN,
 }
 
 
-@pytest.mark.parametrize(("said", "why"), OTHERS.items(), ids=OTHERS)
-def test_other_errors_of_the_api_server_have_their_own_causes(said: str, why: str) -> None:
-    assert told(said, installed())[0].startswith(why)
+@pytest.mark.parametrize(("said", "part"), OTHERS.items(), ids=OTHERS)
+def test_other_errors_of_the_api_server_have_their_own_causes(said: str, part: str) -> None:
+    assert " ".join(told(said, installed())) == Text(part)
 
 
 def test_the_network_is_not_blamed_without_a_ready_server() -> None:
@@ -96,7 +93,7 @@ def test_an_external_server_is_named_by_its_url() -> None:
             hook["clientConfig"] = {"url": "https://rollcall.example.com:8443/mutate"}
 
     _, remedy = told("context deadline exceeded", installed(changed=by_url))
-    assert "let the control plane reach https://rollcall.example.com:8443" in remedy
+    assert remedy == Text("https://rollcall.example.com:8443")
 
 
 def test_the_check_quotes_the_api_server_and_names_the_cause() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -60,15 +61,17 @@ def links(page: Path) -> list[str]:
     return [target for target in _LINK.findall(_INLINE.sub("", text)) if "://" not in target]
 
 
-def anchors(page: Path) -> set[str]:
+@cache
+def anchors(page: Path) -> frozenset[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
-    found: set[str] = set()
+    slugs: Counter[str] = Counter()
+    anchors: set[str] = set()
     for heading in re.findall(r"^#{1,6} (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-        times = sum(1 for anchor in found if re.fullmatch(re.escape(slug) + r"(-\d+)?", anchor))
-        found.add(f"{slug}-{times}" if times else slug)
-    return found
+        anchors.add(f"{slug}-{slugs[slug]}" if slugs[slug] else slug)
+        slugs[slug] += 1
+    return frozenset(anchors)
 
 
 def inline_commands(page: Path) -> list[str]:
@@ -103,5 +106,5 @@ def is_complete(command: str) -> bool:
     """Return whether bash reads this as one or more whole commands."""
     if command.endswith("\\"):
         return False
-    ran = subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True, check=False, timeout=10)
+    ran = subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True, check=False)
     return ran.returncode == 0 and not ran.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.strategies import pod_clique_sets
 from tests.unit.worlds import request, settings_of, three_schedulers, validate
@@ -260,7 +260,6 @@ def test_the_edit_search_of_a_huge_set_is_bounded() -> None:
 
 
 @given(pod_clique_sets())
-@settings(max_examples=60)
 def test_every_edit_that_is_shown_makes_the_workload_allowed(manifest: Manifest) -> None:
     every = three_schedulers()
     before = deepcopy(manifest)

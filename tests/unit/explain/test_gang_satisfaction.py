@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -67,11 +68,22 @@ def widest(pods_of_last: int) -> GroupWorld:
     return GroupWorld({"c": (None, 8), **middle, **low}, {**leaves}, pods)
 
 
-@settings(max_examples=300)
 @example(widest(2))
 @example(widest(1))
 @given(group_worlds())
 def test_the_verdict_agrees_with_an_independent_oracle(world: GroupWorld) -> None:
+    compare_with_the_oracle(world)
+
+
+@pytest.mark.exhaustive
+@settings(max_examples=300)
+@given(group_worlds())
+def test_many_verdicts_agree_with_an_independent_oracle(world: GroupWorld) -> None:
+    compare_with_the_oracle(world)
+
+
+def compare_with_the_oracle(world: GroupWorld) -> None:
+    """Judges each tree, and looks at each group of it once."""
     found: dict[str, str] = {}
     for tree in trees_of(world.manifests()):
         answer = str(judge(tree).standing)

@@ -57,6 +57,12 @@ def pods(one: Role, count: int, within: Partition | None = None) -> PodsNeed:
 WORKER = role("worker", 8)
 
 
+def single(reasons: tuple[str, ...]) -> str:
+    """The reason, where there is one alone."""
+    (reason,) = reasons
+    return reason
+
+
 def never(verdict: Verdict) -> Witness:
     """The proof of a verdict."""
     assert verdict.answer is Answer.NEVER, verdict

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.fit.gangs import single
 from tests.unit.fit.limited_gangs import gang, member
 from webhook.fit.devices import (
     ALL_DRIVERS,
@@ -275,11 +276,10 @@ def test_nothing_is_needed_of_a_driver_without_slices_or_of_an_unsure_one() -> N
 
 def test_of_a_claim_whose_devices_are_not_counted_no_node_is_known_to_have_them() -> None:
     """So the gang is not said to fit."""
-    unknown = ("which nodes have the devices of the ResourceClaimTemplate gpus is not known",)
     any_driver = (of_class(selectors=[{"cel": {"expression": "device.attributes['a'].model == 'b'"}}]),)
     for known in (facts(exactly(2), slices=()), facts(exactly(2), classes=any_driver), facts(exactly(2), classes=())):
-        assert needs(known).unknown == unknown
-    assert needs(facts(exactly(2, adminAccess=True))).unknown == unknown
+        assert "ResourceClaimTemplate gpus" in single(needs(known).unknown)
+    assert "ResourceClaimTemplate gpus" in single(needs(facts(exactly(2, adminAccess=True))).unknown)
     assert needs(facts(exactly(2))).unknown == ()
 
 
@@ -287,14 +287,14 @@ def test_of_the_claims_of_a_pod_some_are_read() -> None:
     many = [{"name": f"gpu-{index}", "resourceClaimTemplateName": "gpus"} for index in range(10_000)]
     found = needs(facts(exactly(1)), *many)
     assert len(found.own) == 16
-    assert found.unknown == ("the ResourceClaims of a pod above 16",)
+    assert "ResourceClaims of a pod" in single(found.unknown)
 
 
 def test_what_is_unknown_is_told() -> None:
     known = facts(exactly(2))
     other = {"name": "x", "resourceClaimTemplateName": "other"}
-    assert needs(known, other).unknown == ("the requests of the ResourceClaimTemplate other are unknown",)
-    assert needs(ClusterFacts()).unknown == ("the ResourceSlices are unknown",)
+    assert "ResourceClaimTemplate other" in single(needs(known, other).unknown)
+    assert "ResourceSlices" in single(needs(ClusterFacts()).unknown)
     pods = member()
     assert device_needs_of(pods, gang(pods), ClusterFacts()) == PodDevices()
 
@@ -316,9 +316,9 @@ def test_a_claim_that_has_its_devices_needs_no_more() -> None:
         "status": {"allocation": {"devices": {"results": []}}},
     }
     allocated = replace(known, resource_claims=read(RESOURCE_CLAIMS, raw))
-    assert needs(allocated, BY_NAME) == PodDevices(
-        unknown=("the ResourceClaim gpus has its devices, and which nodes reach these is not known",)
-    )
+    found = needs(allocated, BY_NAME)
+    assert "ResourceClaim gpus has its devices" in single(found.unknown)
+    assert found == PodDevices(unknown=found.unknown)
 
 
 def claiming(minimum: int = 4, claim: dict[str, str] | None = None) -> GangShape:

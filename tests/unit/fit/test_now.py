@@ -87,9 +87,9 @@ def test_nodes_that_do_not_exist_yet_have_no_room_now() -> None:
 
 
 def test_a_partial_list_of_nodes_gives_no_estimate() -> None:
-    partial = replace(racks(a=2), unknown="only some of the nodes are known")
+    partial = replace(racks(a=2), unknown="partial")
     found = now_of(gang(2, 8), partial, Usage(running({})), TRAIN)
-    assert (found.answer, found.why) == (NowAnswer.UNKNOWN, "only some of the nodes are known")
+    assert (found.answer, found.why) == (NowAnswer.UNKNOWN, "partial")
 
 
 def test_the_estimate_says_in_json_that_it_is_one() -> None:

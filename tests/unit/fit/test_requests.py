@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.fit.gangs import single
 from webhook.fit.reading import COSCHEDULING, KAI, KOORDINATOR, KUBE, VOLCANO, PodReading, needs_of
 from webhook.fit.requests import GPU_MEMORY, GPU_PARTS, is_best_effort, requests_of
 from webhook.fit.settings import FitSettings
@@ -122,21 +123,21 @@ def test_nothing_is_claimed_of_a_request_that_overflows(said: str) -> None:
             asked = {"containers": [asks({resource: said, "ephemeral-storage": "1"})]}
             found, unjudged = requests_of(template(asked), reading.requests, stored=False)
             assert found == {"pods": 1, "ephemeral-storage": 1}
-            assert any("more than schedulers can count" in why for why in unjudged)
+            assert any("more than schedulers" in why for why in unjudged)
 
 
 def test_two_requests_that_overflow_together_are_not_judged() -> None:
     half = asks({"memory": "5E"})
     found, unjudged = requests_of(template({"containers": [half, half]}), KUBE.requests, stored=True)
     assert found == {"pods": 1}
-    assert unjudged == ("the request for memory is more than schedulers can count",)
+    assert "memory" in single(unjudged)
 
 
 def test_of_a_pod_with_very_many_resources_the_others_are_not_compared() -> None:
     asked = {"cpu": "1", **{f"hugepages-{number}Ki": "1" for number in range(1, 5000)}}
     found, unjudged = requests_of(template({"containers": [asks(asked)]}), KUBE.requests, stored=False)
     assert len(found) == 33
-    assert unjudged == ("the resources of a pod above 32",)
+    assert "above 32" in single(unjudged)
 
 
 def test_a_stored_pod_has_its_requests_already() -> None:
@@ -272,7 +273,7 @@ def test_a_pod_that_names_its_node_needs_no_scheduler() -> None:
     one = template({"nodeName": "n1", "containers": [asks({"cpu": "99"})]})
     found = needs_of(one, KUBE, {"a": one}, stored=False, namespace="team")
     assert (found.request, found.eligibility.node_name) == ({}, None)
-    assert found.unjudged == ("spec.nodeName places the pods without a scheduler",)
+    assert "spec.nodeName" in single(found.unjudged)
 
 
 @pytest.mark.parametrize(

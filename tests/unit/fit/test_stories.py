@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.unit.fit.gangs import GPU
 from webhook.cli.options import settings_of
-from webhook.fit.verdict import Answer
 from webhook.offline.fit import fits_in
 from webhook.offline.fit_report import FitEntry, leaving_words, now_words, verdict_words
 from webhook.sources.facts import load_facts
@@ -21,61 +21,31 @@ EVER, HERE = "never fits", "never fits on these nodes"
 
 
 class Story(NamedTuple):
-    """What is said of the first gang: its verdict, why, and what to do; of one that fits, how it is now."""
+    """What is said of the first gang: its verdict, what is short or not known and where, and what to do; of one that
+    fits, how it is now.
+    """
 
     verdict: str
-    why: str = ""
+    short: tuple[str, int, int] | str = ""
+    where: str = ""
     do: str = ""
     now: str = ""
     go: str = ""
 
 
+LARGER_NODES = "request less"
 TOLD = {
-    "kueue-3211": Story(
-        HERE,
-        "a pod of train requests 8 nvidia.com/gpu; the largest node that it may use has 4",
-        "request less for each pod, or add nodes that are large enough and that the pods may use",
-    ),
-    "volcano-5006": Story(
-        HERE,
-        "a pod of train requests 8 nvidia.com/gpu; the largest node that it may use has 4",
-        "request less for each pod, or add nodes that are large enough and that the pods may use",
-    ),
-    "marin-7225": Story(
-        HERE,
-        "18 pods of 4 nvidia.com/gpu need one NvlinkLayer; the largest NvlinkLayer dh1 has room for 17",
-        "lower the minimum of moe to 17 pods, or do not require one NvlinkLayer",
-    ),
-    "marin-8925": Story(
-        "fits an empty cluster",
-        now="short by 8 pods on NvlinkLayer dh2",
-        go="rope",
-    ),
+    "kueue-3211": Story(HERE, (GPU, 8, 4), "node", LARGER_NODES),
+    "volcano-5006": Story(HERE, (GPU, 8, 4), "node", LARGER_NODES),
+    "marin-7225": Story(HERE, ("pods", 18, 17), "topology dh1", "minimum of moe to 17 pods, or do not require"),
+    "marin-8925": Story("fits an empty cluster", now="short by 8 pods on NvlinkLayer dh2", go="rope"),
     "nvcf-598": Story("fits an empty cluster", now="room, on nvidia.com/gpu.clique b1.b"),
-    "koordinator-2393": Story(
-        EVER,
-        "the gang requests at least 200504m cpu; the ElasticQuota quota-pub allows 200 cpu",
-        "lower the minimum of train to 7 pods",
-    ),
-    "volcano-1295": Story(
-        HERE,
-        "a pod of one requests 73 cpu; the largest node that it may use has 72",
-        "request less for each pod, or add nodes that are large enough and that the pods may use",
-    ),
-    "volcano-1331": Story(
-        EVER,
-        "the gang requests at least 7 nvidia.com/gtx-1080-ti; the Volcano Queue a allows 3 nvidia.com/gtx-1080-ti",
-        "lower the nvidia.com/gtx-1080-ti that the gang requests by 4 nvidia.com/gtx-1080-ti",
-    ),
-    "kai-39": Story("not known", "not all nodes say how much they have of nvidia.com/gpu"),
-    "scheduler-plugins-713": Story(
-        HERE, "10 pods of 10 cpu; 3 nodes of 32 take 3 each", "lower the minimum of group to 9 pods"
-    ),
-    "grove-648": Story(
-        HERE,
-        "20 pods of 8 nvidia.com/gpu need one block; the largest block z1.b1 has room for 18",
-        "lower the minimum of worker to 18 pods, or require one zone instead of one block",
-    ),
+    "koordinator-2393": Story(EVER, ("cpu", 200504, 200000), "quota", "minimum of train to 7 pods"),
+    "volcano-1295": Story(HERE, ("cpu", 73000, 72000), "node", LARGER_NODES),
+    "volcano-1331": Story(EVER, ("nvidia.com/gtx-1080-ti", 7, 3), "queue", "by 4 nvidia.com/gtx-1080-ti"),
+    "kai-39": Story("not known", GPU),
+    "scheduler-plugins-713": Story(HERE, ("pods", 10, 9), "total", "minimum of group to 9 pods"),
+    "grove-648": Story(HERE, ("pods", 20, 18), "topology z1.b1", "minimum of worker to 18 pods, or require one zone"),
 }
 
 
@@ -87,21 +57,17 @@ def gangs_of(name: str) -> list[FitEntry]:
 
 @pytest.mark.parametrize("name", TOLD)
 def test_a_story_gets_its_verdict_and_its_remedy(name: str) -> None:
-    first = gangs_of(name)[0]
-    witness, now = first.verdict.witness, first.now
-    assert TOLD[name] == Story(
-        verdict_words(first.verdict),
-        _why(first),
-        "" if witness is None else witness.remedy,
-        "" if now is None else now_words(now),
-        "" if now is None else "".join(leaving_words(now)),
-    )
-
-
-def _why(entry: FitEntry) -> str:
-    if entry.verdict.witness is not None:
-        return entry.verdict.witness.why
-    return entry.verdict.causes[0] if entry.verdict.answer is Answer.UNKNOWN else ""
+    entry, story = gangs_of(name)[0], TOLD[name]
+    assert verdict_words(entry.verdict) == story.verdict
+    assert ("" if entry.now is None else now_words(entry.now)) == story.now
+    assert ("" if entry.now is None else "".join(leaving_words(entry.now))) == story.go
+    if (witness := entry.verdict.witness) is None:
+        assert isinstance(story.short, str)
+        assert story.short in "".join(entry.verdict.causes[:1])
+    else:
+        assert witness.shortfalls == (story.short,)
+        assert f"{witness.family} {witness.domain or ''}".strip() == story.where
+        assert story.do in witness.remedy
 
 
 def test_every_story_is_told() -> None:

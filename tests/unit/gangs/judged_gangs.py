@@ -90,16 +90,12 @@ def judged(
     pods: list[GangPod] | Roster,
     objects: Mapping[str, Manifest] | None = None,
     *,
-    gang: Manifest | None = None,
-    workload: Manifest | None = None,
-    facts: ClusterFacts = FACTS,
-    settings: Settings | None = None,
     anchors: Anchors | None = None,
     now: datetime = datetime.max.replace(tzinfo=UTC),  # noqa: B008 - it never changes
-    fits: Fits | None = None,
+    **observations: Any,
 ) -> GangHealth:
-    seen = observed(pods, objects, gang=gang, workload=workload, facts=facts, settings=settings, fits=fits)
-    return judge(seen._replace(anchors=anchors, now=now))
+    """The health of a gang of which this is observed."""
+    return judge(observed(pods, objects, **observations)._replace(anchors=anchors, now=now))
 
 
 def observed(

@@ -37,6 +37,23 @@ def condition(
     }
 
 
+# Stands in a message for an object of a namespace that the reader may not know.
+ELSEWHERE = "an object of another namespace"
+
+
+def lacks(amount: str, resource: str, flavor: str) -> str:
+    """What Kueue writes of a resource whose quota other workloads use."""
+    return f"insufficient unused quota for {resource} in flavor {flavor}, {amount} more needed"
+
+
+def exceeds(amount: int, most: int, resource: str, flavor: str) -> str:
+    """What Kueue writes of a resource of which no quota is large enough."""
+    return (
+        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests (0) + current "
+        f"podset request ({amount}) > maximum capacity ({most})"
+    )
+
+
 def workload(
     name: str = "job-train-1a2b3",
     *conditions: Manifest,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.unit.cluster.scripted import Script, client
+from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
+from tests.unit.gangs.kept_workloads import kept_workloads
 from webhook.cluster.watch import Index
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchored_health import AnchoredHealth
@@ -18,17 +18,16 @@ from webhook.gangs.anchors import Anchor, Anchors, anchors_of
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
-from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.model.bounds import Packed
 from webhook.model.facts import ClusterFacts
 from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.examples import clique, pod_clique_set
 
 GATE = "grove.io/podgang-pending-creation"
 REPLICA = {"grove.io/podcliqueset-replica-index": "0"}
+EXPLAINED = "explain podgang/demo-0-100 -n default"
 NO_ROOM = HoldReason(Reason.NO_ROOM, "no room", "free some")
 
 
@@ -91,40 +90,34 @@ def started(name: str) -> Anchor:
     return Anchor(name, True, "started", None)
 
 
-def said(found: GangHealth) -> str:
-    (one,) = (one for one in found.obstacles if one.reason in {Reason.ANCHOR, Reason.GATED})
-    return f"{one.reason}: {one}"
+def hold(health: GangHealth) -> tuple[Reason, str]:
+    """The reason for which an anchor or a gate holds a gang, and its text."""
+    (obstacle,) = (obstacle for obstacle in health.obstacles if obstacle.reason in {Reason.ANCHOR, Reason.GATED})
+    return obstacle.reason, str(obstacle)
 
 
 def test_a_tail_waits_for_its_anchor_with_the_reason_of_the_anchor() -> None:
     found = waiting(held)
-    assert said(found) == (
-        "GangWaitsForAnchor: it waits for its anchor demo-0-100, which is held: GangNoRoom: no room; free some "
-        "(rollcall explain podgang/demo-0-100 -n default)"
-    )
+    parts = ("anchor demo-0-100", "held: GangNoRoom: no room; free some", EXPLAINED)
+    assert hold(found) == (Reason.ANCHOR, Text(*parts))
     assert (found.word, found.anchor) == ("GangWaitsForAnchor", "demo-0-100")
 
 
 def test_an_anchor_without_a_reason_is_named_with_its_state() -> None:
-    assert said(waiting(lambda name: Anchor(name, False, "being deleted", None))) == (
-        "GangWaitsForAnchor: it waits for its anchor demo-0-100, which is being deleted; rollcall explain "
-        "podgang/demo-0-100 -n default"
+    assert hold(waiting(lambda name: Anchor(name, False, "being deleted", None))) == (
+        Reason.ANCHOR,
+        Text("anchor demo-0-100", "being deleted; ", EXPLAINED),
     )
 
 
 def test_an_anchor_that_does_not_exist_is_said_to_be_missing() -> None:
-    assert said(waiting(lambda _: None)) == (
-        "GangWaitsForAnchor: it waits for its anchor demo-0-100, which does not exist or cannot be read; Grove's "
-        "operator creates it; read its log"
-    )
+    missing = Text("anchor demo-0-100", "does not exist", "Grove's operator")
+    assert hold(waiting(lambda _: None)) == (Reason.ANCHOR, missing)
 
 
 def test_once_the_anchor_has_started_grove_s_operator_is_what_the_gang_waits_for() -> None:
     found = waiting(started)
-    assert said(found) == (
-        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
-        "grove.io/podgang-pending-creation; Grove's operator removes it when the PodGang names the pod; read its log"
-    )
+    assert hold(found) == (Reason.GATED, Text("3 pods", f"{GATE}; Grove's operator"))
     assert found.anchor is None
 
 
@@ -140,7 +133,7 @@ def test_a_gang_without_grove_s_gate_waits_for_no_anchor() -> None:
 def test_another_gate_is_told_besides() -> None:
     found = waiting(held, pods=whole(gates=(GATE, "example.com/mine")))
     assert [one.why for one in found.obstacles if one.reason is Reason.GATED] == [
-        "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate example.com/mine"
+        Text("3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1)", "example.com/mine")
     ]
     assert found.word == "GangWaitsForAnchor"
 
@@ -164,26 +157,18 @@ def test_a_started_gang_is_not_affected_by_a_migration() -> None:
 
 
 def test_an_anchor_that_is_judged_for_another_gang_names_its_own_anchors_only() -> None:
-    assert said(waiting(None)) == (
-        "GangWaitsForAnchor: Grove starts it after demo-0-100; rollcall explain podgang/demo-0-100 -n default"
-    )
+    assert hold(waiting(None)) == (Reason.ANCHOR, Text("after demo-0-100; ", EXPLAINED))
 
 
 def test_the_migration_of_a_set_is_kept_of_its_status() -> None:
-    async def read() -> Any:
-        found = StoredWorkloads(client(Script()), POD_CLIQUE_SETS.resource, lambda _: None)
-        found.follow(served=True)
-        assert found.watch is not None
-        await found.close()
-        index = Index(found.watch.index.projection)
-        conditions = [
-            {"type": "PodGangMigrationInProgress", "status": "True", "message": "m"},
-            {"type": "Ready", "status": "True"},
-        ]
-        index.put({**pod_clique_set(clique("a")), "status": {"conditions": conditions, "replicas": 1}})
-        return [Packed.manifest(one)["status"] for one in index.entries.values()]
-
-    assert asyncio.run(read()) == [{"conditions": [{"type": "PodGangMigrationInProgress", "status": "True"}]}]
+    index = Index(kept_workloads())
+    conditions = [
+        {"type": "PodGangMigrationInProgress", "status": "True", "message": "m"},
+        {"type": "Ready", "status": "True"},
+    ]
+    index.put({**pod_clique_set(clique("a")), "status": {"conditions": conditions, "replicas": 1}})
+    (kept,) = index.entries.values()
+    assert Packed.manifest(kept)["status"] == {"conditions": [{"type": "PodGangMigrationInProgress", "status": "True"}]}
 
 
 # Judging gangs with their anchors

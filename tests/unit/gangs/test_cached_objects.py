@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 
 import pytest
 
 from tests.unit.cluster.hostile import SAMPLES, attacks
 from tests.unit.cluster.scripted import Script, client
+from tests.unit.gangs.kept_workloads import kept_workloads
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.kube.facts import TREES
 from webhook.cluster.watch import Index
 from webhook.gangs.key import gang_of_object
 from webhook.gangs.pod import POD_BYTES
 from webhook.gangs.pods import GangPods
-from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Store
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, STORED_BYTES, Packed, weight
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
+from webhook.model.projections import POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 
 OBJECT_BYTES = 1024 * 1024
+SIZES = pytest.mark.parametrize(
+    "is_largest",
+    [False, pytest.param(True, marks=pytest.mark.exhaustive)],
+    ids=["twice the limit", "a mebibyte"],
+)
 GANG_POD: Manifest = {
     "metadata": {
         "labels": {grove.LABEL_PODGANG: "demo-0", grove.LABEL_PODCLIQUE: "demo-0-a"},
@@ -53,22 +57,12 @@ def pods() -> Projection:
     return watch.index.projection
 
 
-def workloads() -> Projection:
-    async def follow() -> Projection:
-        found = StoredWorkloads(client(Script()), POD_CLIQUE_SETS.resource, lambda _: None)
-        found.follow(served=True)
-        assert found.watch is not None
-        await found.close()
-        return found.watch.index.projection
-
-    return asyncio.run(follow())
-
-
+@SIZES
 @pytest.mark.parametrize(
     ("projection", "sample", "most"),
     [
         pytest.param(pods(), GANG_POD, POD_BYTES, id="pods"),
-        pytest.param(workloads(), SAMPLES["pod_clique_sets"], STORED_BYTES, id="workloads"),
+        pytest.param(kept_workloads(), SAMPLES["pod_clique_sets"], STORED_BYTES, id="workloads"),
         pytest.param(
             store(KOORDINATOR_GROUPS).watch.index.projection,
             SAMPLES["koordinator_pod_groups"],
@@ -81,17 +75,18 @@ def workloads() -> Projection:
     ],
 )
 def test_hostile_objects_use_a_bounded_amount_of_memory_each(
-    projection: Projection, sample: Manifest, most: int
+    projection: Projection, sample: Manifest, most: int, *, is_largest: bool
 ) -> None:
-    for number, attack in enumerate(attacks(sample, OBJECT_BYTES)):
+    for number, attack in enumerate(attacks(sample, OBJECT_BYTES if is_largest else 2 * most)):
         index = Index(projection)
         index.put(attack.object(number))
         assert len(index.entries) + len(index.left_out) == 1
         assert weight(index.entries, 2 * most) < most + KEPT_BYTES, attack.field
 
 
-def test_every_pod_is_cached_whatever_it_contains() -> None:
-    for number, attack in enumerate(attacks(GANG_POD, OBJECT_BYTES)):
+@SIZES
+def test_every_pod_is_cached_whatever_it_contains(*, is_largest: bool) -> None:
+    for number, attack in enumerate(attacks(GANG_POD, OBJECT_BYTES if is_largest else 2 * POD_BYTES)):
         index = Index(pods())
         index.put(attack.object(number))
         assert len(index.entries) == 1, attack.field

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
 from tests.unit.gangs.queued_gangs import health, job
 from tests.unit.worlds import koordinator, settings_of
@@ -33,7 +34,7 @@ def test_a_partly_bound_gang_reports_that_first() -> None:
 
 def test_an_unreadable_kind_is_reported_as_a_missing_api() -> None:
     def unread(_: Manifest) -> Manifest | None:
-        raise FactsUnavailable("the cluster does not serve it")
+        raise FactsUnavailable("PodGroups are not served")
 
     settings = koordinator(standalone=False)
     found = judge(Observed(PodGang(podgang()), Roster(whole()), unread, [], None, FACTS, settings))
@@ -144,7 +145,7 @@ def test_a_gang_that_can_no_longer_change_reports_its_frozen_fields() -> None:
     first = found.obstacles[0]
     assert first.reason is Reason.FROZEN
     assert "demo-0-new" in first.why
-    assert first.remedy == "undo the change, or delete and recreate the PodCliqueSet"
+    assert first.remedy == Text("recreate", "PodCliqueSet")
 
 
 def test_health_is_printed_as_json() -> None:

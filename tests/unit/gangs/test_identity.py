@@ -97,7 +97,7 @@ def preparing(scheduler: str = "koord-scheduler", config: Mapping[str, Any] | No
 
 
 def unread() -> Sequence[GangPod]:
-    raise FactsUnavailable("the pods of the gangs are not read yet")
+    raise FactsUnavailable("the pods are not read yet")
 
 
 def decided(
@@ -208,7 +208,7 @@ def test_a_gang_without_a_known_scheduler_is_named_by_its_objects() -> None:
 
 def test_pods_that_cannot_be_prepared_yet_decide_nothing() -> None:
     def unknown(_: GangPod, __: str) -> PodChanges:
-        raise FactsUnavailable("the served kinds are not known")
+        raise FactsUnavailable("discovery has failed")
 
     assert decided(NEW, [], [pod(KOORDINATOR)], prepared=unknown) == (NEW, False)
 

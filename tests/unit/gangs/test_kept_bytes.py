@@ -22,7 +22,7 @@ from webhook.model.reading import Manifest
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import OF_GROVE
 
-GANGS, MEMBERS = 500, 4
+GANGS, MEMBERS = 100, 4
 POD_GROUPS = Resource(POD_GROUP, "podgroups")
 
 

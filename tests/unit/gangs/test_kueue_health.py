@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, podgang, whole
-from tests.unit.gangs.queued_gangs import NOW, condition, health, job, queued_facts, workload
+from tests.unit.gangs.queued_gangs import NOW, condition, health, job, lacks, queued_facts, workload
 from tests.unit.worlds import koordinator
 from webhook.gangs.health import GangHealth, State, judge
 from webhook.gangs.hold_reasons import Reason
@@ -27,7 +28,7 @@ ADMITTED = (
     condition("Admitted", "Admitted", status=True, at="11:45:00"),
     condition("PodsReady", "WaitForStart", at="11:45:00"),
 )
-SHORT = condition("QuotaReserved", "Pending", "insufficient unused quota for cpu in flavor f, 2 more needed")
+SHORT = condition("QuotaReserved", "Pending", lacks("2", "cpu", "f"))
 
 
 def facts_of(*found: tuple[tuple[str, str], KueueWorkload]) -> Any:
@@ -51,9 +52,8 @@ def in_group(pods: list[GangPod], *conditions: Manifest, **status: Any) -> GangH
 def test_a_gang_whose_pods_have_kueues_gate_is_queued_with_the_reason_of_its_workload() -> None:
     found = in_group(grouped(gates=(ADMISSION, TOPOLOGY, OWN)), SHORT)
     assert (found.state, found.word, found.kueue_workload) == (State.QUEUED, "queued", ("default", "demo"))
-    assert [str(one) for one in found.obstacles] == [
-        "ClusterQueue research is short of 2 cpu in flavor f; wait for quota, raise the quota of ClusterQueue "
-        "research, or ask for less"
+    assert [(hold.reason, str(hold)) for hold in found.obstacles] == [
+        (Reason.KUEUE_WAITS_FOR_QUOTA, Text("ClusterQueue research", "2 cpu in flavor f; ", "ClusterQueue research"))
     ]
 
 
@@ -81,23 +81,18 @@ def test_a_gang_of_which_kueue_has_admitted_a_part_is_held() -> None:
 def test_pods_without_a_workload_of_kueue_say_so() -> None:
     found = judged(grouped(gates=(ADMISSION,)), in_step(), facts=facts_of())
     assert (found.state, found.word) == (State.QUEUED, "KueueNoWorkload")
-    assert str(found.obstacles[0]) == (
-        "its pods have Kueue's gate, and Kueue has made no Workload for them; read the events of the pods: a pod group "
-        "needs as many pods as its pod-group-total-count says"
-    )
+    assert str(found.obstacles[0]) == Text("Kueue's gate", "no Workload", "pod-group-total-count")
 
 
+WHOLE = "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1)"
 GATES = {
     "Kueue's, and Workloads are not read": (
         (ADMISSION, TOPOLOGY, OWN),
-        "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate kueue.x-k8s.io/admission; "
-        "Kueue removes it when it admits the pod's Workload: kubectl describe workloads.kueue.x-k8s.io -n default",
+        Text(WHOLE, f"{ADMISSION}; Kueue", "describe workloads.kueue.x-k8s.io -n default"),
     ),
     "Kueue's for a topology": (
         (TOPOLOGY, OWN),
-        "3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate kueue.x-k8s.io/topology; Kueue "
-        "has admitted the pod, and removes it when it has chosen the pod's node; if it stays, read the log of Kueue's "
-        "controller (topology ungater)",
+        Text(WHOLE, f"{TOPOLOGY}; Kueue", "node", "topology ungater"),
     ),
 }
 
@@ -175,10 +170,8 @@ def test_a_gang_that_kueue_took_back_says_how_often_and_for_whom() -> None:
     found = health(queued_facts(workload("job-train-1a2b3", *evicted, requeueState=requeued, schedulingStats=stats)))
     assert (found.state, found.word) == (State.QUEUED, "KueueTookBack")
     assert [str(one) for one in found.obstacles] == [
-        "Kueue took it back 3 times, because koord-scheduler did not get all of its pods running and ready within 30m; "
-        "find out what koord-scheduler lacks for the whole gang, or raise waitForPodsReady.timeout of Kueue above the "
-        "time that the gang needs",
-        "Kueue queues it again at 12:00:45 UTC, in 45s; wait; each eviction makes the next wait longer",
+        Text("3 times", "koord-scheduler", "within 30m; ", "waitForPodsReady.timeout"),
+        Text("12:00:45 UTC, in 45s; "),
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gangs.queued_gangs import condition, health, job, queued_facts, workload
+from tests.texts import Text
+from tests.unit.gangs.queued_gangs import ELSEWHERE, condition, exceeds, health, job, lacks, queued_facts, workload
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import Reason
 from webhook.model.kueue.objects import ClusterQueue, LocalQueue
@@ -26,86 +27,76 @@ POD_SET = "couldn't assign flavors to pod set main: "
 STOPPED = ClusterQueue(
     stop_policy="Hold", active=False, reason="Stopped", message="Can't admit new workloads: is stopped."
 )
-# Conditions of the Workload, and other parts of it or of the facts; then the whole reason.
-CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
+UNSELECTED = "workload namespace doesn't match ClusterQueue selector"
+NO_LEVEL = 'Flavor "a100" does not contain the requested level'
+NO_PLACE = 'topology "racks" allows to fit only 3 out of 4 pod(s)'
+# Conditions of the Workload, and other parts of it or of the facts; then the reason, and what its text names.
+CASES: dict[str, tuple[list[Manifest], dict[str, Any], Reason, Text]] = {
     "it is short of quota": (
-        [held("Pending", f"{POD_SET}insufficient unused quota for nvidia.com/gpu in flavor a100, 3 more needed")],
+        [held("Pending", f"{POD_SET}{lacks('3', 'nvidia.com/gpu', 'a100')}")],
         {},
-        "KueueWaitsForQuota: ClusterQueue research is short of 3 nvidia.com/gpu in flavor a100; it is the next in its "
-        "queue; wait for quota, raise the quota of ClusterQueue research, or ask for less",
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("ClusterQueue research", "3 nvidia.com/gpu in flavor a100; ", "next", "quota of ClusterQueue research"),
     ),
     "it is short of quota in two flavors, and Kueue preempts for it": (
         [
             held(
                 "Pending",
-                f"{POD_SET}insufficient unused quota for cpu in flavor a, 2 more needed, insufficient unused quota for "
-                "cpu in flavor b, 500m more needed. Pending the preemption of 2 workload(s)",
+                f"{POD_SET}{lacks('2', 'cpu', 'a')}, {lacks('500m', 'cpu', 'b')}. Pending the preemption of "
+                "2 workload(s)",
             )
         ],
         {},
-        "KueueWaitsForQuota: ClusterQueue research is short of 2 cpu in flavor a, 500m cpu in flavor b; Kueue preempts "
-        "2 of its workloads; it is the next in its queue; wait until these have ended",
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("ClusterQueue research", "2 cpu in flavor a, 500m cpu in flavor b; ", "preempts 2", "next", "ended"),
     ),
     "it asks for more than there is": (
-        [
-            held(
-                "Pending",
-                f"{POD_SET}insufficient quota for nvidia.com/gpu in flavor a100, previously considered podsets "
-                "requests (0) + current podset request (16) > maximum capacity (8)",
-            )
-        ],
+        [held("Pending", f"{POD_SET}{exceeds(16, 8, 'nvidia.com/gpu', 'a100')}")],
         {},
-        "KueueTooBig: ClusterQueue research has at most 8 nvidia.com/gpu in flavor a100, and it asks for 16; ask for "
-        "less, or raise the quota of ClusterQueue research: it is never admitted as it is",
+        Reason.KUEUE_TOO_BIG,
+        Text("ClusterQueue research", "at most 8 nvidia.com/gpu in flavor a100", "16; ", "never"),
     ),
     "one flavor is too small and another is taken": (
-        [
-            held(
-                "Pending",
-                f"{POD_SET}insufficient quota for cpu in flavor small, previously considered podsets requests (0) + "
-                "current podset request (16) > maximum capacity (8), insufficient unused quota for cpu in flavor "
-                "large, 4 more needed",
-            )
-        ],
+        [held("Pending", f"{POD_SET}{exceeds(16, 8, 'cpu', 'small')}, {lacks('4', 'cpu', 'large')}")],
         {},
-        "KueueWaitsForQuota: ClusterQueue research is short of 4 cpu in flavor large; it is the next in its queue; ",
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("ClusterQueue research", "short of 4 cpu in flavor large; ", "next"),
     ),
     "its topology has no place": (
-        [held("Pending", f'{POD_SET}topology "racks" allows to fit only 3 out of 4 pod(s)')],
+        [held("Pending", POD_SET + NO_PLACE)],
         {},
-        'KueueNoTopology: ClusterQueue research has no place for it: main: topology "racks" allows to fit only 3 out '
-        "of 4 pod(s); it is the next in its queue; wait for the nodes that it needs; if there are too few in all, ask "
-        "for fewer pods or a wider topology",
+        Reason.KUEUE_NO_TOPOLOGY,
+        Text("ClusterQueue research", f"main: {NO_PLACE}; ", "next", "nodes"),
     ),
     "no flavor has the level": (
-        [held("Pending", f'{POD_SET}Flavor "a100" does not contain the requested level')],
+        [held("Pending", POD_SET + NO_LEVEL)],
         {},
-        'KueueTopologyUnknown: ClusterQueue research cannot place it: main: Flavor "a100" does not contain the '
-        "requested level; ask for a topology level that a flavor of the ClusterQueue has, or for none",
+        Reason.KUEUE_TOPOLOGY_UNKNOWN,
+        Text("ClusterQueue research", f"main: {NO_LEVEL}; ", "topology level"),
     ),
     "Kueue has said nothing yet": (
         [],
         {},
-        "KueueWaitsForQuota: it waits in LocalQueue main, and Kueue has said nothing about it yet; it is the next in "
-        "its queue; wait for those ahead; if it stays, read the log of Kueue's controller",
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("LocalQueue main", "Kueue has said nothing", "next", "log"),
     ),
     "Kueue says something else": (
         [held("Pending", "Workload no longer fits after processing another workload")],
         {},
-        "KueueWaitsForQuota: ClusterQueue research does not admit it yet: Workload no longer fits after processing "
-        "another workload; it is the next in its queue; wait for quota",
+        Reason.KUEUE_WAITS_FOR_QUOTA,
+        Text("ClusterQueue research", ": Workload no longer fits after processing another workload; ", "next"),
     ),
     "its LocalQueue does not exist": (
         [held("Inadmissible", "LocalQueue main doesn't exist")],
         {"local_queues": {}},
-        "KueueQueueUnusable: Kueue holds it: LocalQueue main doesn't exist; create LocalQueue main in team-a, or name "
-        "another one in the label kueue.x-k8s.io/queue-name",
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text("LocalQueue main doesn't exist; ", "create LocalQueue main in team-a", "kueue.x-k8s.io/queue-name"),
     ),
     "its ClusterQueue is stopped": (
         [held("Inadmissible", "ClusterQueue research is inactive")],
         {"cluster_queues": {"research": STOPPED}},
-        "KueueQueueUnusable: Kueue holds it: ClusterQueue research is inactive: Can't admit new workloads: is stopped; "
-        "set spec.stopPolicy of ClusterQueue research to None",
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text("ClusterQueue research is inactive: ", "is stopped; ", "spec.stopPolicy of ClusterQueue research"),
     ),
     "its ClusterQueue is not active": (
         [held("Inadmissible", "ClusterQueue research is inactive")],
@@ -118,33 +109,36 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
                 )
             }
         },
-        "KueueQueueUnusable: Kueue holds it: ClusterQueue research is inactive: Can't admit new workloads: references "
-        "inactive AdmissionCheck(s): gang; read the condition Active: kubectl describe localqueues.kueue.x-k8s.io main "
-        "-n team-a",
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text(
+            "ClusterQueue research is inactive: ",
+            "inactive AdmissionCheck(s): gang; ",
+            "describe localqueues.kueue.x-k8s.io main -n team-a",
+        ),
     ),
     "its LocalQueue is stopped": (
         [held("Inadmissible", "LocalQueue main is inactive")],
         {"local_queues": {("team-a", "main"): LocalQueue("research", stop_policy="Hold")}},
-        "KueueQueueUnusable: Kueue holds it: LocalQueue main is inactive; set spec.stopPolicy of LocalQueue main to "
-        "None",
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text("LocalQueue main is inactive; ", "spec.stopPolicy", "LocalQueue main"),
     ),
     "its namespace is not selected": (
-        [held("Pending", "workload namespace doesn't match ClusterQueue selector")],
+        [held("Pending", UNSELECTED)],
         {},
-        "KueueQueueUnusable: Kueue holds it: workload namespace doesn't match ClusterQueue selector; let the "
-        "namespaceSelector of ClusterQueue research select team-a, or use another LocalQueue",
+        Reason.KUEUE_QUEUE_UNUSABLE,
+        Text(f"{UNSELECTED}; ", "namespaceSelector of ClusterQueue research", "team-a"),
     ),
     "another controller has to agree": (
         [held("AdmissionGated", "Admission is gated by: example.com/budget,rollcall.dev/gang")],
         {},
-        "KueueGated: Kueue holds it: Admission is gated by: example.com/budget,rollcall.dev/gang; who is named there "
-        "removes itself from the annotation kueue.x-k8s.io/admission-gated-by of the Job when it is done; read its log",
+        Reason.KUEUE_GATED,
+        Text("example.com/budget,rollcall.dev/gang; ", "kueue.x-k8s.io/admission-gated-by of the Job"),
     ),
     "all admissions are blocked": (
         [held("Waiting", "waiting for all admitted workloads to be in PodsReady condition")],
         {},
-        "KueueBlocked: Kueue admits nothing until the pods of all admitted workloads are ready (blockAdmission); find "
-        "the admitted gang that does not start: rollcall gangs -A --held; or set blockAdmission to false",
+        Reason.KUEUE_BLOCKED,
+        Text("(blockAdmission); ", "rollcall gangs -A --held"),
     ),
     "Kueue waits before it queues it again": (
         [
@@ -153,7 +147,8 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
             condition("Requeued", "PodsReadyTimeout"),
         ],
         {"requeueState": {"count": 2, "requeueAt": "2026-01-01T12:02:30Z"}},
-        "KueueBackoff: Kueue queues it again at 12:02:30 UTC, in 2m; wait; each eviction makes the next wait longer",
+        Reason.KUEUE_BACKOFF,
+        Text("12:02:30 UTC, in 2m; wait; "),
     ),
     "Kueue preempted it": (
         [
@@ -167,8 +162,8 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
             ),
         ],
         {},
-        "KueueBackoff: Kueue stops it: Preempted to accommodate a workload due to prioritization in the ClusterQueue; "
-        "Kueue queues it again when its pods are gone",
+        Reason.KUEUE_BACKOFF,
+        Text(": Preempted to accommodate a workload due to prioritization in the ClusterQueue; ", "pods are gone"),
     ),
     "an admission check is not ready": (
         reserved(condition("Admitted", "UnsatisfiedChecks")),
@@ -179,19 +174,24 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
                 {"name": "nodes", "state": "Pending", "message": "waiting for team-b/big and 3 nodes"},
             ],
         },
-        "KueueChecks: ClusterQueue research has reserved its quota, and it waits for admission check nodes (Pending: "
-        "waiting for an object of another namespace and 3 nodes); wait; if it stays, read the log of the check's "
-        "controller: kubectl describe admissionchecks nodes",
+        Reason.KUEUE_CHECKS,
+        Text(
+            "ClusterQueue research",
+            f"admission check nodes (Pending: waiting for {ELSEWHERE} and 3 nodes); wait; ",
+            "describe admissionchecks nodes",
+        ),
     ),
     "a check has failed before there was quota": (
         [held("Pending", "The workload has failed admission checks")],
         {"admissionChecks": [{"name": "nodes", "state": "Rejected", "message": "no"}]},
-        "KueueChecks: Kueue does not look at it because of admission check nodes (Rejected: no); wait; ",
+        Reason.KUEUE_CHECKS,
+        Text("admission check nodes (Rejected: no); wait; "),
     ),
     "its nodes are not chosen yet": (
         reserved(condition("Admitted", "PendingDelayedTopologyRequests")),
         {"admission": {"clusterQueue": "research"}},
-        "KueueChecks: ClusterQueue research has reserved its quota, and Kueue still has to choose its nodes; wait; ",
+        Reason.KUEUE_CHECKS,
+        Text("ClusterQueue research", "choose its nodes; wait; "),
     ),
     "Kueue has given it up": (
         [
@@ -204,45 +204,51 @@ CASES: dict[str, tuple[list[Manifest], dict[str, Any], str]] = {
             ),
         ],
         {"spec": {"active": False}},
-        "KueueDeactivated: Kueue has deactivated its Workload: The workload is deactivated due to exceeding the "
-        "maximum number of re-queuing retries; fix the cause, then: kubectl patch workloads.kueue.x-k8s.io "
-        'job-train-1a2b3 -n team-a --type merge -p \'{"spec":{"active":true}}\'',
+        Reason.KUEUE_DEACTIVATED,
+        Text(
+            "exceeding the maximum number of re-queuing retries; ",
+            "patch workloads.kueue.x-k8s.io job-train-1a2b3 -n team-a",
+            """-p '{"spec":{"active":true}}'""",
+        ),
     ),
     "it cannot be started as Kueue wants": (
         reserved(condition("Finished", "FailedToStart", "conflict for labels: conflict for key=a", status=True)),
         {},
-        "KueueFinished: Kueue has ended its Workload job-train-1a2b3 (FailedToStart): conflict for labels: conflict "
-        "for key=a; fix the cause, and recreate the Job: Kueue does not retry",
+        Reason.KUEUE_FINISHED,
+        Text("job-train-1a2b3 (FailedToStart): conflict for labels: conflict for key=a; ", "recreate the Job"),
     ),
     "it is admitted and not resumed": (
         reserved(condition("Admitted", "Admitted", status=True)),
         {},
-        "KueueNotResumed: Kueue has admitted it, and it is still suspended; if it lasts, read the log of Kueue's "
-        "controller: a webhook may refuse that Kueue resumes it",
+        Reason.KUEUE_NOT_RESUMED,
+        Text("still suspended; ", "webhook"),
     ),
 }
 # The reasons that only mean that a gang waits for its turn.
-TURN = {"KueueWaitsForQuota", "KueueNoTopology", "KueueBlocked", "KueueBackoff", "KueueChecks"}
+TURN = {
+    Reason.KUEUE_WAITS_FOR_QUOTA,
+    Reason.KUEUE_NO_TOPOLOGY,
+    Reason.KUEUE_BLOCKED,
+    Reason.KUEUE_BACKOFF,
+    Reason.KUEUE_CHECKS,
+}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_suspended_gang_that_kueue_holds_is_queued_with_the_reason(case: str) -> None:
-    conditions, changes, expected = CASES[case]
+    conditions, changes, reason, text = CASES[case]
     of_facts = {part: value for part, value in changes.items() if part in {"local_queues", "cluster_queues"}}
     status = {part: value for part, value in changes.items() if part not in of_facts}
     found = health(queued_facts(workload("job-train-1a2b3", *conditions, **status), **of_facts))
     assert found.state is State.QUEUED
-    (reason,) = found.obstacles
-    assert f"{reason.reason}: {reason}".startswith(expected)
-    assert found.word == ("queued" if reason.reason in TURN else reason.reason.value)
+    assert [(obstacle.reason, str(obstacle)) for obstacle in found.obstacles] == [(reason, text)]
+    assert found.word == ("queued" if reason in TURN else reason.value)
 
 
 def test_every_reason_of_kueue_is_in_the_table_or_has_its_own_test() -> None:
-    shown = {expected.partition(":")[0] for _, _, expected in CASES.values()}
-    assert {one.value for one in Reason if one.value.startswith("Kueue")} - shown == {
-        "KueueNoWorkload",
-        "KueueTookBack",
-    }
+    shown = {reason for _, _, reason, _ in CASES.values()}
+    of_kueue = {reason for reason in Reason if reason.value.startswith("Kueue")}
+    assert of_kueue - shown == {Reason.KUEUE_NO_WORKLOAD, Reason.KUEUE_TOOK_BACK}
 
 
 SILENT: dict[str, tuple[Manifest, list[Manifest], dict[str, Any]]] = {
@@ -275,10 +281,7 @@ def test_without_the_right_to_read_workloads_a_suspended_gang_has_no_reason() ->
 def test_a_managed_workload_without_a_workload_of_kueue_says_so() -> None:
     found = health(queued_facts())
     assert (found.state, found.word) == (State.QUEUED, "KueueNoWorkload")
-    assert str(found.obstacles[0]) == (
-        "Kueue is to admit it, and has made no Workload for it; read its events, and the log of Kueue's controller: "
-        "kubectl describe job train -n team-a"
-    )
+    assert str(found.obstacles[0]) == Text("no Workload", "describe job train -n team-a")
 
 
 def test_a_workload_of_another_namespace_never_stands_for_a_gang() -> None:

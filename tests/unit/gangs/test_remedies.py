@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, whole
 from webhook.backends.base import Wake
 from webhook.fit.now import Now, NowAnswer
@@ -70,9 +71,7 @@ def test_a_gang_on_which_the_scheduler_says_nothing_is_woken_by_one_of_its_group
     assert found.target is not None
     assert found.target["metadata"]["name"] == "demo-0-leader"
     assert [one.name for one in found.pods] == ["demo-0-leader-0", "demo-0-worker-0", "demo-0-worker-1"]
-    assert found.done == (
-        "annotated the waiting pods; raised minMember of PodGroup demo-0-leader from 1 to 1003, and set it back"
-    )
+    assert found.done == Text("the waiting pods; ", "minMember", "PodGroup demo-0-leader from 1 to 1003")
     again = remedy(whole(), tried=1)
     assert again is not None
     assert again.target is not None
@@ -168,7 +167,7 @@ def test_an_object_of_an_earlier_gang_is_deleted() -> None:
     assert (found.cause, found.act, found.found) == (
         RemedyCause.OBJECT_LEFT,
         Act.DELETE,
-        "PodGroup demo-0-worker still belongs to an earlier PodGang of this name",
+        Text("PodGroup demo-0-worker", "earlier PodGang"),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import koordinator
 from webhook.fit.now import Now, NowAnswer
@@ -57,10 +58,7 @@ def test_a_gang_that_never_fits_has_the_proof_before_the_schedulers_message() ->
     found = judged(whole(unscheduled=NO_NODE), fits=Told(WITNESS, SHORT))
     assert (found.state, found.word) == (State.HELD, "GangNeverFits")
     assert reasons(found) == [Reason.NEVER_FITS, Reason.NO_ROOM]
-    assert str(found.obstacles[0]) == (
-        "it can never start on these nodes, even if nothing else runs there: 12 pods of 8 nvidia.com/gpu need one "
-        "rack; the largest rack r7 has room for 9; set the minimum to 9, or require a zone"
-    )
+    assert str(found.obstacles[0]) == Text("never", "on these nodes", f": {WITNESS.why}; {WITNESS.remedy}")
     assert found.obstacles[1].why.startswith("koord-scheduler reports for pod demo-0-leader-0: 0/2 nodes are available")
     assert found.as_json()["neverFits"] == {
         "family": "topology",
@@ -83,14 +81,8 @@ def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> 
     gang = podgang(ownerReferences=[owner])
     found = judged(whole(unscheduled=NO_NODE), in_step(gang), gang=gang, fits=Told(now=SHORT))
     assert reasons(found) == [Reason.NO_ROOM, Reason.NO_ROOM]
-    assert found.obstacles[0].why == (
-        "by an estimate it has no room now: 2 pods of 8 nvidia.com/gpu need one rack; rack r1 comes nearest, and "
-        "lacks 6 nvidia.com/gpu"
-    )
-    assert found.obstacles[0].remedy == (
-        "wait until gangs in rack r1 have ended, or request less: rollcall fit pcs/demo -n default shows which "
-        "ones hold the room"
-    )
+    assert found.obstacles[0].why == Text("by an estimate", f": {SHORT.why}; rack r1", "6 nvidia.com/gpu")
+    assert found.obstacles[0].remedy == Text("rack r1", "rollcall fit pcs/demo -n default")
     assert "neverFits" not in found.as_json()
 
 
@@ -168,8 +160,6 @@ def test_a_quota_that_keeps_pods_from_being_made_is_why_pods_are_missing() -> No
     quota = replace(WITNESS, family=Family.QUOTA, scope=Scope.EVER, why="3 pods; ResourceQuota small allows 2")
     found = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(quota))
     assert reasons(found) == [Reason.NEVER_FITS, Reason.TOO_FEW_PODS]
-    assert found.why == (
-        "it can never start: 3 pods; ResourceQuota small allows 2, if no other webhook lowers the requests of its pods"
-    )
+    assert found.why == Text("it can never start: 3 pods; ResourceQuota small allows 2", "no other webhook")
     other = judged(whole()[:2], in_step(gang), gang=gang, fits=Told(WITNESS))
     assert reasons(other) == [Reason.TOO_FEW_PODS]

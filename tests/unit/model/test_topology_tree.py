@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.texts import require_like
 from tests.unit.topology_bindings import HOST, RACK, ZONE, binding, racked
 from webhook.model.topology_tree import NodeLabels, tree_of
 
@@ -36,9 +37,6 @@ def test_an_empty_level_is_left_out_and_the_other_tiers_stay() -> None:
     tree = tree_of(binding(ZONE, RACK), racked("/r1", "/r1"))
     assert [(level.level.domain, level.tier) for level in tree.levels] == [("rack", 1)]
     assert tree_of(binding(ZONE, RACK), {}).levels == ()
-
-
-PARTS = "Volcano gets a HyperNode for each part, and Koordinator puts all of them into one of these domains"
 
 
 class Fault(NamedTuple):
@@ -74,26 +72,15 @@ FAULTS = {
     ),
     "a value below two parents": Fault(
         racked("z1/r1", "z2/r1", "z1/r2", "z2/r3"),
-        [
-            (
-                "twoParents",
-                f"rack r1 is in several zone domains (z1, z2): {PARTS}",
-            )
-        ],
+        [("twoParents", "rack r1 is in several zone domains (z1, z2): ...")],
     ),
     "two values below two parents": Fault(
         racked("z1/r1", "z2/r1", "z1/r2", "z2/r2"),
-        [("twoParents", f"rack r1 is in several zone domains (z1, z2), and 1 more: {PARTS}")],
+        [("twoParents", "rack r1 is in several zone domains (z1, z2), and 1 more: ...")],
     ),
     "the levels in the other order": Fault(
         racked("z1/r1", "z1/r2", "z2/r3", "z2/r4"),
-        [
-            (
-                "order",
-                "each rack is in one zone, and zone z1 has several: the binding lists rack above zone, and the labels "
-                "of the nodes say the opposite",
-            )
-        ],
+        [("order", "each rack is in one zone, and zone z1 has several: ... rack above zone, ...")],
         keys=(RACK, ZONE),
     ),
 }
@@ -101,4 +88,6 @@ FAULTS = {
 
 @pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS)
 def test_what_is_wrong_with_the_labels_is_reported(case: Fault) -> None:
-    assert list(tree_of(binding(*case.keys), case.nodes).problems) == case.told
+    problems = tree_of(binding(*case.keys), case.nodes).problems
+    assert [kind for kind, _ in problems] == [kind for kind, _ in case.told]
+    require_like([text for _, text in problems], [text for _, text in case.told])

@@ -15,15 +15,18 @@ import pytest
 
 from tests.tls_listener import tls_listener
 from tests.trust_cases import HOST, OURS, REFUSED, TRUSTED, only
+from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
 from webhook.certificates.probes import handshake
+from webhook.doctor import handshakes
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.errors import CertificateError
 from webhook.network.client_tls import trusting
 
 
 @pytest.mark.parametrize("case", [*TRUSTED, *REFUSED])
-def test_verify_and_doctor_trust_the_same_certificates_as_go(case: str) -> None:
+def test_verify_and_doctor_trust_the_same_certificates_as_go(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "SECONDS", LIMIT_SECONDS)
     shown = (TRUSTED | REFUSED)[case]
     by_verify = handshake(shown.pair, shown.bundle, HOST)
     encoded = b64encode(shown.bundle).decode()
@@ -50,7 +53,7 @@ def test_no_python_version_is_stricter_than_go() -> None:
     "bundle", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"]
 )
 def test_an_empty_bundle_is_reported(bundle: bytes) -> None:
-    with pytest.raises(CertificateError, match="no certificate in PEM form"):
+    with pytest.raises(CertificateError, match="no certificate"):
         trusting(bundle)
 
 
@@ -61,7 +64,7 @@ def test_certificates_of_rollcall_satisfy_the_strictest_verifier() -> None:
     shown = TRUSTED["our own authority"]
     with (
         tls_listener(server_context(shown.pair)) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=LIMIT_SECONDS) as plain,
         strict.wrap_socket(plain, server_hostname=HOST) as connection,
     ):
         assert connection.getpeercert(binary_form=True) == shown.pair.leaf

@@ -10,7 +10,7 @@ from webhook.offline.fit_report import FitEntry
 
 GPU = "nvidia.com/gpu"
 TRAIN = ("JobSet", "team-a", "train")
-ASSUMED = "no webhook lowers the requests of the pods, or adds tolerations to them"
+ASSUMED = "no webhook lowers"
 
 
 def rack(name: str, nodes: int, free: int | None = None) -> DomainRoom:

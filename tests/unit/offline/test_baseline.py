@@ -47,8 +47,8 @@ def test_a_rule_that_fails_closed_is_not_written() -> None:
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ([], "is not a baseline of version 1; write one with --write-baseline"),
-        ({"version": 2, "findings": []}, "is not a baseline of version 1; write one with --write-baseline"),
+        ([], "is not a baseline"),
+        ({"version": 2, "findings": []}, "is not a baseline"),
         ({"version": 1}, "has no list of findings"),
         (
             {"version": 1, "findings": [{"kind": 1}]},

@@ -23,11 +23,10 @@ from webhook.validators.opted_in_examples import job
         pytest.param(
             {"topologyConstraint": required("rack")},
             Surplus(3, "rack"),
-            "3 pods above the minimum are not judged: koord-scheduler wants room in the required rack for those that "
-            "wait, too",
+            " in the required rack ",
             id="in a rack",
         ),
-        pytest.param({}, Surplus(3), "3 pods above the minimum are not judged", id="anywhere"),
+        pytest.param({}, Surplus(3), "3 pods above ", id="anywhere"),
     ],
 )
 def test_a_gang_whose_minimum_fits_says_how_many_pods_are_not_judged(
@@ -37,7 +36,8 @@ def test_a_gang_whose_minimum_fits_says_how_many_pods_are_not_judged(
     settings = koordinator()
     (entry,) = entries_of(workload, settings.profiles["koord-scheduler"], racks(2, 2, gpus=8), settings)
     assert (entry.verdict.answer, entry.pods, entry.surplus) == (Answer.FITS, {"worker": 2}, surplus)
-    assert surplus_words(surplus, "koord-scheduler") == words
+    assert words in surplus_words(surplus, "koord-scheduler")
+    assert ("koord-scheduler" in surplus_words(surplus, "koord-scheduler")) is bool(surplus.domain)
     assert entry.as_json()["surplus"] == {"pods": 3, "domain": surplus.domain or None}
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+from tests.played import PlayedClock
+from tests.series import value
 from tests.unit.certificates.certificate_world import NAMESPACE, SETTINGS
 from tests.unit.reconciler.certificate_api import SECRETS, CertificateApi
-from webhook.cluster.access import Access
+from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
+from webhook.clock import Clock
 from webhook.cluster.client import Client
 from webhook.config.reconciler_settings import Certificates
 from webhook.reconciler.certificates import LOOK_SECONDS, CertificateController
@@ -25,24 +27,24 @@ IMMEDIATE = replace(SETTINGS, overlap=timedelta(0))
 class Kept:
     """A controller that keeps the certificates of an API."""
 
-    def __init__(self, api: CertificateApi, settings: Certificates) -> None:
+    def __init__(self, api: CertificateApi, settings: Certificates, clock: Clock) -> None:
         self.api = api
         self.metrics = Metrics()
         self.leading = True
-        access = Access("https://cluster", ssl.create_default_context(), lambda: None)
-        client = Client(access, api)
+        client = at_once(Client(NOWHERE, api, clock=clock))
         writer = Writer(client, self.leads, self.metrics)
-        events = Events(client, self.metrics, "me", self.leads)
+        events = Events(client, self.metrics, "me", self.leads, clock=clock)
         self.controller = CertificateController(
             settings,
             NAMESPACE,
-            access=access,
+            access=NOWHERE,
             transport=api,
             client=client,
             writer=writer,
             events=events,
             metrics=self.metrics,
             leads=self.leads,
+            clock=clock,
         )
         # The rounds that began, and the pause after each one that ended.
         self.rounds = 0
@@ -70,7 +72,7 @@ class Kept:
         return self.leading
 
     def metric(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+        return value(self.metrics.registry, name, **labels) or 0.0
 
     def at(self, step: str) -> bool:
         return self.metric("rollcall_rotation_step", step=step) == 1
@@ -81,17 +83,13 @@ class Kept:
 
 
 @asynccontextmanager
-async def keeping(api: CertificateApi, settings: Certificates = IMMEDIATE) -> AsyncIterator[Kept]:
-    found = Kept(api, settings)
+async def keeping(
+    api: CertificateApi, settings: Certificates = IMMEDIATE, clock: Clock | None = None
+) -> AsyncIterator[Kept]:
+    found = Kept(api, settings, clock or PlayedClock())
     running = asyncio.create_task(found.controller.run())
     try:
         yield found
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not probe():
-            await asyncio.sleep(0.005)

@@ -105,7 +105,7 @@ class WritableWorld(World):
             for one in self.objects.get(f"{before}/{plural}", [])
             if one["metadata"]["namespace"] == namespace
             and selected(one, wanted)
-            and chosen(one, request)
+            and chosen(one, fields)
             and (not bound or one["spec"].get("nodeName"))
             and (named == fields or one["metadata"]["name"] == named)
         ]

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from copy import deepcopy
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
+from tests.played import PlayedClock
+from tests.series import value
 from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
 from tests.unit.worlds import koordinator
-from webhook.cluster.access import Access
+from tests.waiting import until
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
@@ -34,6 +37,7 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 CHECKS, WORKLOADS_PATH, JOBS = f"{KUEUE}/admissionchecks", f"{KUEUE}/workloads", "/apis/batch/v1/jobs"
 SETTINGS = replace(koordinator(standalone=False), admission_check=CheckMode.ON)
 RESERVED_AT = "2026-09-01T12:00:00Z"
+NOW = datetime(2026, 9, 1, 12, 1, tzinfo=UTC)
 
 
 def condition(kind: str, status: str = "True") -> dict[str, Any]:
@@ -149,11 +153,12 @@ class Answering:
     def __init__(self, api: KueueApi, settings: Settings = SETTINGS, *, leads: bool = True, **options: Any) -> None:
         self.api, self.ready, self.leading = api, True, leads
         self.frozen: ClusterFacts | None = None
-        client = Client(Access("https://cluster", ssl.create_default_context(), lambda: None), api)
+        clock = PlayedClock(NOW)
+        client = at_once(Client(NOWHERE, api, clock=clock))
         self.metrics = Metrics(settings.profiles)
         dry_run = options.pop("dry_run", False)
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
-        events = Events(client, self.metrics, "test", self.leads, dry_run=dry_run)
+        events = Events(client, self.metrics, "test", self.leads, dry_run=dry_run, clock=clock)
         self.checks = AdmissionChecks(
             settings,
             client,
@@ -163,6 +168,7 @@ class Answering:
             self.leads,
             facts=self.facts,
             ready=lambda: self.ready,
+            clock=clock,
             **options,
         )
 
@@ -193,12 +199,10 @@ class Answering:
         self.look()
         worker = asyncio.create_task(self.checks.workers.run())
         try:
-            async with asyncio.timeout(30):
-                while len(self.checks.queue) or self.checks.workers.busy:
-                    await asyncio.sleep(0.001)
+            await until(lambda: not (len(self.checks.queue) or self.checks.workers.busy))
         finally:
             worker.cancel()
             await asyncio.gather(worker, return_exceptions=True)
 
     def sample(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+        return value(self.metrics.registry, name, **labels) or 0.0

@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.running_reconciler import sample, until, world
-from webhook.reconciler import loss_store, loss_watch
+from tests.unit.reconciler.running_reconciler import sample, world
+from tests.waiting import until
 from webhook.reconciler.run import Reconciler
 
 NODES, MAPS = "/api/v1/nodes", "/api/v1/configmaps"
 SYSTEM = {"lease_namespace": "rollcall-system"}
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_watch, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(loss_store, "WRITE_SECONDS", 0.05)
-    monkeypatch.setattr(loss_store, "RETRY_SECONDS", 0.05)
 
 
 def pod(name: str, node: str = "n1") -> dict[str, Any]:

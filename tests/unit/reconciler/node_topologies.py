@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from tests.configurations import configuration_of
+from tests.series import value
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.topologies import BINDINGS, MANAGED_BY, RACK, ZONE, binding
 from tests.unit.topology_bindings import racked
@@ -80,10 +81,7 @@ def names_written(cluster: WritableWorld) -> list[str]:
 
 
 def problems(found: Any, reason: str, scheduler: str = "volcano") -> float | None:
-    value = found.metrics.registry.get_sample_value(
-        "rollcall_topology_problems", {"scheduler": scheduler, "reason": reason}
-    )
-    return None if value is None else float(value)
+    return value(found.metrics.registry, "rollcall_topology_problems", scheduler=scheduler, reason=reason)
 
 
 def notes(cluster: WritableWorld) -> dict[str, str]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any
 
+from tests.played import PlayedClock
+from tests.series import value
+from tests.unit.cluster.scripted import NO_TLS
 from tests.unit.reconciler import grove
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.worlds import koordinator
+from tests.waiting import until
+from webhook.clock import Clock
 from webhook.cluster.access import Access
-from webhook.reconciler import health_watch
+from webhook.cluster.client import Client
 from webhook.reconciler.run import Reconciler
 from webhook.validators.examples import clique
 
@@ -21,6 +26,9 @@ SETS, GANGS, GROUPS = (
     grove.GANGS,
     "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
 )
+
+# No connection is ever made. Reading the authorities of the system takes a while.
+NOWHERE = Access("https://cluster", NO_TLS, lambda: None)
 
 
 def workload(namespace: str = "team-a", scheduler: str = "koord-scheduler") -> dict[str, Any]:
@@ -58,10 +66,18 @@ def put_gang(cluster: WritableWorld, *members: str) -> None:
         cluster.put(grove.CLIQUES, grove.pod_clique(member))
 
 
-def reconciler(cluster: WritableWorld, **options: Any) -> Reconciler:
-    access = Access("https://cluster", ssl.create_default_context(), lambda: None)
+def at_once(client: Client) -> Client:
+    """The client without credentials: these are read in a thread, and how long that takes depends on the machine."""
+    client._credentials = (None, inf)
+    return client
+
+
+def reconciler(cluster: WritableWorld, *, clock: Clock | None = None, **options: Any) -> Reconciler:
     settings = options.pop("settings", None) or koordinator(standalone=False)
-    return Reconciler(settings, access, transport=cluster, **options)
+    found = Reconciler(settings, NOWHERE, transport=cluster, clock=clock or PlayedClock(), **options)
+    for client in (found.following.client, found.following.live._client):
+        at_once(client)
+    return found
 
 
 @asynccontextmanager
@@ -73,28 +89,6 @@ async def running(cluster: WritableWorld, **options: Any) -> AsyncIterator[Recon
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-@asynccontextmanager
-async def running_written(cluster: WritableWorld, **options: Any) -> AsyncIterator[Reconciler]:
-    """As `running`, from when everything is read and written: what holds a gang is told only from then on, so that a
-    test that counts what is told does not count what a slow machine was about to write.
-    """
-    hurried = health_watch.SETTLE_SECONDS
-    health_watch.SETTLE_SECONDS = 3600.0
-    try:
-        async with running(cluster, **options) as found:
-            await until(lambda: found.idle and not any(found.following.unseen()))
-            health_watch.SETTLE_SECONDS = hurried
-            yield found
-    finally:
-        health_watch.SETTLE_SECONDS = hurried
-
-
-async def until(probe: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
-        while not probe():
-            await asyncio.sleep(0.005)
 
 
 async def looked(part: Any, times: int) -> None:
@@ -124,4 +118,4 @@ def names(cluster: WritableWorld) -> list[str]:
 
 
 def sample(found: Reconciler, name: str, **labels: str) -> float:
-    return found.metrics.registry.get_sample_value(name, labels) or 0.0
+    return value(found.metrics.registry, name, **labels) or 0.0

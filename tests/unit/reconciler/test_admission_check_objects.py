@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.reconciler.kueue_api import Answering, KueueApi, check, faulty, owner, workload
 
 
@@ -22,7 +23,7 @@ from tests.unit.reconciler.kueue_api import Answering, KueueApi, check, faulty, 
         pytest.param(
             [{"apiVersion": "example.com/v1", "kind": "Farm", "name": "demo", "uid": "u", "controller": True}],
             faulty(),
-            "not judged: Rollcall has no rules about Farm",
+            Text("not judged: ", "no rules about Farm"),
             id="another kind",
         ),
         pytest.param(

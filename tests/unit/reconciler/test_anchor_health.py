@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, pod_clique, put_pods
-from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, until, workload
+from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, workload
+from tests.waiting import until
 from webhook.gangs.key import GangKey
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.reconciler.run import Reconciler
-
-pytestmark = pytest.mark.usefixtures("hurried")
 
 MAPS = "/apis/grove.io/v1alpha1/podgangmaps"
 TAIL, ANCHOR = "demo-0-101-b-1", "demo-0-100"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 
 import httpx
 
@@ -18,10 +18,10 @@ from tests.unit.reconciler.running_reconciler import (
     reconciler,
     running,
     sample,
-    until,
     workload,
     world,
 )
+from tests.waiting import until
 
 
 async def test_retry_after_of_the_api_server_delays_all_gangs() -> None:
@@ -35,7 +35,7 @@ async def test_retry_after_of_the_api_server_delays_all_gangs() -> None:
     sent: list[float] = []
 
     def for_a_second(_: httpx.Request) -> httpx.Response | None:
-        sent.append(time.monotonic())
+        sent.append(asyncio.get_running_loop().time())
         if sent[-1] - sent[0] >= 1:
             return None
         return httpx.Response(429, content=throttled.content, headers=throttled.headers)

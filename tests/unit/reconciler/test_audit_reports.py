@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 from tests.unit.audit.stored_objects import stored_set
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, Answer, WritableWorld
-from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, sample, until, workload
+from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, sample, workload
 from tests.unit.worlds import koordinator
-from webhook.audit import clients
+from tests.waiting import until
 from webhook.cluster.client import Page
 from webhook.config.reconciler_settings import NO_REPORTS, Auditing
 from webhook.config.settings import Settings
@@ -29,14 +29,6 @@ SETS = "/apis/grove.io/v1alpha1/podcliquesets"
 PATH = "/apis/openreports.io/v1alpha1/reports"
 SETTINGS = replace(koordinator(standalone=False), auditing=Auditing(open_reports=True, every=timedelta()))
 OWN = {"app.kubernetes.io/managed-by": "rollcall"}
-
-
-@pytest.fixture(autouse=True)
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(audit_reports, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(audit_reports, "RETRY_SECONDS", (0.0, 0.0))
-    monkeypatch.setattr(clients, "RETRY_SECONDS", (0.0, 0.0))
-    yield
 
 
 def world(*sets: dict[str, Any], served: bool = True) -> WritableWorld:
@@ -258,5 +250,4 @@ async def test_an_audit_waits_for_gangs_but_not_for_ever(monkeypatch: pytest.Mon
         await until(lambda: found.audits is not None and found.audits._due is not None)
         await until(lambda: found.idle)
         assert report(cluster) is None
-        monkeypatch.setattr(audit_reports, "WAIT_SECONDS", 0.0)
         await until(lambda: report(cluster))

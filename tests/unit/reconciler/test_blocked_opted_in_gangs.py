@@ -18,8 +18,9 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     opted_in_world,
 )
-from tests.unit.reconciler.running_reconciler import names, running, sample, until
+from tests.unit.reconciler.running_reconciler import names, running, sample
 from tests.unit.worlds import settings_of
+from tests.waiting import until
 
 
 async def test_of_two_gangs_with_one_object_name_the_second_is_reported_and_not_written() -> None:
@@ -37,13 +38,13 @@ async def test_of_two_gangs_with_one_object_name_the_second_is_reported_and_not_
             "namespace": "team-a",
             "uid": "jobset-x",
         }
-        assert event["note"].startswith("PodGroup x-a belongs to Job x-a, so no object of this gang is written")
+        assert event["note"].startswith("PodGroup x-a belongs to Job x-a, ")
         assert names(cluster) == ["x-a"]
         assert sample(found, "rollcall_reconciled_total", outcome="conflict") > 0
 
 
 LEFT_ALONE: dict[str, tuple[str, dict[str, Any], str]] = {
-    "claimed by another system": (
+    "claimed by the label of another": (
         JOB_PATH,
         job(template={"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}, "spec": {}}),
         "claimed",

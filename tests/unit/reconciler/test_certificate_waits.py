@@ -11,38 +11,28 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from tests.played import PlayedClock
 from tests.unit.certificates.certificate_world import SETTINGS
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
-from tests.unit.reconciler.certificate_keeper import Kept, keeping, until
-from tests.unit.reconciler.test_certificates import impatient
-from webhook.certificates.observation import StableSince
+from tests.unit.reconciler.certificate_keeper import IMMEDIATE, Kept, keeping
+from tests.waiting import until
 from webhook.certificates.x509 import read_certificates
-from webhook.reconciler import certificates
-from webhook.reconciler.certificates import RewriteBackoff
-
-__all__ = ["impatient"]
 
 OVERLAP = 60.0
 PATIENT = replace(SETTINGS, overlap=timedelta(seconds=OVERLAP))
 
 
-class Clock:
-    """Stands still until it is set."""
+class StillClock(PlayedClock):
+    """Stands still until it is moved, also while the event loop waits."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+    def monotonic(self) -> float:
+        return self._moved
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock() -> StillClock:
     """The clock of everything that is waited for."""
-    found = Clock()
-    monkeypatch.setattr(certificates, "StableSince", lambda: StableSince(found))
-    monkeypatch.setattr(certificates, "RewriteBackoff", lambda: RewriteBackoff(found))
-    return found
+    return StillClock()
 
 
 async def rotating(api: CertificateApi, kept: Kept) -> None:
@@ -58,36 +48,36 @@ async def more(count: Callable[[], int]) -> None:
     await until(lambda: count() > before + 6)
 
 
-async def test_both_waits_last_as_long_as_the_overlap(api: CertificateApi, clock: Clock) -> None:
-    async with keeping(api, PATIENT) as kept:
+async def test_both_waits_last_as_long_as_the_overlap(api: CertificateApi, clock: StillClock) -> None:
+    async with keeping(api, PATIENT, clock) as kept:
         await rotating(api, kept)
         for step, looks in (("proof", lambda: len(api.probes)), ("served", lambda: api.looks)):
             await until(lambda step=step: kept.at(step))  # type: ignore[misc]
             await more(looks)
-            clock.now += OVERLAP - 1
+            clock.move(OVERLAP - 1)
             await more(looks)
             assert kept.at(step)
             assert len(read_certificates(api.bundles().pop())) == 2
-            clock.now += 1
+            clock.move(1)
             await until(lambda step=step: not kept.at(step))  # type: ignore[misc]
         await until(lambda: kept.at("none"))
 
 
-async def test_a_failed_observation_restarts_the_wait(api: CertificateApi, clock: Clock) -> None:
-    async with keeping(api, PATIENT) as kept:
+async def test_a_failed_observation_restarts_the_wait(api: CertificateApi, clock: StillClock) -> None:
+    async with keeping(api, PATIENT, clock) as kept:
         await rotating(api, kept)
         await until(lambda: len(api.probes) > 4)
         api.proving = False
         await more(lambda: len(api.probes))
-        clock.now += 2 * OVERLAP
+        clock.move(2 * OVERLAP)
         api.proving = True
         await more(lambda: len(api.probes))
         assert kept.at("proof")
-        clock.now += OVERLAP
+        clock.move(OVERLAP)
         await until(lambda: kept.at("served"))
 
 
-async def test_a_leader_that_loses_the_lease_restarts_the_wait(api: CertificateApi, clock: Clock) -> None:
+async def test_a_leader_that_loses_the_lease_restarts_the_wait(api: CertificateApi, clock: StillClock) -> None:
     """Another process may have led meanwhile, and no process observed the servers."""
 
     async def led_again(api: CertificateApi, kept: Kept) -> None:
@@ -95,17 +85,17 @@ async def test_a_leader_that_loses_the_lease_restarts_the_wait(api: CertificateA
         read = len(api.reads)
         kept.controller.wake()
         await until(lambda: len(api.reads) >= read + 4)
-        clock.now += 2 * OVERLAP
+        clock.move(2 * OVERLAP)
         kept.leading = True
         kept.controller.wake()
 
-    async with keeping(api, PATIENT) as kept:
+    async with keeping(api, PATIENT, clock) as kept:
         await rotating(api, kept)
         await until(lambda: len(api.probes) > 4)
         await led_again(api, kept)
         await more(lambda: len(api.probes))
         assert kept.at("proof")
-        clock.now += OVERLAP
+        clock.move(OVERLAP)
         await until(lambda: kept.at("served"))
         await more(lambda: api.looks)
         await led_again(api, kept)
@@ -113,13 +103,13 @@ async def test_a_leader_that_loses_the_lease_restarts_the_wait(api: CertificateA
         assert kept.at("served")
         # Seen for long enough, and the write that follows fails.
         api.refusing["rollcall-ca"] = (500, "no space left")
-        clock.now += OVERLAP
+        clock.move(OVERLAP)
         await until(lambda: kept.metric("rollcall_certificate_failures_total") > 0)
         await led_again(api, kept)
         api.refusing.clear()
         await more(lambda: api.looks)
         assert kept.at("served")
-        clock.now += OVERLAP
+        clock.move(OVERLAP)
         await until(lambda: kept.at("none"))
 
 
@@ -137,18 +127,18 @@ def another_shown(api: CertificateApi) -> None:
 
 @pytest.mark.parametrize("doubtful", [both_deaf, one_deaf, another_shown])
 async def test_only_both_hooks_with_the_same_certificate_are_proof(
-    api: CertificateApi, clock: Clock, doubtful: Callable[[CertificateApi], None]
+    api: CertificateApi, clock: StillClock, doubtful: Callable[[CertificateApi], None]
 ) -> None:
     doubtful(api)
-    async with keeping(api, PATIENT) as kept:
+    async with keeping(api, PATIENT, clock) as kept:
         await rotating(api, kept)
         for _ in range(3):
             await more(lambda: len(api.probes))
-            clock.now += OVERLAP
+            clock.move(OVERLAP)
         assert kept.at("proof")
         api.deaf, api.showing = set(), ""
         await more(lambda: len(api.probes))
-        clock.now += OVERLAP
+        clock.move(OVERLAP)
         await until(lambda: kept.at("served"))
 
 
@@ -176,7 +166,9 @@ async def test_a_configuration_deleted_before_the_write_is_not_recreated(api: Ce
     assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
 
 
-async def test_two_writers_of_one_caBundle_do_not_overload_the_api_server(api: CertificateApi, clock: Clock) -> None:
+async def test_two_writers_of_one_caBundle_do_not_overload_the_api_server(
+    api: CertificateApi, clock: StillClock
+) -> None:
     """Such as an injector of another authority, which reacts to every change, as we do."""
 
     published = 0
@@ -192,20 +184,20 @@ async def test_two_writers_of_one_caBundle_do_not_overload_the_api_server(api: C
         return found
 
     answer, api.handle_async_request = api.handle_async_request, contested  # type: ignore[method-assign]
-    async with keeping(api):
+    async with keeping(api, IMMEDIATE, clock):
         for expected, waited in ((1, 0.2), (2, 0.4), (3, 0.8), (4, 1.6), (5, 3.2), (6, 5.0), (7, 5.0)):
             await until(lambda expected=expected: published == expected)  # type: ignore[misc]
-            clock.now += waited - 0.01
+            clock.move(waited - 0.01)
             await api.changed()
             await more(lambda: len(api.reads))
             assert published == expected
-            clock.now += 0.02
+            clock.move(0.02)
             await api.changed()
         await until(lambda: published == 8)
         # After a minute of peace it is written over at once again.
-        clock.now += 61
+        clock.move(61)
         await api.changed()
         await until(lambda: published == 9)
-        clock.now += 0.25
+        clock.move(0.25)
         await api.changed()
         await until(lambda: published == 10)

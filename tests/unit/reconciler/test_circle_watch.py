@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.played import PlayedClock
+from tests.series import value
+from tests.texts import Text
 from tests.unit.reconciler.cluster import SERVED, WritableWorld
-from tests.unit.reconciler.running_reconciler import looked, running, sample, until
+from tests.unit.reconciler.running_reconciler import looked, running, sample
 from tests.unit.worlds import settings_of
+from tests.waiting import until
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events
 from webhook.reconciler.circle_watch import note
+from webhook.reconciler.events import REPEAT_SECONDS
 from webhook.reconciler.run import Reconciler
 
 COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups"
@@ -22,11 +26,6 @@ GANGS = settings_of("default-scheduler", {"gangScheduling": True}, standalone=Fa
 # Our own gangs are to have no trees: those of others are looked at all the same.
 FLAT = settings_of("default-scheduler", {"gangScheduling": True, "hierarchical": "off"}, standalone=False)
 WITHOUT = settings_of("default-scheduler", standalone=False)
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circle_watch, "LOOK_SECONDS", 0.01)
 
 
 def group(name: str, parent: str | None = None, *, uid: str = "", namespace: str = "team-a") -> dict[str, Any]:
@@ -43,7 +42,7 @@ def world(*groups: dict[str, Any]) -> WritableWorld:
 
 
 def counted(found: Reconciler) -> float | None:
-    return found.metrics.registry.get_sample_value("rollcall_group_circles")
+    return value(found.metrics.registry, "rollcall_group_circles")
 
 
 def told_twice(cluster: WritableWorld, times: int) -> bool:
@@ -85,10 +84,7 @@ async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_
         for event in cluster.events:
             assert (event["type"], event["regarding"]["kind"]) == ("Warning", "CompositePodGroup")
             assert event["metadata"]["namespace"] == event["regarding"]["namespace"] == "team-a"
-            assert event["note"] == (
-                "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
-                "delete the one that should be the root, and recreate it without a parent"
-            )
+            assert event["note"] == Text("CompositePodGroups a and b are ", "the root")
         # Groups below a circle are not part of it.
         cluster.put(COMPOSITES, group("c", "b"))
         await known(found, cluster)
@@ -111,12 +107,7 @@ async def test_a_circle_that_is_closed_again_gets_another_event() -> None:
         await until(lambda: regarded(cluster) == ["uid-a", "uid-b", "another", "uid-b"])
 
 
-async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # No matter when the test begins.
-    monkeypatch.setattr(events, "SAME_SECONDS", 1e12)
-
+async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again() -> None:
     cluster = world(group("a", "a"))
     for start in range(3):
         async with running(cluster, settings=GANGS) as found:
@@ -125,12 +116,12 @@ async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again
             assert regarded(cluster) == ["uid-a"]
 
 
-async def test_the_event_is_repeated_before_the_api_server_expires_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circle_watch, "REPEAT_SECONDS", 0.05)
-
-    cluster = world(group("a", "a"))
-    async with running(cluster, settings=GANGS):
-        await until(lambda: regarded(cluster)[:3] == ["uid-a"] * 3)
+async def test_the_event_is_repeated_before_the_api_server_expires_it() -> None:
+    clock, cluster = PlayedClock(), world(group("a", "a"))
+    async with running(cluster, settings=GANGS, clock=clock):
+        for times in (1, 2, 3):
+            await until(lambda times=times: regarded(cluster) == ["uid-a"] * times)  # type: ignore[misc]
+            clock.move(REPEAT_SECONDS)
 
 
 async def test_a_long_circle_sends_events_to_some_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,27 +196,14 @@ def circle(*names: str) -> circle_watch.Circle:
 
 
 WORDS = {
-    ("a",): "CompositePodGroup a is its own parent, so no pod below it is ever scheduled; delete it, and recreate "
-    "it without a parent",
-    (
-        "a",
-        "b",
-        "c",
-    ): "The CompositePodGroups a, b and c are parents of each other, so no pod below them is ever scheduled; "
-    "delete the one that should be the root, and recreate it without a parent",
-    (
-        "a",
-        "b",
-        "c",
-        "d",
-        "e",
-    ): "The CompositePodGroups a, b, c and 2 more are parents of each other, so no pod below them is "
-    "ever scheduled; delete the one that should be the root, and recreate it without a parent",
+    "a": Text("CompositePodGroup a is its own parent", "delete it", "without a parent"),
+    "abc": Text("CompositePodGroups a, b and c are ", "the root", "without a parent"),
+    "abcde": Text("CompositePodGroups a, b, c and 2 more are ", "the root", "without a parent"),
 }
 
 
 @pytest.mark.parametrize("names", WORDS)
-def test_the_event_names_the_groups_and_a_remedy(names: tuple[str, ...]) -> None:
+def test_the_event_names_the_groups_and_a_remedy(names: str) -> None:
     assert note(circle(*names)) == WORDS[names]
 
 
@@ -236,7 +214,7 @@ def test_the_longest_names_leave_space_for_the_remedy() -> None:
 
 async def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
     cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
-    async with asyncio.timeout(60), running(cluster, settings=GANGS) as found:
+    async with running(cluster, settings=GANGS) as found:
         await known(found, cluster)
         asked: list[Any] = []
         live = found.circles._live

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from collections import Counter
 from typing import Any
 
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, controlled_by, pod_clique
-from tests.unit.reconciler.running_reconciler import until
-from webhook.cluster.access import Access
+from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
+from tests.waiting import until
 from webhook.cluster.client import Client
 from webhook.gangs.controllers import LONGEST, ControllerKey, Controllers
 from webhook.model.workloads.pod_controllers import OF_GROVE, POD_CLIQUES
@@ -32,7 +31,7 @@ async def test_a_chain_of_any_length_is_told_of_as_far_as_a_pod_s_chain_reaches(
     for one, other in (("self", "self"), ("one", "two"), ("two", "one")):
         cluster.put(CLIQUES, below(one, other))
     told = Counter[ControllerKey]()
-    client = Client(Access("https://cluster", ssl.create_default_context(), lambda: None), cluster)
+    client = at_once(Client(NOWHERE, cluster))
     controllers = Controllers(client, OF_GROVE, lambda key: told.update([key]), lambda: None, lambda _: None)
     controllers.follow({POD_CLIQUES.api})
     try:

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
+from tests.played import START
+from tests.texts import Text
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.running_reconciler import looked, running, sample, until, world
+from tests.unit.reconciler.running_reconciler import looked, running, sample, world
 from tests.unit.worlds import koordinator
+from tests.waiting import until
 from webhook.config.settings import Settings
 from webhook.model.exceptions import Exceptions, RuleException, WorkloadSelector
 from webhook.reconciler import exception_watch
 from webhook.reconciler.exception_watch import ExceptionWatch
-
-pytestmark = pytest.mark.usefixtures("hurried")
 
 DAY = timedelta(days=1)
 UNTIL = datetime(2027, 2, 1, tzinfo=UTC)
@@ -74,15 +75,9 @@ async def test_an_end_is_announced_from_a_week_before_once_a_day_and_once_afterw
     await watch.look(UNTIL + DAY)
     assert written.told == [soon, soon, ("team-a", "RollcallExceptionEnded", "one")]
     assert written.ended == 1
-    assert written.notes[0] == (
-        "Exception one of the rules koordinator/mnnvl for every workload ends in 7 days, at 2027-02-01T00:00:00Z; "
-        "change the workloads before, or ask anna for another end. It was granted by anna: ticket 4711"
-    )
-    assert written.notes[-1] == (
-        "Exception one of the rules koordinator/mnnvl for every workload ended 0 min ago, at 2027-02-01T00:00:00Z; "
-        "new workloads are refused again: change the workloads, or delete the exception from the configuration. "
-        "It was granted by anna: ticket 4711"
-    )
+    about, granter = Text("Exception one ", "koordinator/mnnvl", "every workload "), "by anna: ticket 4711"
+    assert written.notes[0] == Text(about, "ends in 7 days, at 2027-02-01T00:00:00Z; ", "ask anna", granter)
+    assert written.notes[-1] == Text(about, "ended 0 min ago, at 2027-02-01T00:00:00Z; ", "configuration", granter)
 
 
 async def test_each_namespace_is_told_of_each_exception() -> None:
@@ -111,7 +106,7 @@ async def test_events_are_spread_over_several_looks() -> None:
 
 async def test_the_event_is_in_the_namespace_and_about_it() -> None:
     cluster = WritableWorld()
-    settings = with_exceptions(granted(until=datetime.now(UTC) + DAY))
+    settings = with_exceptions(granted(until=START + DAY))
     async with running(cluster, settings=settings) as found:
         await until(lambda: cluster.events)
         (event,) = cluster.events

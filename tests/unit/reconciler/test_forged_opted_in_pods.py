@@ -25,13 +25,8 @@ from tests.unit.reconciler.opted_in_workloads import (
     opted_in_world,
     put_workload,
 )
-from tests.unit.reconciler.running_reconciler import names, running, sample, settled, until
-from webhook.reconciler import health_watch
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
+from tests.unit.reconciler.running_reconciler import names, running, sample, settled
+from tests.waiting import until
 
 
 def renamed(pod: dict[str, Any], name: str, uid: str) -> dict[str, Any]:

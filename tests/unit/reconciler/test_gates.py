@@ -7,7 +7,8 @@ import httpx
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.gated_pods import GATED, GROVES, OURS, Opened, pod
 from tests.unit.reconciler.grove import CLIQUES, name_pods, pod_clique, put_pods
-from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, names, podgang, running, sample, until, world
+from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, names, podgang, running, sample, world
+from tests.waiting import until
 
 
 async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:

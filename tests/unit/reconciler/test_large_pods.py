@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.unit.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running_reconciler import podgang, running, settled, until, world
+from tests.unit.reconciler.running_reconciler import podgang, running, settled, world
 from tests.unit.worlds import settings_of
+from tests.waiting import until
 from webhook.gangs.escapes import Escape, escaped
 from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_opted_in_pod
 from webhook.model.bounds import weight

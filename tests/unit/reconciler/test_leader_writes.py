@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.played import PlayedLoop
+from tests.unit.cluster.scripted import NO_TLS
 from tests.unit.reconciler.cluster import POD_GROUPS
+from tests.waiting import until, until_set
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.errors import NotLeading, RequestFailed
-from webhook.reconciler import writer as writing
+from webhook.reconciler.lease import WRITE_SECONDS
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import Writer
 
@@ -43,10 +45,9 @@ def pooled(request: pytest.FixtureRequest) -> bool:
 async def writing_to(server: Silent, leads: Callable[[], bool], *, pooled: bool) -> AsyncIterator[Writer]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    client = Client(Access(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: None), pooled=pooled)
+    client = Client(Access(f"http://127.0.0.1:{port}", NO_TLS, lambda: None), pooled=pooled)
     try:
-        async with asyncio.timeout(30):
-            yield Writer(client, leads, Metrics())
+        yield Writer(client, leads, Metrics())
     finally:
         await client.close()
         listening.close()
@@ -58,7 +59,7 @@ async def test_a_leader_that_was_frozen_during_a_request_sends_no_effective_writ
         with pytest.raises(NotLeading):
             await writer.apply(POD_GROUPS, WANTED)
         # It had a connection by then, and may have said what it was about to send.
-        await server.closed.wait()
+        await until_set(server.closed)
         start = b"PATCH /apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a"
         assert not server.received or server.received.startswith(start)
         assert b"minMember" not in server.received
@@ -72,14 +73,14 @@ async def test_a_process_without_the_lease_opens_no_connection_for_a_write(poole
         assert server.received == b""
 
 
-async def test_a_write_without_an_answer_is_given_up_before_another_process_can_lead(
-    monkeypatch: pytest.MonkeyPatch, pooled: bool
-) -> None:
-    monkeypatch.setattr(writing, "WRITE_SECONDS", 0.2)
-
+async def test_a_write_without_an_answer_is_given_up_before_another_process_can_lead(pooled: bool) -> None:
     server = Silent()
     async with writing_to(server, lambda: True, pooled=pooled) as writer:
-        with pytest.raises(RequestFailed, match=r"no answer within 0\.2 s"):
-            await writer.apply(POD_GROUPS, WANTED)
-        await server.closed.wait()
-        assert b"minMember" in server.received
+        writing = asyncio.create_task(writer.apply(POD_GROUPS, WANTED))
+        await until(lambda: b"minMember" in server.received)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PlayedLoop)
+        loop.advance(WRITE_SECONDS)
+        with pytest.raises(RequestFailed, match=f"{WRITE_SECONDS:g} s"):
+            await writing
+        await until_set(server.closed)

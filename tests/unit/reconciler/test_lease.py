@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
-import pytest
 
+from tests.played import PlayedClock
 from tests.unit.cluster.scripted import client, failure
-from webhook.reconciler import lease as leases
-from webhook.reconciler.lease import Lease
+from tests.waiting import until
+from webhook.reconciler.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
 from webhook.reconciler.metrics import Metrics
 
 NAME = "rollcall-reconciler"
@@ -53,14 +50,6 @@ class Cluster(httpx.AsyncBaseTransport):
         return str(self.lease["spec"]["holderIdentity"])
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol with a second in the place of fifteen."""
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
-    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.5)
-    monkeypatch.setattr(leases, "RETRY_SECONDS", 0.05)
-
-
 class Counted(httpx.AsyncBaseTransport):
     """Sends the requests of one process to the cluster and counts them."""
 
@@ -80,7 +69,10 @@ class Replica:
         self.metrics = Metrics()
         self.told: list[bool] = []
         self.transport = Counted(cluster)
-        self.lease = Lease(client(self.transport), "system", NAME, identity, self.metrics, self.told.append)
+        self.clock = PlayedClock()
+        self.lease = Lease(
+            client(self.transport), "system", NAME, identity, self.metrics, self.told.append, clock=self.clock
+        )
         self.task = asyncio.create_task(self.lease.run())
 
     async def stop(self, *, killed: bool = False) -> None:
@@ -89,12 +81,6 @@ class Replica:
             self.lease._renewed = None
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not probe():
-            await asyncio.sleep(0.01)
 
 
 async def test_one_of_two_leads_and_releases_the_lease_at_its_stop() -> None:
@@ -122,7 +108,7 @@ async def test_a_killed_leader_is_replaced_when_its_lease_expires() -> None:
     begun = asyncio.get_running_loop().time()
     await until(second.lease.leads)
     # From when it was first seen, by its own clock: what the record says of the time may be wrong.
-    assert asyncio.get_running_loop().time() - begun >= 1.0
+    assert asyncio.get_running_loop().time() - begun >= LEASE_SECONDS
     await second.stop()
 
 
@@ -133,7 +119,7 @@ async def test_a_leader_that_cannot_renew_stops_writing_before_another_can_start
     cluster.failing = (500, failure(500, "etcd is away"))
     begun = asyncio.get_running_loop().time()
     await until(lambda: not first.lease.leads())
-    assert asyncio.get_running_loop().time() - begun < 1.0
+    assert asyncio.get_running_loop().time() - begun < LEASE_SECONDS
     await until(lambda: first.told == [True, False])
     assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 1
     cluster.failing = None
@@ -141,13 +127,12 @@ async def test_a_leader_that_cannot_renew_stops_writing_before_another_can_start
     await first.stop()
 
 
-async def test_a_leader_that_renews_too_late_checks_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_leader_that_renews_too_late_checks_everything_again() -> None:
     """Like a process that was frozen for a while: no other process took the lease, and no process worked."""
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
-    # The clock jumps past RENEW_SECONDS; the renewal is the next step of the event loop.
-    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 0.7))
+    first.clock.move(RENEW_SECONDS)
     assert not first.lease.leads()
     await until(lambda: first.told == [True, True])
     assert first.lease.leads()

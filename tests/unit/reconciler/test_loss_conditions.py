@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import put_pods
@@ -16,25 +15,26 @@ from tests.unit.reconciler.lost_members import (
     SYSTEM,
     delete,
     pod,
-    soon,
     started,
     stored,
     whole,
 )
-from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, reconciler, running, sample, until
+from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, reconciler, running, sample
+from tests.waiting import until
 from webhook.gangs.key import GangKey
 from webhook.gangs.losses import Loss
 from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.writer import Writer
 
-__all__ = ["soon"]
-pytestmark = pytest.mark.usefixtures("hurried")
+
+def stored_gang(cluster: WritableWorld) -> dict[str, Any]:
+    gang = cluster.get(GANGS, "team-a", "demo-0")
+    assert gang is not None
+    return gang
 
 
 def conditions(cluster: WritableWorld) -> list[dict[str, Any]]:
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
-    return list(gang.get("status", {}).get("conditions", []))
+    return list(stored_gang(cluster).get("status", {}).get("conditions", []))
 
 
 def patching(cluster: WritableWorld) -> Callable[[httpx.Request], httpx.Response | None]:
@@ -43,8 +43,7 @@ def patching(cluster: WritableWorld) -> Callable[[httpx.Request], httpx.Response
     def answer(request: httpx.Request) -> httpx.Response | None:
         if not request.url.path.endswith("/podgangs/demo-0/status"):
             return None
-        gang = cluster.get(GANGS, "team-a", "demo-0")
-        assert gang is not None
+        gang = stored_gang(cluster)
         test, replaced = json.loads(request.content)
         assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "3"}
         assert replaced["path"] == "/status/conditions"
@@ -59,8 +58,7 @@ INITIALIZED = {"type": "Initialized", "status": "True", "reason": "PodGangPodsCr
 
 async def test_a_podgang_has_a_condition_while_its_gang_lacks_pods() -> None:
     cluster = started()
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
+    gang = stored_gang(cluster)
     gang["metadata"]["resourceVersion"] = "3"
     gang["status"] = {"conditions": [INITIALIZED]}
     cluster.answering = patching(cluster)
@@ -80,8 +78,7 @@ async def test_a_podgang_has_a_condition_while_its_gang_lacks_pods() -> None:
 
 async def test_a_podgang_that_grove_still_initializes_gets_no_condition() -> None:
     cluster = started()
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
+    gang = stored_gang(cluster)
     pending = {**INITIALIZED, "status": "False"}
     gang["status"] = {"conditions": [pending]}
     async with running(cluster, **SYSTEM) as found:
@@ -94,9 +91,7 @@ async def test_a_podgang_that_grove_still_initializes_gets_no_condition() -> Non
 
 async def test_a_condition_that_is_refused_stops_no_record() -> None:
     cluster = started()
-    gang = cluster.get(GANGS, "team-a", "demo-0")
-    assert gang is not None
-    gang["status"] = {"conditions": [INITIALIZED]}
+    stored_gang(cluster)["status"] = {"conditions": [INITIALIZED]}
     cluster.answering = lambda request: (
         httpx.Response(403, json={"message": "no"}) if request.url.path.endswith("/status") else None
     )

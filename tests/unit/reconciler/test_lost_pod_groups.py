@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.unit.reconciler.cluster import PODS, SERVED, WritableWorld
 from tests.unit.reconciler.grove import grove_pod
-from tests.unit.reconciler.running_reconciler import SETS, put_gang, running, settled, until, workload
+from tests.unit.reconciler.running_reconciler import SETS, put_gang, running, settled, workload
 from tests.unit.worlds import settings_of
+from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP, pod_group
 from webhook.model.gang_object import RESTORED_ANNOTATION
 from webhook.model.projections import Resource

@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.node_topologies import PLACES, fed, levelled, names_written, notes, problems, world
-from tests.unit.reconciler.running_reconciler import running, until
+from tests.unit.reconciler.running_reconciler import running
 from tests.unit.reconciler.topologies import BINDINGS, RACK, ZONE
+from tests.waiting import until
 
 LAYERS = "/apis/scheduling.koordinator.sh/v1alpha1/clusternetworktopologies"
 RACKS_OF_ZONES = [("zone", [ZONE]), ("rack", [RACK]), ("NodeTopologyLayer", [])]

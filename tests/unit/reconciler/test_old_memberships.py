@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.reconciler import grove
 from tests.unit.reconciler.forgetful_scheduler import ForgetfulScheduler, prepared
-from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, running, sample, until
+from tests.unit.reconciler.running_reconciler import GANGS, looked, podgang, running, sample
 from tests.unit.worlds import koordinator
+from tests.waiting import until
 from webhook.config.reconciler_settings import RemedySettings
 from webhook.reconciler import remedies
 
-pytestmark = pytest.mark.usefixtures("hurried")
 REMEDIES = RemedySettings(frozenset({"oldMembership"}), 0.05, 0.05, 600)
 SETTINGS = replace(koordinator(standalone=False), remedies=REMEDIES)
 MEMBERSHIP = "pod-group.scheduling.sigs.k8s.io"

@@ -21,18 +21,9 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     opted_in_world,
 )
-from tests.unit.reconciler.running_reconciler import (
-    GANGS,
-    GROUPS,
-    SETS,
-    names,
-    podgang,
-    running,
-    sample,
-    until,
-    workload,
-)
+from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, SETS, names, podgang, running, sample, workload
 from tests.unit.worlds import koordinator
+from tests.waiting import until
 from webhook.model.workloads.kinds import JOB_SETS
 
 
@@ -275,7 +266,9 @@ async def test_leader_worker_sets_that_name_each_other_as_their_controllers_keep
     """Any user may write an owner reference."""
     chain = [_controlled(lws(f"a{index}"), f"a{index + 1}") for index in range(1200)]
     circle = [_controlled(lws("self"), "self"), _controlled(lws("one"), "two"), _controlled(lws("two"), "one")]
-    cluster = opted_in_world(*((LWS_PATH, one) for one in [*chain, *circle]), (JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
+    for one in [*chain, *circle]:
+        cluster.put(LWS_PATH, one)
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["train"])
         await until(lambda: not any("LeaderWorkerSet" in message for message in found.following.unseen()))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.played import PlayedClock
 from webhook.reconciler import queue as queues
 from webhook.reconciler.queue import KeyQueue
 
 
 @pytest.fixture
-async def queue() -> AsyncIterator[KeyQueue[str]]:
-    """A queue whose test takes at most ten seconds."""
-    async with asyncio.timeout(10):
-        yield KeyQueue()
+def queue() -> KeyQueue[str]:
+    return KeyQueue(clock=PlayedClock())
 
 
 async def test_a_key_that_is_added_twice_is_processed_once(queue: KeyQueue[str]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 import httpx
 import pytest
 
+from tests.played import elapse, run
+from tests.texts import Text
 from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
@@ -20,14 +21,14 @@ from tests.unit.reconciler.running_reconciler import (
     reconciler,
     running,
     sample,
-    until,
     workload,
     world,
 )
 from tests.unit.worlds import settings_of
+from tests.waiting import until
 from webhook.errors import FactsUnavailable
 from webhook.model.projections import POD_GANGS
-from webhook.reconciler import run
+from webhook.reconciler.run import UNREAD_SECONDS
 from webhook.reconciler.single_pass import reconcile_once
 
 
@@ -74,8 +75,8 @@ async def test_no_gang_of_a_podgang_is_tried_before_the_pods_are_read() -> None:
 
     cluster.handle_async_request = slow  # type: ignore[method-assign]
     async with running(cluster) as found:
-        await until(lambda: list(found.unready()) == ["cluster: the Pod objects are not read yet"])
-        await asyncio.sleep(5 * run.UNREAD_SECONDS)
+        await until(lambda: list(found.unready()) == [Text("cluster: the Pod objects")])
+        await elapse(5 * UNREAD_SECONDS)
         assert sample(found, "rollcall_reconcile_seconds_count") == 0
         listed.set()
         await until(lambda: names(cluster) == ["demo-0-a"])
@@ -244,24 +245,23 @@ async def test_with_one_namespace_gangs_of_others_are_ignored() -> None:
 
 def test_once_exits_when_every_gang_is_complete() -> None:
     cluster = world()
-    asyncio.run(reconcile_once(reconciler(cluster)))
+    run(reconcile_once(reconciler(cluster)))
     assert names(cluster) == ["demo-0-a", "demo-0-b"]
 
 
 def test_once_reports_a_gang_that_cannot_be_written() -> None:
     cluster = WritableWorld()
     cluster.put(GANGS, podgang("demo-0-a"))
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
-        asyncio.run(reconcile_once(reconciler(cluster)))
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies"):
+        run(reconcile_once(reconciler(cluster)))
 
 
 async def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> None:
     cluster = world()
     cluster.put(GROUPS, {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}})
 
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
-        async with asyncio.timeout(20):
-            await reconcile_once(reconciler(cluster))
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies"):
+        await reconcile_once(reconciler(cluster))
 
 
 def unreachable() -> WritableWorld:
@@ -276,33 +276,32 @@ def forbidden(collection: str) -> WritableWorld:
     return cluster
 
 
-UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
-    "no answer": (unreachable(), "the served kinds are not known: ConnectError: refused (https://cluster)"),
-    "there is no right to": (forbidden(GANGS), "PodGang objects are not read yet: HTTP 403: forbidden"),
+UNREADABLE: dict[str, tuple[WritableWorld, Text]] = {
+    "no answer": (unreachable(), Text("served kinds", "ConnectError: refused (https://cluster)")),
+    "there is no right to": (forbidden(GANGS), Text("PodGang objects", "HTTP 403: forbidden")),
 }
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_once_exits_with_an_error_if_gangs_cannot_be_read(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_once_exits_with_an_error_if_gangs_cannot_be_read(case: str) -> None:
     cluster, why = UNREADABLE[case]
-    monkeypatch.setattr(run, "READ_SECONDS", 2.0)
-    with pytest.raises(FactsUnavailable, match=re.escape(why)):
-        asyncio.run(reconcile_once(reconciler(cluster)))
+    with pytest.raises(FactsUnavailable) as caught:
+        run(reconcile_once(reconciler(cluster)))
+    assert str(caught.value) == why
 
 
-def test_once_reports_that_gangs_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_once_reports_that_gangs_are_not_served() -> None:
     cluster = WritableWorld(*(kind for kind in SERVED if kind != POD_GANGS.resource))
-    monkeypatch.setattr(run, "READ_SECONDS", 2.0)
     with pytest.raises(
         FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"
     ):
         # The gangs of other workloads need no PodGangs, but this scheduler has none of them.
-        asyncio.run(reconcile_once(reconciler(cluster, settings=settings_of("lpx-scheduler", standalone=False))))
+        run(reconcile_once(reconciler(cluster, settings=settings_of("lpx-scheduler", standalone=False))))
 
 
 def test_a_dry_run_reads_and_changes_nothing() -> None:
     cluster = world()
-    asyncio.run(reconcile_once(reconciler(cluster, dry_run=True)))
+    run(reconcile_once(reconciler(cluster, dry_run=True)))
     assert names(cluster) == []
     assert {path.rpartition("/")[2] for _, path in cluster.writes} == {"demo-0-a", "demo-0-b"}
 

@@ -22,11 +22,12 @@ from tests.unit.reconciler.running_reconciler import (
     put_gang,
     running,
     sample,
-    until,
     workload,
     world,
 )
+from tests.waiting import until
 from webhook.model.pod_gang_map import POD_GANG_MAPS
+from webhook.reconciler.run import Reconciler
 
 MAPS = "/apis/grove.io/v1alpha1/podgangmaps"
 EPOCH = "1795344276589742021"
@@ -93,6 +94,17 @@ def metadata_of(cluster: WritableWorld, name: str) -> dict[str, Any]:
     return metadata
 
 
+def times_waiting(reconciler: Reconciler) -> float:
+    """How often a gang was left for later, because Grove may not have finished."""
+    return sample(reconciler, "rollcall_reconciled_total", outcome="waiting")
+
+
+def remove_cliques(cluster: WritableWorld) -> None:
+    """Grove deletes the gang's PodCliques."""
+    for name in ("demo-0-a", "demo-0-b"):
+        cluster.remove(grove.CLIQUES, "team-a", name)
+
+
 async def lost(cluster: WritableWorld, found: Any) -> None:
     """The gang's objects are written, and Grove deletes the PodGang."""
     await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"] and found.idle)
@@ -125,7 +137,7 @@ async def test_a_renamed_gang_keeps_its_objects_and_their_label_names_the_new_po
     cluster = with_maps(map_of("a", "b"))
     async with running(cluster) as found:
         await lost(cluster, found)
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 1)
+        await until(lambda: times_waiting(found) > 1)
         cluster.put(GANGS, renamed())
         await until(lambda: metadata_of(cluster, "demo-0-b")["labels"]["grove.io/podgang"] == NEW and found.idle)
         assert names(cluster) == ["demo-0-a", "demo-0-b"]
@@ -139,7 +151,7 @@ async def test_a_restart_between_the_two_podgangs_deletes_nothing() -> None:
     async with running(cluster) as found:
         await lost(cluster, found)
     async with running(cluster) as found:
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 1)
+        await until(lambda: times_waiting(found) > 1)
         cluster.put(GANGS, renamed())
         await until(lambda: metadata_of(cluster, "demo-0-b")["labels"]["grove.io/podgang"] == NEW and found.idle)
         assert deleted(cluster) == []
@@ -162,9 +174,9 @@ async def test_the_objects_of_a_gang_that_was_scaled_in_are_deleted() -> None:
     cluster = world()
     async with running(cluster) as found:
         await lost(cluster, found)
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        await until(lambda: times_waiting(found) > 0)
         cluster.remove(grove.CLIQUES, "team-a", "demo-0-a")
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 1)
+        await until(lambda: times_waiting(found) > 1)
         assert deleted(cluster) == [], "a PodClique of the gang still exists"
         cluster.remove(grove.CLIQUES, "team-a", "demo-0-b")
         await until(lambda: names(cluster) == [])
@@ -175,8 +187,7 @@ async def test_what_was_left_while_rollcall_was_stopped_is_deleted_after_its_sta
     cluster = world()
     async with running(cluster) as found:
         await lost(cluster, found)
-    for name in ("demo-0-a", "demo-0-b"):
-        cluster.remove(grove.CLIQUES, "team-a", name)
+    remove_cliques(cluster)
     async with running(cluster):
         await until(lambda: names(cluster) == [])
 
@@ -186,10 +197,9 @@ async def test_a_pod_that_names_a_missing_podgang_keeps_its_objects() -> None:
     cluster.put(PODS, grove.grove_pod("p"))
     async with running(cluster) as found:
         await lost(cluster, found)
-        for name in ("demo-0-a", "demo-0-b"):
-            cluster.remove(grove.CLIQUES, "team-a", name)
-        before = sample(found, "rollcall_reconciled_total", outcome="waiting")
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > before + 1)
+        remove_cliques(cluster)
+        before = times_waiting(found)
+        await until(lambda: times_waiting(found) > before + 1)
         assert deleted(cluster) == []
         cluster.remove(PODS, "team-a", "p")
         await until(lambda: names(cluster) == [])
@@ -214,7 +224,7 @@ async def test_podcliques_that_no_entry_of_the_map_contains_keep_no_objects(entr
     cluster = with_maps(map_of("a", "b"))
     async with running(cluster) as found:
         await lost(cluster, found)
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        await until(lambda: times_waiting(found) > 0)
         cluster.apply(MAPS, map_of(*entries) | {"spec": {"entries": [{"epoch": EPOCH, "podCliques": {}}]}})
         await until(lambda: names(cluster) == [])
 
@@ -235,7 +245,7 @@ async def test_podcliques_that_are_in_another_gang_keep_no_objects() -> None:
     cluster = world()
     async with running(cluster) as found:
         await lost(cluster, found)
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        await until(lambda: times_waiting(found) > 0)
         other, objects = another()
         cluster.put(GANGS, other)
         for one in objects:
@@ -247,7 +257,7 @@ async def test_a_divided_podclique_keeps_the_objects_of_each_of_its_gangs() -> N
     cluster = with_maps(map_of("a", "b"))
     async with running(cluster) as found:
         await lost(cluster, found)
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        await until(lambda: times_waiting(found) > 0)
         divided = map_of("a", "b")
         divided["spec"]["entries"].append({"role": "ScaleOut", "epoch": "1", "podCliques": {"a": 1, "b": 1}})
         cluster.apply(MAPS, divided)
@@ -255,8 +265,8 @@ async def test_a_divided_podclique_keeps_the_objects_of_each_of_its_gangs() -> N
         cluster.put(GANGS, other)
         for one in objects:
             cluster.put(GROUPS, one)
-        before = sample(found, "rollcall_reconciled_total", outcome="waiting")
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > before + 1)
+        before = times_waiting(found)
+        await until(lambda: times_waiting(found) > before + 1)
         assert deleted(cluster) == []
         cluster.apply(MAPS, map_of("a", "b"))
         await until(lambda: names(cluster) == ["other-demo-0-a", "other-demo-0-b"])
@@ -272,7 +282,7 @@ async def test_two_gangs_without_their_podgangs_both_keep_their_objects() -> Non
         cluster.put(GROUPS, one)
     cluster.remove(GANGS, "team-a", "demo-0")
     async with running(cluster) as found:
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 3)
+        await until(lambda: times_waiting(found) > 3)
         assert deleted(cluster) == []
 
 
@@ -292,7 +302,7 @@ async def test_nothing_is_deleted_before_the_podgangmaps_are_read() -> None:
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 1)
         assert deleted(cluster) == []
         del cluster.refused[MAPS]
-        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 1)
+        await until(lambda: times_waiting(found) > 1)
         assert deleted(cluster) == []
 
 
@@ -300,8 +310,7 @@ async def test_nothing_is_deleted_before_the_pods_are_read() -> None:
     cluster = world()
     async with running(cluster) as found:
         await lost(cluster, found)
-    for name in ("demo-0-a", "demo-0-b"):
-        cluster.remove(grove.CLIQUES, "team-a", name)
+    remove_cliques(cluster)
     cluster.refused[PODS] = httpx.Response(403, json=failure(403, "pods is forbidden"))
     before = cluster.asked.count(PODS)
     async with running(cluster) as found:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.texts import Text
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, SERVED, WritableWorld
 from tests.unit.reconciler.gated_pods import pod
@@ -21,25 +22,16 @@ from tests.unit.reconciler.running_reconciler import (
     put_gang,
     running,
     sample,
-    until,
     workload,
     world,
 )
 from tests.unit.worlds import settings_of
+from tests.waiting import until
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.model.projections import Resource
-from webhook.reconciler import gangs
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
-NOTE = (
-    "demo-0-c is new: Koordinator ignores a change of a gang's members, so no object of this gang is "
-    "written while any of its pods exists; undo the change, or delete and recreate the PodCliqueSet"
-)
-
-
-@pytest.fixture(autouse=True)
-def frozen_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs, "FROZEN_SECONDS", 0.05)
+NOTE = Text("demo-0-c is new: Koordinator ", "recreate", "PodCliqueSet")
 
 
 def reasons(cluster: WritableWorld) -> list[str]:
@@ -131,10 +123,7 @@ async def test_on_kai_a_minimum_is_raised_only_before_a_pod_is_bound() -> None:
         cluster.objects[PODS][0]["spec"] = {"nodeName": "n1"}
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=4))
         await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
-        assert cluster.events[0]["note"].startswith(
-            "the minimum of demo-0-a goes from 3 to 4; the minimum of demo-0-b goes from 3 to 4: "
-            "kai-scheduler evicts a running gang that is below its minimum"
-        )
+        assert cluster.events[0]["note"] == Text("demo-0-a", "from 3 to 4; ", "demo-0-b", "from 3 to 4: kai-scheduler")
         assert minimums(cluster) == [3, 3]
         # A lower one is written, and so is what Grove releases.
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=1))

@@ -6,12 +6,12 @@ from copy import deepcopy
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
 from tests.unit.reconciler.opted_in_workloads import GATE, JOB_PATH, job, job_pod, put_workload
-from tests.unit.reconciler.running_reconciler import GROUPS, names, running, until
+from tests.unit.reconciler.running_reconciler import GROUPS, names, running
 from tests.unit.shapes.workloads import pod_of, ray_cluster, worker_group
+from tests.waiting import until
 from webhook.config.workloads_section import built_in_shapes
 from webhook.gangs.health import State
 from webhook.gangs.key import GangKey
@@ -22,7 +22,6 @@ from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 REPLICA_SETS = Resource(Api("apps", "v1", "ReplicaSet"), "replicasets")
 RAY = "/apis/ray.io/v1/rayclusters"
 KEY = GangKey("team-a", "demo", "RayCluster", "demo")
-pytestmark = pytest.mark.usefixtures("hurried")
 
 
 def in_team(manifest: dict[str, Any], uid: str) -> dict[str, Any]:

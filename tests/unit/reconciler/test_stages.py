@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from typing import Any
 
+from tests.played import run
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, grove_pod, pod_clique
 from tests.unit.reconciler.opted_in_workloads import job, job_pod, job_set_pod, opted_in_world
-from tests.unit.reconciler.running_reconciler import podgang, world
-from webhook.cluster.access import Access
+from tests.unit.reconciler.running_reconciler import NOWHERE, at_once, podgang, world
 from webhook.cluster.client import Client
 from webhook.gangs.controllers import Controllers
 from webhook.gangs.stages import MOST_READ, Stages
@@ -27,7 +25,7 @@ def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers
     """The stage of a gang, where the watches of controllers have brought nothing yet."""
 
     async def story() -> Stage:
-        client = Client(Access("https://cluster", ssl.create_default_context(), lambda: None), cluster)
+        client = at_once(Client(NOWHERE, cluster))
         controllers = Controllers(client, kinds, lambda _: None, lambda: None, lambda _: None)
         controllers.follow({kind.api for kind in kinds})
         try:
@@ -35,7 +33,7 @@ def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers
         finally:
             await controllers.close()
 
-    return asyncio.run(story())
+    return run(story())
 
 
 def test_pods_of_a_job_with_a_manual_selector_are_seen_as_bound() -> None:

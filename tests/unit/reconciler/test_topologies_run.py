@@ -4,12 +4,12 @@ not lead.
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from tests.unit.reconciler.running_reconciler import reconciler, running, until
+from tests.played import run
+from tests.unit.reconciler.running_reconciler import reconciler, running
 from tests.unit.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
+from tests.waiting import until
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.facts import TOPOLOGIES
 from webhook.errors import FactsUnavailable, NotLeading
@@ -33,22 +33,22 @@ async def test_with_one_namespace_no_topology_is_written() -> None:
 
 def test_a_dry_run_reads_and_changes_no_topology() -> None:
     cluster = world(binding(ZONE), binding(ZONE, name="other"), there=topology(ROW))
-    asyncio.run(reconcile_once(reconciler(cluster, settings=KAI, dry_run=True)))
+    run(reconcile_once(reconciler(cluster, settings=KAI, dry_run=True)))
     assert (levels(cluster), levels(cluster, "other")) == ([ROW], None)
     assert set(methods(cluster)) == {"DELETE", "PATCH"}
 
 
 def test_once_exits_when_an_object_has_been_recreated() -> None:
     cluster = world(binding(ZONE), there=topology(ROW))
-    asyncio.run(reconcile_once(reconciler(cluster, settings=KAI)))
+    run(reconcile_once(reconciler(cluster, settings=KAI)))
     assert levels(cluster) == [ZONE]
 
 
 def test_once_reports_an_object_that_is_not_deleted() -> None:
     held = topology(ROW)
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
-        asyncio.run(reconcile_once(reconciler(world(binding(ZONE), there=held), settings=KAI)))
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies"):
+        run(reconcile_once(reconciler(world(binding(ZONE), there=held), settings=KAI)))
 
 
 async def test_a_process_without_the_lease_writes_no_topology_and_counts_no_problems() -> None:

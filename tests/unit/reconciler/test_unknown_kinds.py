@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,25 +11,22 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from tests.played import PlayedClock
+from tests.texts import Text
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.running_reconciler import looked, running, sample, until
+from tests.unit.reconciler.running_reconciler import looked, running, sample
 from tests.unit.worlds import koordinator, three_schedulers
+from tests.waiting import until
 from webhook.config.settings import Settings
 from webhook.model.findings import Action
-from webhook.reconciler import unknown_kinds
 from webhook.reconciler.run import Reconciler
+from webhook.reconciler.unknown_kinds import MOST_SECONDS, PERIOD_SECONDS
 
 NAMESPACES = "/api/v1/namespaces"
 RECORD, ENFORCEMENT = "rollcall.dev/scheduler", "rollcall.dev/enforcement"
 KOORD = "koord-scheduler"
 SETTINGS = replace(three_schedulers(), standalone=False)
 Labels = dict[str, str]
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("LOOK_SECONDS", 0.01), ("PERIOD_SECONDS", 0.02), ("RETRY_SECONDS", (0.01, 0.02))):
-        monkeypatch.setattr(unknown_kinds, name, seconds)
 
 
 def pod(
@@ -79,9 +77,17 @@ def failing(found: Reconciler) -> float:
     return sample(found, "rollcall_unknown_kinds_failing")
 
 
+def pass_time(found: Reconciler) -> None:
+    """The next count is due."""
+    assert isinstance(found.clock, PlayedClock)
+    found.clock.move(PERIOD_SECONDS)
+
+
 async def counts(found: Reconciler, times: int = 2) -> None:
     """Wait until it has counted this many more times."""
-    await looked(found.unknown_kinds, times)
+    for _ in range(times):
+        pass_time(found)
+        await looked(found.unknown_kinds, 1)
 
 
 async def numbers(cluster: WritableWorld, settings: Settings = SETTINGS, **options: Any) -> dict[str, float]:
@@ -203,12 +209,14 @@ async def test_the_count_follows_the_pods_and_their_kinds_are_logged_when_they_c
             await counts(found)
             cluster.remove(PODS, "chosen", "a")
             cluster.remove(PODS, "chosen", "b")
+            pass_time(found)
             await until(lambda: counted(found) == 1)
             cluster.remove(PODS, "plain", "c")
+            pass_time(found)
             await until(lambda: counted(found) == 0)
             await counts(found)
     said = [line for line in lines if "unknown kinds" in line["event"]]
-    remedy = "declare each kind by a WorkloadShape: `rollcall shapes init KIND --from-crd FILE` drafts one"
+    remedy = Text("WorkloadShape", "shapes init KIND")
     event = "pods of unknown kinds"
     assert said == [
         {
@@ -219,7 +227,7 @@ async def test_the_count_follows_the_pods_and_their_kinds_are_logged_when_they_c
             "remedy": remedy,
         },
         {"event": event, "log_level": "warning", "kinds": "Crop.example.com: 1", "count": 1, "remedy": remedy},
-        {"event": "no pods of unknown kinds any more", "log_level": "info"},
+        {"event": Text("no ", event), "log_level": "info"},
     ]
     assert [write for write in cluster.writes if "pods" in write[1]] == []
     assert cluster.events == []
@@ -258,11 +266,13 @@ async def test_a_failed_list_keeps_the_last_count(fault: Callable[[Broken], None
             fault(cluster)
             for one in pods[:20]:
                 cluster.objects[PODS].remove(one)
+            pass_time(found)
             await until(lambda: failing(found) == 1)
             await counts(found)
             assert (counted(found), failing(found)) == (150, 1)
             cluster.broken = False
             cluster.refused.clear()
+            pass_time(found)
             await until(lambda: counted(found) == 130)
             assert failing(found) == 0
     said = [line["failures"] for line in lines if line["event"] == "pods of unknown kinds not counted"]
@@ -271,13 +281,21 @@ async def test_a_failed_list_keeps_the_last_count(fault: Callable[[Broken], None
     assert said
 
 
-async def test_a_list_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unknown_kinds, "MOST_SECONDS", 0.0)
+class Silent(WritableWorld):
+    """A cluster that never lists pods that have not ended."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if "status.phase!=" in request.url.params.get("fieldSelector", ""):
+            await asyncio.Event().wait()
+        return await super().handle_async_request(request)
+
+
+async def test_a_list_that_takes_too_long_is_a_failure() -> None:
     with capture_logs() as lines:
-        async with running(world(pod("a", "chosen")), settings=SETTINGS) as found:
+        async with running(world(pod("a", "chosen"), cluster=Silent()), settings=SETTINGS) as found:
             await until(lambda: failing(found) == 1)
             assert counted(found) == 0
-    assert "not listed within 0 s" in [line.get("why") for line in lines]
+    assert f"not listed within {MOST_SECONDS:g} s" in [line.get("why") for line in lines]
 
 
 async def test_only_the_leader_counts() -> None:

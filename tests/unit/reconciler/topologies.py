@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.series import value
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.worlds import settings_of
 from webhook.backends.kai.facts import PROJECTIONS
@@ -65,7 +66,4 @@ def methods(cluster: WritableWorld) -> list[str]:
 
 
 def problems(found: Any, reason: str) -> float | None:
-    value = found.metrics.registry.get_sample_value(
-        "rollcall_topology_problems", {"scheduler": "kai-scheduler", "reason": reason}
-    )
-    return None if value is None else float(value)
+    return value(found.metrics.registry, "rollcall_topology_problems", scheduler="kai-scheduler", reason=reason)

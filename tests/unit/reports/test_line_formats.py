@@ -17,12 +17,13 @@ WITH_HOSTILE = REFUSED.replace('"ls"', f"'{HOSTILE}'")
 
 
 def test_github_gets_a_command_for_each_finding_errors_first() -> None:
-    found = list(github(with_unreadable(report_on(REFUSED)), OPTIONS))
+    report = with_unreadable(report_on(REFUSED))
+    found = list(github(report, OPTIONS))
+    (finding,) = (entry.finding for entry in report.findings if entry.finding.rule == "koordinator/mnnvl")
     assert found[0] == (
         "::error file=deploy/a b.yaml,line=6,endLine=6,col=5,endColumn=25,title=koordinator/mnnvl::"
-        'PodCliqueSet default/demo: metadata.annotations[grove.io/mnnvl-group]: "train": koord-scheduler cannot keep a '
-        'multi-node NVLink group inside one NVLink domain; set "grove.io/mnnvl-group": "none" on the clique, remove '
-        '"grove.io/auto-mnnvl", or choose another scheduler'
+        f'PodCliqueSet default/demo: metadata.annotations[grove.io/mnnvl-group]: "train": {finding.why}; '
+        f"{finding.remedy}"
     )
     assert [line.split(" ")[0] for line in found] == [
         "::error",

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.reports.given import FINE, HOSTILE, OPTIONS, PUBLISHED, REFUSED, report_on, with_unreadable
 from webhook.offline.report import Report
 from webhook.reports.options import ReportOptions
+from webhook.reports.rule_pages import rules_by_id, summary
 from webhook.reports.sarif import sarif
 
 SUPPRESSED = REFUSED.replace("train\n", "train # rollcall:ignore koordinator/mnnvl: one rack\n")
@@ -72,7 +73,7 @@ def test_a_rule_has_help_and_an_absolute_address() -> None:
     found = sarif(report_on(REFUSED), PUBLISHED)["runs"][0]["tool"]["driver"]["rules"]
     rule = next(rule for rule in found if rule["id"] == "koordinator/mnnvl")
     assert rule["helpUri"] == "https://example.com/docs/reference/rules/koord-scheduler.md#koordinatormnnvl"
-    assert rule["help"]["text"].startswith("Koordinator ignores ComputeDomains")
+    assert rule["help"]["text"].startswith(summary(rules_by_id()["koordinator/mnnvl"][0]))
     assert rule["defaultConfiguration"] == {"level": "error"}
     relative = sarif(report_on(REFUSED), OPTIONS)["runs"][0]["tool"]["driver"]["rules"]
     assert not any("helpUri" in rule for rule in relative)

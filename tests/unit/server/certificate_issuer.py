@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -14,6 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.mount import Mount
 from webhook.certificates.x509 import key_usage
+from webhook.clock import MACHINE_CLOCK
 from webhook.server.tls import PairFiles
 
 HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
@@ -62,7 +63,8 @@ class Authority:
     def _builder(
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: tuple[float, float]
     ) -> x509.CertificateBuilder:
-        now = datetime.now(UTC)
+        # Clients check certificates by the clock of the machine.
+        now = MACHINE_CLOCK.now()
         return (
             x509.CertificateBuilder()
             .subject_name(subject)

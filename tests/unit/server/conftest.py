@@ -1,4 +1,4 @@
-"""A server over real TLS on a free port, and ways to send requests to it."""
+"""A server over real TLS on a free port, ways to send requests to it, and played time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,35 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tests.played import PlayedClock, PlayedLoop, run
 from tests.series import no_series_appears
 from tests.unit.worlds import koordinator
+from tests.waiting import LIMIT_SECONDS, turns
 from webhook.certificates.files import (
     CA_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,
+    Pair,
     load_pair,
     make_development_certificates,
     server_context,
 )
+from webhook.clock import MACHINE_CLOCK
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.server.app import create_app
+from webhook.server.lane import Lane
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
 
 __all__ = ["no_series_appears"]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """An event loop whose time passes when nothing is left to do."""
+    return "asyncio", {"loop_factory": PlayedLoop}
 
 
 @pytest.fixture(scope="session")
@@ -45,45 +56,76 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def state(certificates: Path) -> ServerState:
     """The state of a standalone server with koord-scheduler as its default."""
     pair = load_pair(certificates / CERTIFICATE_FILE, certificates / KEY_FILE)
-    return ServerState(koordinator(), NOTHING_KNOWN, pair)
+    # The certificate is valid at the time of the machine, as its clients require.
+    return ServerState(koordinator(), NOTHING_KNOWN, pair, clock=PlayedClock(MACHINE_CLOCK.now()))
 
 
 class StoppedAtOnce(uvicorn.Server):
-    """A server that looks every few milliseconds whether it should stop; uvicorn's looks every 100 ms."""
+    """A server in a thread that begins and stops at once; uvicorn's looks every 100 ms whether it should stop."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._serving = threading.Event()
+        self._thread = threading.Thread(target=self.run, daemon=True)
 
     async def main_loop(self) -> None:
         """Wait for the stop."""
         # Sets the headers of all answers.
         await self.on_tick(0)
-        while not self.should_exit:
-            await asyncio.sleep(0.005)
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._serving.set()
+        await self._stopping.wait()
+
+    def begin(self) -> int:
+        """Serve, and return the port."""
+        self._thread.start()
+        assert self._serving.wait(LIMIT_SECONDS), "the server did not start"
+        port: int = self.servers[0].sockets[0].getsockname()[1]
+        return port
+
+    def stop(self) -> None:
+        """Stop, and wait for the end."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(LIMIT_SECONDS)
+        assert not self._thread.is_alive(), "the server did not stop"
+
+
+class TlsServer:
+    """A server over TLS whose application can be exchanged."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.app: ASGIApp | None = None
+        config = uvicorn.Config(
+            self, port=0, lifespan="off", log_config=None, ssl_context_factory=lambda _, __: server_context(pair)
+        )
+        self._server = StoppedAtOnce(config)
+        self.url = f"https://localhost:{self._server.begin()}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does."""
+        assert self.app is not None
+        await self.app(scope, receive, send)
+
+    def stop(self) -> None:
+        """Stop, and wait for the end."""
+        self._server.stop()
+
+
+@pytest.fixture(scope="session")
+def tls_server(certificates: Path) -> Iterator[TlsServer]:
+    """A server that each test gives its application."""
+    server = TlsServer(load_pair(certificates / CERTIFICATE_FILE, certificates / KEY_FILE))
+    yield server
+    server.stop()
 
 
 @pytest.fixture
-def client(state: ServerState, certificates: Path) -> Iterator[httpx.Client]:
-    """A client of that server, over TLS, that trusts its authority and nothing else."""
-    assert state.certificate is not None
-    config = uvicorn.Config(
-        create_app(state),
-        port=0,
-        lifespan="off",
-        log_config=None,
-        ssl_context_factory=lambda _, __: server_context(state.certificate),  # type: ignore[arg-type]
-    )
-    server = StoppedAtOnce(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 10
-    while not server.started:
-        assert time.monotonic() < deadline, "the server did not start within 10 s"
-        time.sleep(0.005)
-    port = server.servers[0].sockets[0].getsockname()[1]
+def client(state: ServerState, certificates: Path, tls_server: TlsServer) -> Iterator[httpx.Client]:
+    """A client of a server with that state, over TLS, that trusts its authority and nothing else."""
+    tls_server.app = create_app(state)
     context = ssl.create_default_context(cafile=str(certificates / CA_FILE))
-    with httpx.Client(base_url=f"https://localhost:{port}", verify=context, trust_env=False) as asking:
+    with httpx.Client(base_url=tls_server.url, verify=context, trust_env=False, timeout=LIMIT_SECONDS) as asking:
         yield asking
-    server.should_exit = True
-    thread.join(10)
-    assert not thread.is_alive(), "the server did not stop within 10 s"
 
 
 def review(manifest: Any = None, **fields: Any) -> dict[str, Any]:
@@ -113,6 +155,35 @@ def refused(**fields: Any) -> dict[str, Any]:
     return review(manifest, **fields)
 
 
+class HeldThread:
+    """A lane, with a piece of work that keeps its thread until the end of the block."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._released = threading.Event()
+        self._call: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> HeldThread:
+        loop = asyncio.get_running_loop()
+        self._call = loop.create_task(
+            self._lane.run(
+                lambda turn: turn.run(self._released.wait, LIMIT_SECONDS),
+                size=1,
+                caller="holder",
+                deadline=float("inf"),
+                receive=asyncio.Event().wait,  # type: ignore[arg-type]
+                done=lambda: None,
+            )
+        )
+        await turns()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._released.set()
+        assert self._call is not None
+        assert await self._call
+
+
 class Call:
     """One ASGI call by hand: what arrives message by message, and what is sent back."""
 
@@ -137,10 +208,14 @@ class Call:
         """Keep what is sent."""
         self.sent.append(message)
 
-    async def to(self, app: Any) -> Call:
+    async def to(self, app: ASGIApp) -> Call:
         """Make the call."""
         await app(self.scope, self.receive, self.send)
         return self
+
+    def answered_by(self, app: ASGIApp | ServerState) -> Call:
+        """Make the call on an event loop of its own, in played time."""
+        return run(self.to(create_app(app) if isinstance(app, ServerState) else app))
 
     @property
     def status(self) -> int:

@@ -9,26 +9,49 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.programs import eventually, free_port
+from tests.e2e import programs
+from tests.e2e.programs import free_port
+from tests.forked_process import ForkedProcess
+from tests.unit.cluster.scripted import NO_TLS
+from tests.waiting import LIMIT_SECONDS
 from webhook.server.tls import PairFiles
+
+T = TypeVar("T")
+Running = subprocess.Popen[bytes] | ForkedProcess
+# coverage tells its subprocesses by such variables that they are measured.
+_COVERAGE = "COVERAGE_PROCESS"
+# A test that changes files waits for the next look at them.
+_LOOK_SECONDS = 0.05
+
+
+def eventually(probe: Callable[[], T | None], what: str) -> T:
+    """Wait for `probe` as `tests.e2e.programs.eventually` does, on a machine that may be busy."""
+    return programs.eventually(probe, what, LIMIT_SECONDS)
+
+
+def lines_of(log: Path) -> list[dict[str, Any]]:
+    """The lines of a log. The last one in the file may be incomplete."""
+    return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 class ServingProcess:
     """The process: its ports, its log, and its health."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path, health_port: int) -> None:
+    def __init__(self, process: Running, log: Path, health_port: int) -> None:
         self.process = process
         self._log = log
         self.health_port = health_port
-        self._health = httpx.Client(base_url=f"http://127.0.0.1:{health_port}", trust_env=False)
+        self._health = httpx.Client(
+            base_url=f"http://127.0.0.1:{health_port}", verify=NO_TLS, trust_env=False, timeout=LIMIT_SECONDS
+        )
         first = eventually(self._first_line, "the server says that it serves")
         self.url, self.next_url = first["url"], first.get("next")
 
@@ -39,7 +62,7 @@ class ServingProcess:
 
     def lines(self) -> list[dict[str, Any]]:
         """Its lines on standard error. The last line may be incomplete."""
-        return [json.loads(line) for line in self._log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return lines_of(self._log)
 
     def _first_line(self) -> dict[str, Any] | None:
         assert self.process.poll() is None, f"the server stopped: {self._log.read_text()}"
@@ -81,18 +104,11 @@ class ServingProcess:
     def stop(self) -> int:
         """Tell it to stop; its exit code once it has."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(LIMIT_SECONDS)
 
     def close(self) -> None:
-        """Kill it."""
+        """Ask nothing more."""
         self._health.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait(15)
 
 
 @contextmanager
@@ -104,22 +120,49 @@ def serving_process(
     A server under a heavy load is not `traced`: the measurement of coverage would take most of its time.
     """
     health_port = free_port()
-    limited = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"]
-    command: list[str | Path] = [*limited, sys.executable, "-m", "webhook", "serve", "--standalone"]
-    command += ["--cert", files.certificate, "--key", files.key, "--port", "0", "--health-port", str(health_port)]
+    command: list[str | Path] = ["serve", "--standalone", "--cert", files.certificate, "--key", files.key]
+    command += ["--port", "0", "--health-port", str(health_port), *arguments]
     log = folder / "serve.log"
-    # coverage tells its subprocesses by such a variable that they are measured.
-    env = {name: value for name, value in os.environ.items() if traced or not name.startswith("COVERAGE_PROCESS")}
-    with log.open("wb") as output, subprocess.Popen([*command, *arguments], stderr=output, env=env) as process:
-        serving = None
+    with rollcall_process(log, *command, open_files=open_files, traced=traced) as process:
+        serving = ServingProcess(process, log, health_port)
         try:
-            serving = ServingProcess(process, log, health_port)
             yield serving
         finally:
-            if serving is not None:
-                serving.close()
-            elif process.poll() is None:
-                process.kill()
+            serving.close()
+
+
+@contextmanager
+def rollcall_process(
+    log: Path, *arguments: str | Path, open_files: int | None = None, traced: bool = True
+) -> Iterator[Running]:
+    """A process of `rollcall` that ends with the context. What it prints goes to `log`."""
+    command = [str(argument) for argument in arguments]
+    with log.open("wb") as output:
+        process: Running
+        if sys.flags.safe_path or any(name.startswith(_COVERAGE) for name in os.environ):
+            # Coverage does not expect that a process that it measures is forked. Where the wheel is tested, a new
+            # process cannot import these tests.
+            limited = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"]
+            env = {name: value for name, value in os.environ.items() if traced or not name.startswith(_COVERAGE)}
+            started = [*limited, sys.executable, "-m", "webhook", *command]
+            process = subprocess.Popen(started, stdout=output, stderr=output, env=env)
+        else:
+            process = ForkedProcess(command, log, open_files=open_files, look_seconds=_LOOK_SECONDS)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: Running) -> None:
+    """End a process. A kill at once would leave temporary certificates behind."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(LIMIT_SECONDS)
 
 
 def trusting(*authorities: Path, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
@@ -133,7 +176,7 @@ def trusting(*authorities: Path, version: ssl.TLSVersion | None = None) -> ssl.S
 def shown_to(context: ssl.SSLContext, port: int, name: str | None = "localhost") -> bytes | None:
     """The certificate, DER, that a client is shown who names the server so. Raises `OSError` where it is shown none."""
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=LIMIT_SECONDS) as plain,
         context.wrap_socket(plain, server_hostname=name) as secured,
     ):
         return secured.getpeercert(binary_form=True)

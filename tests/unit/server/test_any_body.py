@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from tests.strategies import json_values, reviews
 from tests.unit.server.conftest import Call, body, review
 from tests.unit.worlds import gang_pod
-from webhook.server.app import create_app
 from webhook.server.state import ServerState
 
 # The state is the same for every body on purpose: one must not spoil the answer to the next.
@@ -26,7 +24,7 @@ shared_state = settings(suppress_health_check=[HealthCheck.function_scoped_fixtu
 
 
 def call(state: ServerState, path: str, content: bytes) -> Call:
-    return asyncio.run(Call(body(content), path=path).to(create_app(state)))
+    return Call(body(content), path=path).answered_by(state)
 
 
 @shared_state
@@ -66,7 +64,7 @@ def recorded_pods() -> list[Any]:
 
 
 def mutated(client: httpx.Client, asked: Any) -> list[Any]:
-    response = client.post("/mutate?timeout=10s", json=asked).json()["response"]
+    response = client.post("/mutate?timeout=30s", json=asked).json()["response"]
     assert response["uid"] == asked["request"]["uid"]
     return list(json.loads(base64.b64decode(response["patch"]))) if "patch" in response else []
 

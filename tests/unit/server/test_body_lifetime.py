@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.server.conftest import Call, body, review
+from tests.unit.server.conftest import Call, HeldThread, body, review
+from tests.waiting import LIMIT_SECONDS, turns, until
 from webhook import admission
 from webhook.model.admission_request import ALLOWED
 from webhook.server import large_json
@@ -23,7 +24,6 @@ from webhook.server.state import ServerState
 
 DECODED_IN_PIECES = large_json.WHOLE_BYTES + 1
 EMPTY_LISTS = b"[" + b"[]," * (DECODED_IN_PIECES // 3) + b"[]]"
-ANSWER_SECONDS = 10
 
 
 @pytest.fixture(autouse=True)
@@ -35,43 +35,12 @@ def no_collection() -> Iterator[None]:
     gc.set_threshold(*threshold)
 
 
-class HeldThread:
-    """The lane for reviews, with a piece of work that keeps its thread until `release`."""
-
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._released = threading.Event()
-        self._call: asyncio.Task[Any] | None = None
-
-    async def __aenter__(self) -> HeldThread:
-        loop = asyncio.get_running_loop()
-        self._call = loop.create_task(
-            self._state.reviews.run(
-                lambda turn: turn.run(self._released.wait, ANSWER_SECONDS),
-                size=1,
-                caller="holder",
-                deadline=float("inf"),
-                receive=asyncio.Event().wait,  # type: ignore[arg-type]
-                done=lambda: None,
-            )
-        )
-        await asyncio.sleep(0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._released.set()
-        assert self._call is not None
-        assert await self._call
-
-
 async def paid_back(state: ServerState) -> None:
     """Wait until nothing is charged and all work of the lane has ended."""
-    async with asyncio.timeout(ANSWER_SECONDS):
-        while state.intake.used or state.reviews._held:
-            await asyncio.sleep(0.001)
+    await until(lambda: not (state.intake.used or state.reviews._held), "all is paid back")
 
 
-def of(content: bytes, *more: dict[str, Any], seconds: str = f"{ANSWER_SECONDS}s") -> Call:
+def of(content: bytes, *more: dict[str, Any], seconds: str = "30s") -> Call:
     """A call with this body, which keeps no reference to it after it was read."""
     return Call(body(content), *more, query=f"timeout={seconds}")
 
@@ -80,9 +49,9 @@ def of(content: bytes, *more: dict[str, Any], seconds: str = f"{ANSWER_SECONDS}s
     ("content", "status", "said"),
     [
         (json.dumps(review()).encode() + b" " * DECODED_IN_PIECES, 200, '"allowed":true'),
-        (EMPTY_LISTS[:-1] + b"}", 400, "the body is not JSON"),
-        (b"{" + b"," * DECODED_IN_PIECES, 400, "the body is not JSON"),
-        (EMPTY_LISTS, 400, "the body is not a JSON object"),
+        (EMPTY_LISTS[:-1] + b"}", 400, "not JSON"),
+        (b"{" + b"," * DECODED_IN_PIECES, 400, "not JSON"),
+        (EMPTY_LISTS, 400, "not a JSON object"),
         (EMPTY_LISTS * 2, 413, "brackets and strings"),
     ],
     ids=["judged", "invalid", "invalid at once", "not a review", "too many values"],
@@ -114,7 +83,7 @@ async def test_a_body_that_is_judged_beyond_its_deadline_is_freed_when_the_threa
     answered = threading.Event()
 
     def slow(_: object, __: object, settings: Any) -> Any:
-        assert answered.wait(ANSWER_SECONDS)
+        assert answered.wait(LIMIT_SECONDS)
         settings.proceed()
         return ALLOWED
 
@@ -131,12 +100,12 @@ async def test_bodies_that_never_have_the_thread_are_freed(state: ServerState) -
     app = AdmissionEndpoint("validate", admission.validate, state)
     late, full, gone = (EMPTY_LISTS + b" " * number for number in range(3))
     before = [sys.getrefcount(content) for content in (late, full, gone)]
-    async with HeldThread(state):
+    async with HeldThread(state.reviews):
         left = await of(gone, {"type": "http.disconnect"}).to(app)
         # One body of any size can wait; the second is refused.
         state.reviews._waiting_bytes = 1
         calls = [asyncio.create_task(of(late, seconds="200ms").to(app))]
-        await asyncio.sleep(0)
+        await turns()
         calls.append(asyncio.create_task(of(full).to(app)))
         answered = await asyncio.gather(*calls)
     del calls

@@ -1,27 +1,27 @@
-"""How long a connection is kept, with short timers, because a test cannot wait for minutes; and which connection is
-closed for a new one.
-"""
+"""How long a connection is kept, in played time, and which connection is closed for a new one."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from tests.played import PlayedClock, PlayedLoop
 from tests.unit.server.conftest import review
+from tests.waiting import until
 from webhook.certificates.files import server_context
 from webhook.server import acceptor
-from webhook.server import connection as connection_module
 from webhook.server import connections as connections_module
 from webhook.server.app import create_app
-from webhook.server.connection import MAX_AHEAD, Connection
-from webhook.server.connections import UNREAD_SECONDS, UNUSED_SECONDS, Connections, Room
+from webhook.server.connection import HEAD_SECONDS, JITTER, MAX_AHEAD, Connection
+from webhook.server.connections import UNREAD_SECONDS, UNUSED_SECONDS, YOUNG_SECONDS, Connections, Room
+from webhook.server.life_metrics import LifeMetrics
 from webhook.server.listener import Listener
 from webhook.server.network_metrics import ConnectionMetrics, Ended
 from webhook.server.state import ServerState
@@ -39,11 +39,18 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Kept(Connections):
-    """Connections with readable timers."""
+    """Connections with readable timers and a played clock."""
 
     def __init__(self, most: int = 1000, seconds: float = 0) -> None:
         self.registry = CollectorRegistry()
-        super().__init__(most, ConnectionMetrics(self.registry), seconds=seconds)
+        self.played = PlayedClock()
+        super().__init__(
+            most,
+            ConnectionMetrics(self.registry),
+            seconds=seconds,
+            metrics=LifeMetrics(self.registry),
+            clock=self.played,
+        )
         self.found: list[Connection] = []
 
     def opened(self, connection: Connection) -> None:
@@ -85,13 +92,6 @@ async def opened_more(beside: Client, number: int) -> AsyncIterator[list[Client]
             writer.close()
 
 
-async def until(held: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(30):
-        while not held():
-            await asyncio.sleep(0.005)
-
-
 async def ask(client: Client, request: bytes) -> bytes:
     """The head of the answer."""
     reader, writer = client
@@ -105,10 +105,16 @@ async def ask(client: Client, request: bytes) -> bytes:
 async def is_ended(client: Client) -> bool:
     """Whether the server has hung up, or does so now."""
     try:
-        async with asyncio.timeout(30):
-            return await client[0].read() == b""
+        return await client[0].read() == b""
     except ConnectionError:
         return True
+
+
+def advance(seconds: float) -> None:
+    """Move the time of the event loop, and that of its clocks."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, PlayedLoop)
+    loop.advance(seconds)
 
 
 def silence(connection: Connection) -> float:
@@ -142,10 +148,39 @@ async def test_connections_that_are_opened_together_end_at_different_times(state
         now = asyncio.get_running_loop().time()
         timers = [connection._ageing for connection in connections.found]
         ages = [timer.when() - now for timer in timers if timer is not None]
-        # Opened some moments ago, on a slow machine.
-        assert all(0.75 * AGE - 60 < age <= 1.25 * AGE for age in ages)
+        # Opened some moments ago.
+        assert all((1 - JITTER) * AGE - 60 < age <= (1 + JITTER) * AGE for age in ages)
         # Forty numbers out of 300 s are not all within 120 of each other.
         assert max(ages) - min(ages) > 0.2 * AGE
+
+
+async def test_a_connection_at_its_maximum_age_ends_with_its_next_answer(state: ServerState) -> None:
+    # Younger than a connection that is closed because it is silent.
+    age = API_SERVER_SECONDS / (1 + JITTER)
+    connections = Kept(seconds=age)
+    async with opened(state, connections, 2) as (busy, idle):
+        for client in (busy, idle):
+            assert b"connection: close" not in await ask(client, REVIEW)
+        advance((1 + JITTER) * age)
+        await until(lambda: connections.registry.get_sample_value("rollcall_connections_recycled_total") == 2)
+        # One that is idle ends when it is used again, and not in its client's hands.
+        assert len(connections) == 2
+        for client in (busy, idle):
+            head = await ask(client, REVIEW)
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert b"connection: close" in head
+            assert await is_ended(client)
+
+
+async def test_a_connection_without_a_maximum_age_is_kept(state: ServerState) -> None:
+    connections = Kept(seconds=0)
+    async with opened(state, connections, 1) as (client,):
+        for _ in range(3):
+            assert b"connection: close" not in await ask(client, REVIEW)
+            # Less than the silence after which it would be closed.
+            connections.played.move(100 * AGE)
+            advance(API_SERVER_SECONDS)
+        assert connections.registry.get_sample_value("rollcall_connections_recycled_total") == 0
 
 
 async def test_at_the_limit_connections_without_a_review_are_closed_oldest_first(state: ServerState) -> None:
@@ -216,15 +251,16 @@ async def test_a_known_connection_with_a_pending_answer_does_not_count_as_new(
 async def test_a_new_connection_waits_in_the_kernel_until_another_has_had_its_minimum_time(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections_module, "YOUNG_SECONDS", 3600.0)
-
     connections = Kept(2)
+    now = 100.0
+    # The clock stands still, whatever the loop waits for.
+    monkeypatch.setattr(connections.played, "monotonic", lambda: now)
     async with opened(state, connections, 2) as clients, opened_more(clients[0], 1):
         assert connections.room() is None
         for client in clients:
             assert (await ask(client, HEALTH)).startswith(b"HTTP/1.1 200 ")
         assert (len(connections.found), connections.ended(Ended.REPLACED)) == (2, 0)
-        monkeypatch.setattr(connections_module, "YOUNG_SECONDS", 0.0)
+        now += 2 * YOUNG_SECONDS
         await until(lambda: len(connections.found) == 3)
         assert await is_ended(clients[0])
 
@@ -249,15 +285,18 @@ async def test_a_connection_without_data_is_closed_early_only_if_connections_are
     connections = Kept(4)
     async with opened(state, connections, 3) as (asked, silent, other):
         await ask(asked, HEALTH)
-        opened_at = connections.found[1].opened_at
+        connections.leave()
+        connections.played.move(UNUSED_SECONDS * 2)
         connections.most = 6
-        connections.sweep(opened_at + UNUSED_SECONDS * 2)
+        connections.sweep()
         # Half of six is not more than half.
         assert len(connections) == 3
         connections.most = 5
-        connections.sweep(opened_at + UNUSED_SECONDS - 1)
+        connections.played.move(-UNUSED_SECONDS * 1.5)
+        connections.sweep()
         assert len(connections) == 3
-        connections.sweep(opened_at + UNUSED_SECONDS + 30)
+        connections.played.move(UNUSED_SECONDS)
+        connections.sweep()
         assert await is_ended(silent)
         assert await is_ended(other)
         assert connections.ended(Ended.UNUSED) == 2
@@ -271,10 +310,14 @@ async def fill(connections: Kept, clients: list[Client]) -> None:
         connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        async with asyncio.timeout(120):
-            while not connection.unread or not connection.flow.write_paused:
-                writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
-                await asyncio.sleep(0.001)
+
+        def full(connection: Connection = connection, writer: asyncio.StreamWriter = writer) -> bool:
+            if connection.unread and connection.flow.write_paused:
+                return True
+            writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
+            return False
+
+        await until(full, "the client takes no more")
 
 
 async def test_a_few_pipelined_requests_are_accepted_and_more_end_the_connection(state: ServerState) -> None:
@@ -297,15 +340,15 @@ async def test_a_client_that_reads_each_answer_late_keeps_its_connection(state: 
     connections = Kept()
     async with opened(state, connections, 1) as (busy,):
         connections.leave()
-        now = asyncio.get_running_loop().time()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Connection, "unread", True)
             for _ in range(10):
                 assert (await ask(busy, HEALTH)).startswith(b"HTTP/1.1 200 ")
-                now += UNREAD_SECONDS + 1
-                connections.sweep(now)
+                connections.played.move(UNREAD_SECONDS + 1)
+                connections.sweep()
             assert connections.ended(Ended.UNREAD) == 0
-            connections.sweep(now + UNREAD_SECONDS + 1)
+            connections.played.move(UNREAD_SECONDS + 1)
+            connections.sweep()
             assert connections.ended(Ended.UNREAD) == 1
 
 
@@ -313,13 +356,13 @@ async def test_an_answer_that_the_client_does_not_read_is_dropped(state: ServerS
     connections = Kept()
     async with opened(state, connections, 2) as clients:
         connections.leave()
-        async with asyncio.timeout(30):
-            await fill(connections, clients)
-        now = asyncio.get_running_loop().time()
-        connections.sweep(now)
-        connections.sweep(now + UNREAD_SECONDS - 1)
+        await fill(connections, clients)
+        connections.sweep()
+        connections.played.move(UNREAD_SECONDS - 1)
+        connections.sweep()
         assert len(connections) == 2
-        connections.sweep(now + UNREAD_SECONDS + 1)
+        connections.played.move(2)
+        connections.sweep()
         assert (len(connections), connections.ended(Ended.UNREAD)) == (0, 2)
 
 
@@ -331,24 +374,21 @@ async def test_the_number_of_connections_with_unread_answers_is_limited(
     connections = Kept()
     async with opened(state, connections, 3) as clients:
         connections.leave()
-        async with asyncio.timeout(30):
-            await fill(connections, clients)
-        now = asyncio.get_running_loop().time()
-        connections.sweep(now)
+        await fill(connections, clients)
+        connections.sweep()
         # They may have been asked a moment ago.
         assert len(connections) == 3
-        connections.sweep(now + 1)
+        connections.played.move(1)
+        connections.sweep()
         assert (len(connections), connections.ended(Ended.UNREAD)) == (1, 2)
 
 
-async def test_a_request_head_that_never_ends_has_a_deadline(
-    state: ServerState, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection_module, "HEAD_SECONDS", 0.05)
-
+async def test_a_request_head_that_never_ends_has_a_deadline(state: ServerState) -> None:
     connections = Kept()
     async with opened(state, connections, 2) as (slow, other):
         slow[1].write(REVIEW[:20])
+        await until(lambda: connections.found[0]._head_wait is not None)
+        advance(HEAD_SECONDS)
         assert await is_ended(slow)
         assert connections.ended(Ended.HEAD) == 1
         assert (await ask(other, REVIEW)).startswith(b"HTTP/1.1 200 ")

@@ -9,22 +9,24 @@ import signal
 import socket
 import ssl
 import threading
-import time
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.programs import eventually
 from tests.hostile import objects
+from tests.played import PlayedLoop
 from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.server_process import serving_process, shown_to, trusting
+from tests.unit.server.server_process import eventually, serving_process, trusting
 from tests.unit.server.test_http_protocol import POST, Wire, whole
+from tests.waiting import LIMIT_SECONDS, until
+from webhook.server.admission_endpoint import SMALL_BYTES
 from webhook.server.app import create_app
 from webhook.server.connections import Connections
+from webhook.server.drain import Signals, drain
 from webhook.server.large_review import LargeReview
-from webhook.server.listener import FINISH_SECONDS, Listener
+from webhook.server.listener import Listener
 from webhook.server.state import ServerState
 
 BODY = json.dumps(review())
@@ -42,9 +44,11 @@ class Caller:
     def ask(self) -> int:
         """The status of an answer. Raises `OSError` if there is none."""
         if self._connection is None:
-            self._connection = http.client.HTTPSConnection("localhost", self._port, context=self._client, timeout=30)
+            self._connection = http.client.HTTPSConnection(
+                "localhost", self._port, context=self._client, timeout=LIMIT_SECONDS
+            )
             self.opened += 1
-        self._connection.request("POST", "/validate?timeout=5s", BODY)
+        self._connection.request("POST", "/validate?timeout=30s", BODY)
         answer = self._connection.getresponse()
         answer.read()
         if answer.getheader("connection") == "close":
@@ -68,7 +72,7 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
     client = trusting(authority.file)
     gone, statuses, wrong = threading.Event(), list[int](), list[Exception]()
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "120") as server:
-        callers = [Caller(server.port, client) for _ in range(6)]
+        callers = [Caller(server.port, client) for _ in range(3)]
 
         def call(caller: Caller) -> None:
             try:
@@ -83,31 +87,44 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
         threads = [threading.Thread(target=call, args=(caller,)) for caller in callers]
         for thread in threads:
             thread.start()
-        eventually(lambda: len(statuses) > 200, "requests are answered")
+        eventually(lambda: len(statuses) > 50, "requests are answered")
         assert sum(caller.closing for caller in callers) == 0
         server.process.send_signal(signal.SIGTERM)
         server.until_readiness(503, "stopping")
         assert server.metric("rollcall_draining") == 1
         before = len(statuses)
-        eventually(lambda: len(statuses) > before + 100, "requests are answered after the stop was told")
+        eventually(lambda: len(statuses) > before + 25, "requests are answered after the stop was told")
         # A new caller is answered too, over its own connection.
         eventually(lambda: all(caller.opened > 2 for caller in callers), "every caller has come again")
         gone.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(LIMIT_SECONDS)
         assert not wrong
         assert set(statuses) == {200}
         # A second signal ends the waiting, although 120 s have not passed.
         assert server.stop() == 0
 
 
-def test_the_port_closes_after_the_delay(tmp_path: Path, authority: Authority) -> None:
-    with serving_process(tmp_path, authority.issue("tls"), "--drain", "1") as server:
-        told = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - told >= 1
-        with pytest.raises(ConnectionError):
-            shown_to(trusting(authority.file), server.port)
+async def test_the_port_closes_after_the_delay(state: ServerState) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, PlayedLoop)
+    listener = Listener(("127.0.0.1", 0), create_app(state), Connections(100, state.metrics.connections), None)
+    listener.open()
+    address = listener.address
+    draining = asyncio.create_task(drain(state, Signals(), [listener], None, 60))
+    await until(lambda: state.stopping)
+    loop.advance(59)
+    reader, writer = await asyncio.open_connection(*listener.address)
+    writer.write(whole(BODY.encode()))
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close\r\n" in answer
+    assert not draining.done()
+    loop.advance(1)
+    await draining
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection(*address)
 
 
 def test_each_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
@@ -176,7 +193,7 @@ def test_health_is_served_until_the_last_answer(tmp_path: Path, authority: Autho
         server.process.send_signal(signal.SIGTERM)
 
         def refused() -> bool:
-            with suppress(ConnectionError), socket.create_connection(("127.0.0.1", server.port), timeout=10):
+            with suppress(ConnectionError), socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_SECONDS):
                 return False
             return True
 
@@ -184,7 +201,7 @@ def test_health_is_served_until_the_last_answer(tmp_path: Path, authority: Autho
         assert server.readiness()[0] == 503
         held.send(BODY.encode()).read()
         assert held.statuses == [100, 200]
-        assert server.process.wait(30) == 0
+        assert server.process.wait(LIMIT_SECONDS) == 0
         held.close()
 
 
@@ -192,7 +209,9 @@ def test_a_forced_stop_does_not_wait_for_unfinished_requests(tmp_path: Path, aut
     client = trusting(authority.file)
     with (
         serving_process(tmp_path, authority.issue("tls")) as server,
-        closing(http.client.HTTPSConnection("localhost", server.port, context=client, timeout=30)) as connection,
+        closing(
+            http.client.HTTPSConnection("localhost", server.port, context=client, timeout=LIMIT_SECONDS)
+        ) as connection,
     ):
         connection.putrequest("POST", "/validate?timeout=30s")
         connection.putheader("content-length", "100")
@@ -201,53 +220,13 @@ def test_a_forced_stop_does_not_wait_for_unfinished_requests(tmp_path: Path, aut
         server.process.send_signal(signal.SIGTERM)
         eventually(lambda: server.lines()[-1]["event"] == "stopping", "it stops")
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(LIMIT_SECONDS) == 0
         # Who had waited to the end would say that a task was still running.
         assert [line["event"] for line in server.lines()] == ["serving", "stopping"]
 
 
-def test_a_connection_at_its_maximum_age_ends_with_an_answer(tmp_path: Path, authority: Authority) -> None:
-    config = tmp_path / "rollcall.yaml"
-    config.write_text(
-        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 1}\n"
-    )
-    with serving_process(tmp_path, authority.issue("tls"), "--config", config) as server:
-        caller, other = (Caller(server.port, trusting(authority.file)) for _ in range(2))
-        begun = time.monotonic()
-        assert (other.ask(), caller.ask()) == (200, 200)
-        assert server.metric("rollcall_connections") == 2
-
-        def last() -> bool:
-            assert caller.ask() == 200
-            return caller.closing == 1
-
-        eventually(last, "an answer says that it is the last")
-        assert time.monotonic() - begun >= 0.75
-        assert caller.opened == 1
-        # One that is idle ends when it is used again, and not in its client's hands.
-        eventually(lambda: server.metric("rollcall_connections_recycled_total") >= 2, "both have grown old")
-        assert (other.ask(), other.opened, other.closing) == (200, 1, 1)
-        assert (caller.ask(), caller.opened) == (200, 2)
-        caller.close()
-
-
-def test_a_connection_without_a_maximum_age_is_kept(tmp_path: Path, authority: Authority) -> None:
-    config = tmp_path / "rollcall.yaml"
-    config.write_text(
-        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 0}\n"
-    )
-    with serving_process(tmp_path, authority.issue("tls"), "--config", config) as server:
-        caller = Caller(server.port, trusting(authority.file))
-        assert {caller.ask() for _ in range(200)} == {200}
-        assert (caller.opened, caller.closing) == (1, 0)
-        assert server.metric("rollcall_connections_recycled_total") == 0
-        caller.close()
-        eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")
-
-
-def test_a_stop_during_large_reviews_ends_in_time_and_answers_every_client(
-    tmp_path: Path, authority: Authority
-) -> None:
+@pytest.mark.exhaustive
+def test_a_stop_during_large_reviews_answers_every_client(tmp_path: Path, authority: Authority) -> None:
     # Each takes seconds, so that most are not answered when the time for that is over.
     large = objects.largest_set(denied=True)
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "0", traced=False) as server:
@@ -255,15 +234,13 @@ def test_a_stop_during_large_reviews_ends_in_time_and_answers_every_client(
         held = [Wire(server, authority).send(whole(large, head)) for _ in range(8)]
         eventually(lambda: server.metric("rollcall_lane_waiting", lane="reviews") >= 4, "reviews wait for the thread")
         server.process.send_signal(signal.SIGTERM)
-        told = time.monotonic()
         for wire in held:
             # Until the server hangs up.
             wire.read()
             wire.close()
-        assert server.process.wait(30) == 0
+        assert server.process.wait(LIMIT_SECONDS) == 0
         # A verdict, or 503 or 500 where the time was up, or nothing where even that was too late.
         assert [wire.statuses for wire in held if wire.statuses not in ([200], [503], [500], [])] == []
-        assert time.monotonic() - told < FINISH_SECONDS + 5
 
 
 async def test_large_reviews_beyond_their_deadline_get_an_answer_and_are_no_longer_judged(
@@ -286,14 +263,12 @@ async def test_large_reviews_beyond_their_deadline_get_an_answer_and_are_no_long
     listener.open()
     clients = [await asyncio.open_connection(*listener.address) for _ in range(3)]
     for _, writer in clients:
-        writer.write(whole(objects.largest_set()))
+        writer.write(whole(b" " * (SMALL_BYTES + 1)))
     waiting = ("rollcall_lane_waiting", {"lane": "reviews"})
-    async with asyncio.timeout(30):
-        while not entered.is_set() or state.metrics.registry.get_sample_value(*waiting) != 2:
-            await asyncio.sleep(0.01)
+    await until(lambda: entered.is_set() and state.metrics.registry.get_sample_value(*waiting) == 2)
     await listener.close(1)
     for reader, writer in clients:
         assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
         writer.close()
-    assert await asyncio.to_thread(told.wait, 30)
+    assert await asyncio.to_thread(told.wait, LIMIT_SECONDS)
     assert state.metrics.registry.get_sample_value(*waiting) == 0

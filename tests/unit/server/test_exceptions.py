@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.played import START, PlayedClock
 from tests.unit.server.conftest import Call, body, refused
 from tests.unit.worlds import koordinator
-from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE, load_pair
 from webhook.model.exceptions import Exceptions, RuleException
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.server.app import create_app
 from webhook.server.state import ServerState
 
 HOUR = timedelta(hours=1)
@@ -27,19 +22,14 @@ def granted(name: str, until: datetime, *rules: str) -> RuleException:
     return RuleException(name, covered, frozenset({"default"}), "ticket 4711", "anna", until)
 
 
-@pytest.fixture
-def serving(certificates: Path) -> Any:
-    """Make the state of a server with these exceptions."""
-    pair = load_pair(certificates / CERTIFICATE_FILE, certificates / KEY_FILE)
-
-    def made(*every: RuleException) -> ServerState:
-        return ServerState(replace(koordinator(), exceptions=Exceptions(every)), NOTHING_KNOWN, pair)
-
-    return made
+def serving(*exceptions: RuleException, clock: PlayedClock | None = None) -> ServerState:
+    """Return the state of a server with these exceptions."""
+    settings = replace(koordinator(), exceptions=Exceptions(exceptions))
+    return ServerState(settings, NOTHING_KNOWN, None, clock=clock or PlayedClock())
 
 
 def answered(state: ServerState, review: dict[str, Any], path: str = "/validate") -> dict[str, Any]:
-    made = asyncio.run(Call(body(json.dumps(review).encode()), path=path).to(create_app(state)))
+    made = Call(body(json.dumps(review).encode()), path=path).answered_by(state)
     assert made.status == 200
     found: dict[str, Any] = json.loads(made.text)["response"]
     return found
@@ -49,19 +39,20 @@ def used(state: ServerState, name: str) -> float | None:
     return state.metrics.registry.get_sample_value("rollcall_exceptions_used_total", {"exception": name})
 
 
-def test_an_exception_applies_by_the_clock_of_the_server_and_ends_without_a_restart(serving: Any) -> None:
-    state = serving(granted("ours", datetime.now(UTC) + HOUR), granted("older", datetime.now(UTC) - HOUR))
+def test_an_exception_applies_by_the_clock_of_the_server_and_ends_without_a_restart() -> None:
+    clock = PlayedClock()
+    state = serving(granted("ours", START + HOUR), granted("older", START - HOUR), clock=clock)
     found = answered(state, refused())
     assert found["allowed"]
     assert found["auditAnnotations"]["exceptions"].startswith("ours (koordinator/mnnvl) excepted by anna until ")
     assert (used(state, "ours"), used(state, "older")) == (1, 0)
-    ended = serving(granted("older", datetime.now(UTC) - HOUR))
-    assert not answered(ended, refused())["allowed"]
-    assert used(ended, "older") == 0
+    clock.move(HOUR.total_seconds())
+    assert not answered(state, refused())["allowed"]
+    assert (used(state, "ours"), used(state, "older")) == (1, 0)
 
 
-def test_an_object_counts_once_for_each_exception_and_another_namespace_does_not(serving: Any) -> None:
-    state = serving(granted("ours", datetime.now(UTC) + HOUR))
+def test_an_object_counts_once_for_each_exception_and_another_namespace_does_not() -> None:
+    state = serving(granted("ours", START + HOUR))
     assert not answered(state, refused(namespace="team-b"))["allowed"]
     assert used(state, "ours") == 0
     answered(state, refused())
@@ -69,7 +60,7 @@ def test_an_object_counts_once_for_each_exception_and_another_namespace_does_not
     assert used(state, "ours") == 1
 
 
-def test_the_end_of_each_exception_is_exposed(serving: Any) -> None:
+def test_the_end_of_each_exception_is_exposed() -> None:
     until = datetime(2027, 2, 1, tzinfo=UTC)
     state = serving(granted("ours", until))
     value = state.metrics.registry.get_sample_value(
@@ -78,8 +69,8 @@ def test_the_end_of_each_exception_is_exposed(serving: Any) -> None:
     assert value == until.timestamp()
 
 
-def test_a_large_review_is_judged_at_its_time_too(serving: Any) -> None:
+def test_a_large_review_is_judged_at_its_time_too() -> None:
     large = refused()
     large["request"]["object"]["metadata"]["annotations"]["example.com/note"] = "x," * 40_000
-    assert answered(serving(granted("ours", datetime.now(UTC) + HOUR)), large)["allowed"]
-    assert not answered(serving(granted("ours", datetime.now(UTC) - HOUR)), large)["allowed"]
+    assert answered(serving(granted("ours", START + HOUR)), large)["allowed"]
+    assert not answered(serving(granted("ours", START - HOUR)), large)["allowed"]

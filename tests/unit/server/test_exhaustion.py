@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.programs import eventually
 from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.server_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, eventually, serving_process, trusting
+from tests.waiting import LIMIT_SECONDS
 
 BODY = json.dumps(review()).encode()
 HEAD = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"
@@ -41,7 +41,7 @@ def authority(tmp_path: Path) -> Authority:
 
 def tcp(server: ServingProcess, _: ssl.SSLContext) -> socket.socket:
     """One that never begins a handshake."""
-    return socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_SECONDS)
 
 
 def secured(server: ServingProcess, client: ssl.SSLContext) -> socket.socket:
@@ -65,17 +65,24 @@ def half_a_body(server: ServingProcess, client: ssl.SSLContext) -> socket.socket
 
 def health(server: ServingProcess, _: ssl.SSLContext) -> socket.socket:
     """One that is silent on the health port."""
-    return socket.create_connection(("127.0.0.1", server.health_port), timeout=30)
+    return socket.create_connection(("127.0.0.1", server.health_port), timeout=LIMIT_SECONDS)
 
 
 def asking(server: ServingProcess, client: ssl.SSLContext) -> httpx.Client:
     """A caller that keeps its connection."""
-    return httpx.Client(base_url=f"https://localhost:{server.port}", verify=client, trust_env=False, timeout=20)
+    return httpx.Client(
+        base_url=f"https://localhost:{server.port}",
+        verify=client,
+        trust_env=False,
+        timeout=LIMIT_SECONDS,
+        # By default httpx closes a connection that was idle for 5 s.
+        limits=httpx.Limits(keepalive_expiry=None),
+    )
 
 
 def review_over(caller: httpx.Client) -> int:
     """The status of a review."""
-    answer = caller.post("/validate?timeout=10s", content=BODY)
+    answer = caller.post("/validate?timeout=30s", content=BODY)
     assert answer.status_code != 200 or answer.json()["response"]["allowed"] is True
     return answer.status_code
 
@@ -94,7 +101,9 @@ def ask(server: ServingProcess, client: ssl.SSLContext) -> int:
 
 def alive(server: ServingProcess) -> int:
     """The status of /healthz over a new connection."""
-    return httpx.get(f"http://127.0.0.1:{server.health_port}/healthz", trust_env=False, timeout=20).status_code
+    return httpx.get(
+        f"http://127.0.0.1:{server.health_port}/healthz", trust_env=False, timeout=LIMIT_SECONDS
+    ).status_code
 
 
 @pytest.fixture
@@ -106,7 +115,13 @@ def limited(tmp_path: Path, authority: Authority) -> Iterator[ServingProcess]:
         yield server
 
 
-@pytest.mark.parametrize("attacker", [tcp, secured, half_a_head, half_a_body, health])
+@pytest.mark.parametrize(
+    "attacker",
+    [
+        half_a_head,
+        *(pytest.param(other, marks=pytest.mark.exhaustive) for other in (tcp, secured, half_a_body, health)),
+    ],
+)
 def test_idle_connections_do_not_block_other_clients(
     limited: ServingProcess, authority: Authority, attacker: Attacker
 ) -> None:
@@ -135,7 +150,6 @@ def test_idle_connections_do_not_block_other_clients(
 def upload(server: ServingProcess, client: ssl.SSLContext, head: bytes, part: bytes) -> socket.socket:
     """One that sends all but the end of its body, and is silent then."""
     found = secured(server, client)
-    found.settimeout(5)
     with suppress(OSError):
         found.sendall(head + part)
     return found
@@ -147,6 +161,7 @@ STALLED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("head", "part"), STALLED.values(), ids=STALLED)
 def test_stalled_uploads_share_one_budget(tmp_path: Path, authority: Authority, head: bytes, part: bytes) -> None:
     client = trusting(authority.file)
@@ -169,6 +184,20 @@ def test_stalled_uploads_share_one_budget(tmp_path: Path, authority: Authority, 
         # Without a budget it was 90 times 6.9 MB; the rest is buffers, and what the allocator keeps.
         assert grown < 2 * limit < UPLOADS * LARGE / 2
     assert server.process.returncode == 0
+
+
+def test_stalled_uploads_beyond_the_budget_are_ended(tmp_path: Path, authority: Authority) -> None:
+    client = trusting(authority.file)
+    with (
+        serving_process(tmp_path, authority.issue("tls"), "--drain", "0", traced=False) as server,
+        ExitStack() as attackers,
+    ):
+        limit = server.metric("rollcall_intake_limit_bytes")
+        for _ in range(int(limit / LARGE) + 3):
+            attackers.enter_context(closing(upload(server, client, *STALLED["with a length"])))
+        assert (ask(server, client), alive(server)) == (200, 200)
+        assert 0 < server.metric("rollcall_intake_bytes") <= limit
+        assert server.metric("rollcall_uploads_ended_total") + server.metric("rollcall_uploads_refused_total") > 0
 
 
 def test_uploads_release_their_budget_when_their_clients_disconnect(tmp_path: Path, authority: Authority) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.waiting import until
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 from webhook.server import run
 from webhook.server.run import Plan, _Server
@@ -46,9 +47,7 @@ async def test_an_error_in_reading_files_keeps_the_serving_pair(
 
         monkeypatch.setattr(server._tls, "look", broken)
         watching = asyncio.create_task(server._watch())
-        async with asyncio.timeout(30):
-            while looks < 3 and not watching.done():
-                await asyncio.sleep(0.005)
+        await until(lambda: looks == 3 or watching.done(), "files are read again")
         assert not watching.done()
         assert state.certificate is before
         watching.cancel()
@@ -67,5 +66,4 @@ async def test_a_failed_background_task_ends_the_process_with_its_error(
     monkeypatch.setattr(state.metrics, "run", broken)
 
     with pytest.raises(Broken):
-        async with asyncio.timeout(30):
-            await _Server(state, plan).serve()
+        await _Server(state, plan).serve()

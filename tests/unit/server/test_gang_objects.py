@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -16,7 +15,6 @@ from webhook.backends.kube.facts import PROJECTIONS
 from webhook.backends.kube.rules.examples import child_of, composite, known, member, pod_group
 from webhook.cluster.facts import LiveFacts
 from webhook.model.reading import Manifest
-from webhook.server.app import create_app
 from webhook.server.state import ServerState
 
 API = "/apis/scheduling.k8s.io"
@@ -40,7 +38,7 @@ def ask(world: World, manifest: Manifest) -> dict[str, Any]:
         "object": manifest,
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    answer = asyncio.run(Call(body(review), path="/validate", query="timeout=5s").to(create_app(state)))
+    answer = Call(body(review), path="/validate", query="timeout=5s").answered_by(state)
     assert answer.status == 200, answer.text
     found: dict[str, Any] = json.loads(answer.text)["response"]
     return found

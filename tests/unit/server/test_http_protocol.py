@@ -6,21 +6,18 @@ import json
 import re
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.programs import eventually
 from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.server_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, eventually, serving_process, trusting
+from tests.waiting import LIMIT_SECONDS
 
 BODY = json.dumps(review()).encode()
-POST = b"POST /validate?timeout=5s HTTP/1.1\r\nHost: rollcall\r\n"
+POST = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"
 _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) .*?\r\n\r\n", re.DOTALL)
 
 
@@ -41,7 +38,7 @@ class Wire:
     """A connection, byte by byte."""
 
     def __init__(self, server: ServingProcess, authority: Authority) -> None:
-        plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        plain = socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_SECONDS)
         self._secured = trusting(authority.file).wrap_socket(plain, server_hostname="localhost")
         self.said = b""
 
@@ -107,25 +104,10 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     assert said.count(b'"uid"') == 2
 
 
-def test_requests_that_are_not_http_log_one_line_per_second(tmp_path: Path, authority: Authority) -> None:
-    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
-        sent, begun = 0, time.monotonic()
-
-        def told() -> list[dict[str, Any]]:
-            return [line for line in server.lines() if line.get("why") == "Invalid HTTP request received."]
-
-        def counted() -> bool:
-            nonlocal sent
-            with closing(Wire(server, authority)) as wire:
-                wire.send(b"hello\r\n\r\n").read()
-                assert wire.statuses == [400]
-            sent += 1
-            return "leftOut" in told()[-1]
-
-        eventually(counted, "a line says how many were left out")
-        seconds, lines = time.monotonic() - begun, told()
-    assert len(lines) <= seconds + 1
-    assert len(lines) + lines[-1]["leftOut"] == sent
+def test_a_request_that_is_not_http_is_logged(wire: Wire, server: ServingProcess) -> None:
+    wire.send(b"hello\r\n\r\n").read()
+    assert wire.statuses == [400]
+    eventually(lambda: {line.get("library") for line in server.lines()} == {None, "uvicorn.error"}, "it is logged")
 
 
 def test_a_request_can_arrive_byte_by_byte(wire: Wire) -> None:
@@ -237,11 +219,10 @@ def test_an_unknown_path_is_404(wire: Wire, path: bytes) -> None:
 
 
 def test_chunks_that_never_end_are_answered_at_the_deadline(wire: Wire) -> None:
-    head = POST.replace(b"timeout=5s", b"timeout=1s") + b"Transfer-Encoding: chunked\r\n\r\n"
-    begun = time.monotonic()
+    head = POST.replace(b"timeout=30s", b"timeout=1s") + b"Transfer-Encoding: chunked\r\n\r\n"
     wire.send(head, chunk(b" "), chunk(b" ")).read()
     assert wire.statuses == [504]
-    assert 0.5 < time.monotonic() - begun < 20
+    assert b" within 0.8 s" in wire.said
 
 
 def test_chunks_beyond_the_body_limit_are_refused(wire: Wire) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from time import perf_counter
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.played import PlayedClock
+from tests.waiting import LIMIT_SECONDS, turns
 from webhook.errors import DeadlineExceeded, Overloaded, Stopped
 from webhook.server.answers import ClientGone
 from webhook.server.lane import MAX_WAITING, Lane, Turn
@@ -25,7 +26,8 @@ class Asked:
 
     def __init__(self, waiting_bytes: int = ENOUGH) -> None:
         self.registry = CollectorRegistry()
-        self.lane = Lane(REVIEWS, lane_metrics(self.registry)[REVIEWS], waiting_bytes)
+        self.clock = PlayedClock()
+        self.lane = Lane(REVIEWS, lane_metrics(self.registry)[REVIEWS], waiting_bytes, clock=self.clock)
         self.let_go = threading.Event()
         self.entered = threading.Event()
         self.done: list[str] = []
@@ -35,19 +37,19 @@ class Asked:
         def judged() -> str:
             self.order.append(name)
             self.entered.set()
-            assert self.let_go.wait(10), "the test released no thread"
+            assert self.let_go.wait(LIMIT_SECONDS), "the test released no thread"
             return name
 
         return lambda turn: turn.run(judged)
 
     async def ask(
-        self, name: str, caller: str = "a", size: int = 1, seconds: float = 10, receive: Any = None, work: Any = None
+        self, name: str, caller: str = "a", size: int = 1, seconds: float = 3600, receive: Any = None, work: Any = None
     ) -> Any:
         return await self.lane.run(
             work or self.work(name),
             size=size,
             caller=caller,
-            deadline=perf_counter() + seconds,
+            deadline=self.clock.monotonic() + seconds,
             receive=receive or _never,
             done=lambda: self.done.append(name),
         )
@@ -58,7 +60,7 @@ class Asked:
     async def busy(self) -> asyncio.Task[Any]:
         """One that holds the thread."""
         task = asyncio.create_task(self.ask("first"))
-        await asyncio.to_thread(self.entered.wait, 10)
+        await asyncio.to_thread(self.entered.wait, LIMIT_SECONDS)
         return task
 
 
@@ -70,11 +72,11 @@ async def _hangs_up() -> Any:
     return {"type": "http.disconnect"}
 
 
-async def _queue(asked: Asked, *turns: tuple[str, str, int]) -> list[asyncio.Task[Any]]:
+async def _queue(asked: Asked, *calls: tuple[str, str, int]) -> list[asyncio.Task[Any]]:
     tasks = []
-    for name, caller, size in turns:
+    for name, caller, size in calls:
         tasks.append(asyncio.create_task(asked.ask(name, caller, size)))
-        await asyncio.sleep(0)
+        await turns()
     return tasks
 
 
@@ -105,7 +107,7 @@ async def test_at_a_deadline_the_caller_is_answered_and_the_thread_is_stopped() 
 
     with pytest.raises(DeadlineExceeded, match="not answered within"):
         await asked.ask("late", seconds=0.05, work=lambda turn: turn.run(judged, turn))
-    assert await asyncio.to_thread(told.wait, 10)
+    assert await asyncio.to_thread(told.wait, LIMIT_SECONDS)
     # The next has the thread for itself.
     asked.let_go.set()
     assert await asked.ask("next") == "next"
@@ -160,7 +162,7 @@ async def test_a_full_lane_rejects_the_caller_with_the_most_requests() -> None:
     with pytest.raises(Overloaded, match=f"more than 16 large requests, or {ENOUGH} bytes of them, at once"):
         await asked.ask("one too many", "a", 1 << 30)
     other = asyncio.create_task(asked.ask("other", "b"))
-    await asyncio.sleep(0)
+    await turns()
     asked.let_go.set()
     assert await other == "other"
     *kept, last = await asyncio.gather(*many, return_exceptions=True)
@@ -195,3 +197,23 @@ async def test_memory_is_freed_in_the_thread_before_the_next_call() -> None:
     first, freed, following = asked.order
     assert (first, following) == ("first", "next")
     assert freed.startswith("rollcall-reviews")
+
+
+async def test_the_processor_time_of_a_turn_is_that_of_its_thread_since_it_began() -> None:
+    asked = Asked()
+    asked.let_go.set()
+    used: list[float] = []
+
+    def spend(turn: Turn, seconds: float) -> None:
+        asked.clock.used += seconds
+        used.append(turn.used())
+
+    async def work(turn: Turn) -> None:
+        assert turn.used() == 0
+        await turn.run(spend, turn, 2)
+        await turn.run(spend, turn, 3)
+
+    asked.clock.used = 100
+    await asked.ask("first", work=work)
+    await asked.ask("next", work=lambda turn: turn.run(spend, turn, 1))
+    assert used == [2, 5, 1]

@@ -40,10 +40,9 @@ def told(state: ServerState, *, on: bool) -> ServerState:
 @pytest.mark.parametrize("path", PATHS)
 def test_in_a_cluster_manifest_endpoints_are_off_and_name_the_setting(path: str) -> None:
     (answer,) = ask(following(World()), "POST", path, FINE)
-    assert (answer.status_code, answer.text) == (
-        403,
-        f'POST {path} is disabled; serving.check: "on" in the configuration enables it\n',
-    )
+    assert answer.status_code == 403
+    assert answer.text.startswith(f"POST {path} ")
+    assert 'serving.check: "on"' in answer.text
 
 
 def test_the_capability_table_is_served_in_a_cluster() -> None:

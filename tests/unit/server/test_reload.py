@@ -14,15 +14,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.programs import eventually
 from tests.unit.server.certificate_issuer import Authority, Mounted
 from tests.unit.server.conftest import review
-from tests.unit.server.server_process import ServingProcess, serving_process, shown_to, trusting
+from tests.unit.server.server_process import ServingProcess, eventually, serving_process, shown_to, trusting
+from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import load_pair
+from webhook.doctor import handshakes
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.server.tls import PairFiles
 
-ROTATIONS = 4
+ROTATIONS = 2
 
 
 @contextmanager
@@ -36,9 +37,9 @@ def asking(url: str, client: ssl.SSLContext, *, fresh: bool) -> Iterator[Callabl
         nonlocal answered
         limits = httpx.Limits(max_keepalive_connections=0) if fresh else httpx.Limits(max_connections=1)
         try:
-            with httpx.Client(verify=client, trust_env=False, limits=limits, timeout=30) as http:
+            with httpx.Client(verify=client, trust_env=False, limits=limits, timeout=LIMIT_SECONDS) as http:
                 while not end.is_set():
-                    answer = http.post(f"{url}/validate?timeout=5s", json=review())
+                    answer = http.post(f"{url}/validate?timeout=30s", json=review())
                     assert answer.json()["response"]["allowed"] is True
                     answered += 1
         except Exception as error:  # noqa: BLE001 - the test reports every error
@@ -50,7 +51,7 @@ def asking(url: str, client: ssl.SSLContext, *, fresh: bool) -> Iterator[Callabl
         yield lambda: answered
     finally:
         end.set()
-        thread.join(60)
+        thread.join(LIMIT_SECONDS)
         if wrong:
             raise wrong[0]
 
@@ -97,8 +98,8 @@ def test_invalid_files_are_reported_while_the_old_pair_serves(tmp_path: Path) ->
     expired = authority.issue("expired", (-2, -1))
     bad = {
         "expired at ": (expired.certificate, expired.key),
-        "the key does not belong to ": (good.certificate, authority.issue("other").key),
-        "no certificate in PEM form": (good.key, good.key),
+        "tls.key: the key does not": (good.certificate, authority.issue("other").key),
+        "tls.crt: no certificate": (good.key, good.key),
     }
     with serving_process(tmp_path, mounted.files) as server, asking(server.url, client, fresh=True) as answered:
         for why, (certificate, key) in bad.items():
@@ -118,7 +119,7 @@ NOTHING_GOOD: dict[str, tuple[Callable[[Authority], PairFiles | None], str]] = {
     "an expired one": (lambda authority: authority.issue("expired", (-2, -1)), "tls.crt: expired at "),
     "a key that does not match": (
         lambda authority: PairFiles(authority.issue("one").certificate, authority.issue("other").key),
-        "tls.key: the key does not belong to ",
+        "tls.key: the key does not",
     ),
 }
 
@@ -143,14 +144,14 @@ def test_without_a_valid_certificate_the_server_is_not_ready_with_a_reason_and_r
         mounted.put(authority.issue("good"))
         server.until_readiness(200, "ready\n")
         assert server.metric("rollcall_ready") == 1
-        with httpx.Client(verify=client, trust_env=False) as http:
+        with httpx.Client(verify=client, trust_env=False, timeout=LIMIT_SECONDS) as http:
             assert http.post(f"{server.url}/mutate", json=review()).status_code == 200
         assert server.process.poll() is None
 
 
 def next_answer(server: ServingProcess, client: ssl.SSLContext, path: str = "/next") -> httpx.Response:
     """What the next port answers."""
-    with httpx.Client(verify=client, trust_env=False) as http:
+    with httpx.Client(verify=client, trust_env=False, timeout=LIMIT_SECONDS) as http:
         return http.post(f"{server.next_url}{path}", json=review())
 
 
@@ -186,7 +187,7 @@ def test_the_next_port_reports_the_certificate_of_its_connection(tmp_path: Path)
             # The next question must see the certificate of its own time.
             assert answer.headers["connection"] == "close"
         assert [next_answer(server, new, path).status_code for path in ("/validate", "/metrics", "/")] == [404] * 3
-        with httpx.Client(verify=new, trust_env=False) as http:
+        with httpx.Client(verify=new, trust_env=False, timeout=LIMIT_SECONDS) as http:
             assert http.get(f"{server.next_url}/next").status_code == 405
             assert http.post(f"{server.next_url}/next", content=b"{").status_code == 400
             assert http.post(f"{server.next_url}/next", content=b" " * (7 * 1024 * 1024 + 1)).status_code == 413
@@ -195,8 +196,9 @@ def test_the_next_port_reports_the_certificate_of_its_connection(tmp_path: Path)
             shown_to(new, server.port)
 
 
-def test_the_doctor_reads_the_certificate_and_the_clock(tmp_path: Path) -> None:
+def test_the_doctor_reads_the_certificate_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of a server that a test made up: the clock is told by the Date of an answer, which servers may leave out."""
+    monkeypatch.setattr(handshakes, "SECONDS", LIMIT_SECONDS)
     authority = Authority(tmp_path)
     files = authority.issue("tls")
     with serving_process(tmp_path, files) as server:
@@ -214,6 +216,6 @@ def test_the_health_port_serves_only_health(tmp_path: Path) -> None:
         assert "rollcall_admission_requests_total" in server.health("/metrics").text
         assert [server.health(path).status_code for path in ("/validate", "/docs", "/openapi.json")] == [404] * 3
         # And the serving port no plain HTTP.
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_SECONDS) as plain:
             plain.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
             assert b"HTTP/1.1" not in plain.recv(100)

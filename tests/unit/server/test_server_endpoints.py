@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from time import perf_counter
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.unit.server.conftest import HeldThread
+from tests.waiting import until
 from webhook import __version__
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.server import check_endpoint
 from webhook.server.app import create_app
 from webhook.server.check_endpoint import MAX_CHECKS
 from webhook.server.state import ServerState
+from webhook.sources.manifests import NO_MANIFEST
 
 REFUSED = """\
 apiVersion: grove.io/v1alpha1
@@ -43,9 +43,9 @@ def test_a_serving_server_is_alive_and_ready(client: httpx.Client) -> None:
 
 def at(state: ServerState, not_before: timedelta, not_after: timedelta) -> ServerState:
     assert state.certificate is not None
-    now = datetime.now(UTC)
+    now = state.clock.now()
     pair = replace(state.certificate, not_before=now + not_before, not_after=now + not_after)
-    return ServerState(state.settings, state.facts, pair)
+    return ServerState(state.settings, state.facts, pair, clock=state.clock)
 
 
 def test_an_expired_or_missing_certificate_is_not_ready(state: ServerState) -> None:
@@ -58,7 +58,7 @@ def test_an_expired_or_missing_certificate_is_not_ready(state: ServerState) -> N
 
 def test_readiness_follows_the_certificate(client: httpx.Client, state: ServerState) -> None:
     assert state.certificate is not None
-    state.certificate = replace(state.certificate, not_after=datetime.now(UTC))
+    state.certificate = replace(state.certificate, not_after=state.clock.now())
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.text.startswith("certificate: expired at ")
@@ -67,12 +67,11 @@ def test_readiness_follows_the_certificate(client: httpx.Client, state: ServerSt
 
 def test_backend_problems_with_the_cluster_are_logged_at_the_start(state: ServerState) -> None:
     facts = ClusterFacts(apis=frozenset(), network_topologies={})
-    assert list(ServerState(state.settings, facts, state.certificate).degraded()) == [
-        "koord-scheduler: the cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup; "
-        "its workloads are refused",
-        'koord-scheduler: topology is refused: the cluster has no ClusterNetworkTopology "default", '
-        "so every pod of the gang would fail",
-    ]
+    kind, topology = ServerState(state.settings, facts, state.certificate).degraded()
+    assert kind.startswith("koord-scheduler: ")
+    assert "scheduling.sigs.k8s.io/v1alpha1 PodGroup" in kind
+    assert topology.startswith("koord-scheduler: topology ")
+    assert 'ClusterNetworkTopology "default"' in topology
 
 
 def test_every_series_exists_before_the_first_event(client: httpx.Client, state: ServerState) -> None:
@@ -153,19 +152,17 @@ def test_a_scheduler_can_be_requested(client: httpx.Client) -> None:
     assert client.post("/check?scheduler=default-scheduler", content=REFUSED).status_code == 200
     response = client.post("/check?scheduler=slurm", content=REFUSED)
     assert response.status_code == 400
-    assert "is not a scheduler with a backend" in response.json()["error"]
+    assert '"slurm"' in response.json()["error"]
     response = client.post("/check?scheduler=volcano", content=REFUSED)
-    assert (response.status_code, response.json()["error"]) == (
-        400,
-        'request: the scheduler parameter: "volcano": no profile of the configuration has that name '
-        "(allowed: koord-scheduler, default-scheduler)",
-    )
+    assert response.status_code == 400
+    assert response.json()["error"].startswith('request: the scheduler parameter: "volcano": ')
+    assert response.json()["error"].endswith("(allowed: koord-scheduler, default-scheduler)")
 
 
 def test_a_body_without_a_manifest_is_an_error(client: httpx.Client) -> None:
     response = client.post("/check", content="# the output of a command that failed\n")
     assert response.status_code == 400
-    assert response.json()["error"].startswith("body: has no manifest: it is empty or has only comments")
+    assert response.json()["error"].startswith(f"body: {NO_MANIFEST}")
 
 
 def test_strict_turns_unjudged_rules_into_a_failure(client: httpx.Client) -> None:
@@ -199,31 +196,13 @@ async def post_check(state: ServerState, *contents: Any) -> list[httpx.Response]
 
 
 async def test_beyond_the_limit_a_check_is_rejected_and_the_others_take_turns(state: ServerState) -> None:
-    let_go = threading.Event()
-
-    async def never() -> Any:
-        await asyncio.Event().wait()
-
-    lane, transport = state.manifests, httpx.ASGITransport(create_app(state))
-    # The call in the thread keeps it until the others have arrived.
-    busy = asyncio.create_task(
-        lane.run(
-            lambda turn: turn.run(let_go.wait, 30),
-            size=1,
-            caller="",
-            deadline=perf_counter() + 30,
-            receive=never,
-            done=lambda: None,
-        )
-    )
+    transport = httpx.ASGITransport(create_app(state))
     async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
-        waiting = [asyncio.create_task(asking.post("/check", content=FINE)) for _ in range(MAX_CHECKS)]
-        async with asyncio.timeout(30):
-            while state.metrics.registry.get_sample_value("rollcall_lane_waiting", {"lane": "manifests"}) != 8:
-                await asyncio.sleep(0)
-        turned_away = await asking.post("/check", content=FINE)
-        let_go.set()
-        await busy
+        async with HeldThread(state.manifests):
+            waiting = [asyncio.create_task(asking.post("/check", content=FINE)) for _ in range(MAX_CHECKS)]
+            waiting_calls = ("rollcall_lane_waiting", {"lane": "manifests"})
+            await until(lambda: state.metrics.registry.get_sample_value(*waiting_calls) == MAX_CHECKS)
+            turned_away = await asking.post("/check", content=FINE)
         answers = await asyncio.gather(*waiting)
     assert (turned_away.status_code, turned_away.headers["retry-after"]) == (503, "1")
     assert turned_away.json() == {"error": f"more than {MAX_CHECKS} checks at once"}
@@ -245,9 +224,7 @@ async def test_checks_with_stalled_bodies_do_not_block_others(state: ServerState
     transport = httpx.ASGITransport(create_app(state))
     async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
         waiting = [asyncio.create_task(asking.post("/check", content=stalled())) for _ in range(MAX_CHECKS * 4)]
-        async with asyncio.timeout(30):
-            while begun < len(waiting):
-                await asyncio.sleep(0)
+        await until(lambda: begun == len(waiting))
         answered = await asking.post("/check", content=FINE)
         for task in waiting:
             task.cancel()
@@ -255,12 +232,11 @@ async def test_checks_with_stalled_bodies_do_not_block_others(state: ServerState
     assert answered.status_code == 200
 
 
-async def test_a_check_whose_body_never_ends_gets_an_error(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_whose_body_never_ends_gets_an_error(state: ServerState) -> None:
     async def never() -> AsyncIterator[bytes]:
         await asyncio.Event().wait()
         yield b""
 
-    monkeypatch.setattr(check_endpoint, "BODY_SECONDS", 0.02)
     (response,) = await post_check(state, never())
     assert (response.status_code, response.headers["connection"]) == (504, "close")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.texts import is_like
 from tests.unit.shapes.workloads import (
     deployment,
     disaggregated_set,
@@ -101,18 +102,18 @@ def test_a_submitter_and_a_launcher_are_outside_the_gang() -> None:
         (volcano_job(), "Volcano's controller makes its PodGroup"),
         (
             ray_cluster(managedBy="kueue.x-k8s.io/multikueue"),
-            'spec.managedBy says that "kueue.x-k8s.io/multikueue" runs it, so no pods are made here',
+            'spec.managedBy says that "kueue.x-k8s.io/multikueue" ...',
         ),
         (
             pytorch_job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}),
-            'spec.runPolicy.managedBy says that "kueue.x-k8s.io/multikueue" runs it, so no pods are made here',
+            'spec.runPolicy.managedBy says that "kueue.x-k8s.io/multikueue" ...',
         ),
     ],
 )
 def test_something_else_makes_the_gang(manifest: Manifest, why: str) -> None:
     found = no_gang(view(manifest))
     assert found is not None
-    assert found.why == why
+    assert is_like(found.why, why)
     assert found.hindrance is None
 
 
@@ -182,14 +183,12 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
                 runPolicy={"schedulingPolicy": {"minAvailable": 4}},
             ),
             "spec.runPolicy.schedulingPolicy.minAvailable",
-            "the workload may run with 2 of these pods, but its gang needs 4: as long as fewer exist, a pod that is "
-            "created again waits",
+            "...with 2 of these pods, ... needs 4: ...",
         ),
         (
             pytorch_job(worker=4, elasticPolicy={"minReplicas": 2}),
             "spec.elasticPolicy.minReplicas",
-            "the workload may run with 2 of these pods, but its gang needs 4: as long as fewer exist, a pod that is "
-            "created again waits",
+            "...with 2 of these pods, ... needs 4: ...",
         ),
         (
             mpi_job(runPolicy={"schedulingPolicy": {"minAvailable": 2}}),
@@ -200,10 +199,9 @@ def test_what_never_is_complete(manifest: Manifest, at: str) -> None:
     ],
 )
 def test_what_works_against_the_gang(manifest: Manifest, at: str, why: str) -> None:
-    found = {
-        (one.rule, str(one.at), one.why): one.remedy for one in (*view(manifest).doubts(), *view(manifest).shrinks())
-    }
-    assert found.get(("owner/operator", at, why))
+    findings = (*view(manifest).doubts(), *view(manifest).shrinks())
+    of_place = [finding for finding in findings if (finding.rule, str(finding.at)) == ("owner/operator", at)]
+    assert any(is_like(finding.why, why) and finding.remedy for finding in of_place)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ CONFLICTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another plural": (
         {"for": {**KIND, "plural": "training", "versions": ["v1beta1"]}},
-        'spec.for.plural: "training": must be trainings as in training-0, which is for the same kind: a kind has one',
+        'spec.for.plural: "training": must be trainings as in training-0',
     ),
     "another opt-in": ({"optIn": "workload"}, 'spec.optIn: "workload": must be namespace as in training-0'),
     "another pod label": ({"podLabel": "example.com/name"}, "must be example.com/training as in training-0"),
@@ -241,11 +241,11 @@ CONFLICTS: dict[str, tuple[dict[str, Any], str]] = {
     "no gang": ({"gang": {"over": "none"}}, 'spec.gang.over: "none": must be all as in training-0'),
     "a gang of another": (
         {"gang": {"leftTo": "Job"}},
-        'spec.gang.leftTo: "Job": must be empty as in training-0, which is for the same kind: the reconciler reads all',
+        'spec.gang.leftTo: "Job": must be empty as in training-0',
     ),
     "pods with other labels": (
         {"parts": [{**OLD["parts"][0], "pod": {"labels": {"role": "worker"}}}]},
-        "spec.parts[0].pod: is that of no part of training-0, which is for the same kind: pods do not show",
+        "spec.parts[0].pod: is that of no part of training-0",
     ),
     "a part with another name": (
         {"parts": [{**OLD["parts"][0], "name": "node"}]},

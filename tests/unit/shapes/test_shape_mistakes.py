@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.configurations import configuration_of
+from tests.texts import is_like
 from tests.unit.shapes.workloads import HEAD, declared, mistakes_of, shape_of
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
@@ -43,54 +44,54 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an operator's minimum that is no path": (
         _with(operator={"minimum": 2}),
-        "spec.operator.minimum: 2: must be a string; quote it",
+        "spec.operator.minimum: 2: must be a string",
     ),
     "an operator's minimum of many": (
         _with(operator={"minimum": "$.spec.roles[*].minimum"}),
-        'spec.operator.minimum: "$.spec.roles[*].minimum": must name one value, so it has no [*]',
+        'spec.operator.minimum: "$.spec.roles[*].minimum": must name one value',
     ),
     "an operator's minimum in an entry": (
         _with(operator={"minimum": "@.minimum"}),
-        'spec.operator.minimum: "@.minimum": begins with @, but there is no `each`',
+        'spec.operator.minimum: "@.minimum": begins with @',
     ),
     "an operator that is finished without a comparison": (
         _with(operator={"finished": {"path": "$.status.phase"}}),
-        "spec.operator.finished[0]: must have exactly one of is, isNot and exists",
+        "spec.operator.finished[0]: must have exactly one",
     ),
     "an operator that is finished in an entry": (
         _with(operator={"finished": {"path": "@.phase", "is": "Done"}}),
-        'spec.operator.finished[0].path: "@.phase": begins with @, but there is no `each`',
+        'spec.operator.finished[0].path: "@.phase": begins with @',
     ),
     "an unknown key": (_with(part=[]), "spec.part: []: is an unknown key; did you mean parts?"),
     "no kind": ({"parts": [PART]}, "spec.for: is required"),
-    "no plural": (_with(**{"for": {**FOR, "plural": None}}), "spec.for.plural: must be a string; quote it"),
+    "no plural": (_with(**{"for": {**FOR, "plural": None}}), "spec.for.plural: must be a string"),
     "no version": (
         _with(**{"for": {**FOR, "versions": []}}),
         "spec.for.versions: []: must not be empty",
     ),
     "a kind in Python": (
         _with(**{"for": {**FOR, "group": "batch", "kind": "Job"}}),
-        'spec.for.kind: "Job": is not declared, because Rollcall has its own code for it',
+        'spec.for.kind: "Job": is not declared',
     ),
     "Grove's kind": (
         _with(**{"for": {**FOR, "group": "grove.io", "kind": "PodCliqueSet"}}),
-        'spec.for.kind: "PodCliqueSet": is not declared, because Rollcall has its own code for it',
+        'spec.for.kind: "PodCliqueSet": is not declared',
     ),
-    "no parts": (_with(parts=[]), "spec.parts: must have a part that is not outside, because a gang needs pods"),
-    "only outside": (_part(outside=True), "spec.parts: must have a part that is not outside"),
+    "no parts": (_with(parts=[]), "spec.parts: must have a part"),
+    "only outside": (_part(outside=True), "spec.parts: must have a part"),
     "no pods": (_with(parts=[{"name": "worker", "template": "$.spec.template"}]), "spec.parts[0].pods: is required"),
     "a path without a root": (
         _part(template="spec.template"),
-        'spec.parts[0].template[0]: "spec.template": must begin with $ for the workload, or with @ for the entry',
+        'spec.parts[0].template[0]: "spec.template": must begin with $',
     ),
     "a template of many": (
         _part(template="$.spec.roles[*].template"),
-        'spec.parts[0].template[0]: "$.spec.roles[*].template": must name one value, so it has no [*]',
+        'spec.parts[0].template[0]: "$.spec.roles[*].template": must name one value',
     ),
     "each of one": (_part(each="$.spec.roles"), 'spec.parts[0].each: "$.spec.roles": must end with [*]'),
     "an entry without each": (
         _part(template="@.template"),
-        'spec.parts[0].template[0]: "@.template": begins with @, but there is no `each`',
+        'spec.parts[0].template[0]: "@.template": begins with @',
     ),
     "no template": (_with(parts=[{"name": "worker", "pods": 2}]), "spec.parts[0].template: is required; or `fields`"),
     "template and fields": (_part(fields="$.spec.driver"), "spec.parts[0].template: is required; or `fields`"),
@@ -98,37 +99,37 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a huge number": (_part(pods=2**31), "spec.parts[0].pods.number: 2147483648: input should be less than or equal"),
     "number and path": (
         _part(pods={"number": 1, "path": "$.spec.n"}),
-        "spec.parts[0].pods: must be a number, or have a path",
+        "spec.parts[0].pods: must be a number",
     ),
-    "neither": (_part(pods={"times": 2}), "spec.parts[0].pods: must be a number, or have a path"),
+    "neither": (_part(pods={"times": 2}), "spec.parts[0].pods: must be a number"),
     "too deep": (
         _part(pods=_deep(5)),
-        "contains counts more than 4 deep",
+        "more than 4 deep",
     ),
     "a lowest number without an entry": (
         _part(lowest={"count": "@.least"}),
-        'spec.parts[0].lowest[0].count.path: "@.least": begins with @, but there is no `each`',
+        'spec.parts[0].lowest[0].count.path: "@.least": begins with @',
     ),
     "two comparisons": (
         _part(when={"path": "$.spec.on", "is": True, "exists": True}),
-        "spec.parts[0].when[0]: must have exactly one of is, isNot and exists",
+        "spec.parts[0].when[0]: must have exactly one",
     ),
-    "no comparison": (_part(when={"path": "$.spec.on"}), "must have exactly one of is, isNot and exists"),
+    "no comparison": (_part(when={"path": "$.spec.on"}), "must have exactly one"),
     "a role label alone": (
         _with(gang={"roleLabel": "example.com/role"}),
-        'spec.gang.roleLabel: "example.com/role": is read with `over: groups` only',
+        'spec.gang.roleLabel: "example.com/role": is read with `over:',
     ),
     "groups without labels": (
         _with(gang={"over": "groups"}),
-        "spec.gang.roleLabel: is required with `over: groups`: the pod labels tell the workload and the role",
+        "spec.gang.roleLabel: is required with `over:",
     ),
     "groups that are left to others": (
         _with(gang={"over": "groups", "roleLabel": "example.com/role", "leftTo": "LeaderWorkerSet"}),
-        'spec.gang.leftTo: "LeaderWorkerSet": is not possible with `over: groups`, which has gangs',
+        'spec.gang.leftTo: "LeaderWorkerSet": is not possible',
     ),
     "groups of one template": (
         _with(gang={"over": "groups", "roleLabel": "example.com/role"}),
-        "spec.parts[0]: must be the only part: `each` lists templates of LeaderWorkerSets",
+        "spec.parts[0]: must be the only part",
     ),
     "an unknown gang": (
         _with(gang={"over": "unit"}),
@@ -136,11 +137,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a part without a name label": (
         _part(each="$.spec.roles[*]", name={"path": "@.name"}, template="@.template"),
-        "spec.parts[0].pod.nameLabel: is required: the pod label with the name of the part",
+        "spec.parts[0].pod.nameLabel: is required",
     ),
     "fields of an entry without each": (
         _with(parts=[{"name": "worker", "fields": {"metadata": "$.spec", "spec": "@.podSpec"}, "pods": 2}]),
-        'spec.parts[0].fields.spec: "@.podSpec": begins with @, but there is no `each`',
+        'spec.parts[0].fields.spec: "@.podSpec": begins with @',
     ),
     "fields without labels": (
         _with(parts=[{"name": "worker", "fields": {"spec": "$.spec.podSpec"}, "pods": 2}]),
@@ -148,26 +149,25 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a carried value of an entry": (
         _with(carry=[{"key": "kai.scheduler/queue", "path": "@.queue"}]),
-        'spec.carry[0].path: "@.queue": begins with @, but there is no `each`',
+        'spec.carry[0].path: "@.queue": begins with @',
     ),
     "a carried value under a condition without a comparison": (
         _with(carry=[{"key": "a", "path": "$.a", "when": {"path": "$.b"}}]),
-        "spec.carry[0].when[0]: must have exactly one of is, isNot and exists",
+        "spec.carry[0].when[0]: must have exactly one",
     ),
     "a key without each": (_part(name={"key": "lower"}), 'spec.parts[0].name.key: "lower": needs `each`'),
-    "two names": (_part(name={"literal": "a", "path": "$.spec.a"}), "spec.parts[0].name: must be one of literal, path"),
+    "two names": (_part(name={"literal": "a", "path": "$.spec.a"}), "spec.parts[0].name: must be one of literal"),
     "parts that look alike": (
         _two(),
-        "spec.parts[1].pod.labels: is required: the pod labels by which this part differs",
+        "spec.parts[1].pod.labels: is required",
     ),
     "an order that deadlocks": (
         _two(pod={"labels": {"role": "driver"}}, after=["worker"], until="ready"),
-        'spec.parts[1].until: "ready": would never start: its pods are created when those before them are ready, and a '
-        "gang waits for all; set outside: true, or gang.over: part",
+        'spec.parts[1].until: "ready": would never start',
     ),
     "after an unknown part": (
         _two(pod={"labels": {"role": "driver"}}, after=["workers"]),
-        'spec.parts[1].after[0]: "workers": is not the name of a part (allowed: worker, driver)',
+        'spec.parts[1].after[0]: "workers": ... (allowed: worker, driver)',
     ),
     "a chain without the workload": (
         _part(
@@ -177,7 +177,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a refusal of everything": (
         _with(refuse=[{"why": "never starts"}]),
-        "spec.refuse[0].when: is required, or it is said of every workload of the kind",
+        "spec.refuse[0].when: is required, or",
     ),
     "a refusal without a reason": (
         _with(refuse=[{"when": {"path": "$.spec.on", "is": True}}]),
@@ -193,7 +193,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 def test_mistakes(name: str) -> None:
     spec, message = MISTAKES[name]
     found = mistakes_of(declared(spec))
-    assert any(message in one for one in found), found
+    assert any(is_like(problem, f"...{message}...") for problem in found), found
 
 
 @pytest.mark.parametrize(
@@ -203,11 +203,11 @@ def test_mistakes(name: str) -> None:
         ({"metadata": {"name": ""}, "spec": FINE}, "metadata.name: "),
         (
             {"metadata": {"name": "my shape"}, "spec": FINE},
-            'metadata.name: "my shape": must be the name of an object: ',
+            'metadata.name: "my shape": must be the name',
         ),
         (
             {"metadata": {"name": "Training"}, "spec": FINE},
-            "lower-case letters, digits, - and ., at most 253 characters",
+            "at most 253",
         ),
         ({"metadata": {"name": "a" * 254}, "spec": FINE}, "metadata.name: "),
         ({"metadata": {"name": "a"}}, "spec: is required"),
@@ -218,7 +218,7 @@ def test_mistakes(name: str) -> None:
 )
 def test_mistakes_around_a_shape(document: Any, message: str) -> None:
     found = mistakes_of({**HEAD, **document} if isinstance(document, dict) else document)
-    assert any(message in one for one in found), found
+    assert any(is_like(problem, f"...{message}...") for problem in found), found
 
 
 def test_a_shape_without_mistakes_is_read() -> None:
@@ -230,7 +230,7 @@ def test_a_shape_without_mistakes_is_read() -> None:
     [
         (
             {"disabled": ["raycluste"]},
-            'workloads.disabled[0]: "raycluste": is not a built-in shape; did you mean raycluster?',
+            'workloads.disabled[0]: "raycluste": ...; did you mean raycluster?',
         ),
         ({"shapes": [declared(FINE), declared(FINE, "other")]}, "is declared twice, by training and other"),
         ({"shapes": [declared(_part(pods=-1))]}, "workloads.shapes[0].spec.parts[0].pods.number: -1"),
@@ -241,7 +241,9 @@ def test_a_shape_without_mistakes_is_read() -> None:
 def test_mistakes_in_the_section(section: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         settings_from(configuration_of("koord-scheduler", workloads=section), "rollcall.yaml")
-    assert any(message in str(one) for one in error.value.problems), list(map(str, error.value.problems))
+    assert any(is_like(str(problem), f"...{message}...") for problem in error.value.problems), list(
+        map(str, error.value.problems)
+    )
 
 
 def test_a_shape_beside_the_configuration_counts_like_one_in_it() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from tests.texts import is_like
 from tests.unit.admission.opted_in.worlds import EVERY, known, mutate, stored, validate
 from tests.unit.shapes.workloads import (
     RECORD,
@@ -161,14 +162,11 @@ def test_a_part_of_a_workload_is_no_workload_of_its_own() -> None:
     [
         (
             spark_application(dynamicAllocation={"enabled": True}),
-            "owner/incomplete at spec.dynamicAllocation.enabled: true: Spark chooses the number of executors while it "
-            "runs, so the gang of the executors would wait for pods that are never created",
+            "owner/incomplete at spec.dynamicAllocation.enabled: true: Spark ... executors ...",
         ),
         (
             stateful_set(),
-            "owner/incomplete at spec.podManagementPolicy: null: each pod is created when the pod before it is ready, "
-            "but a gang scheduler puts no pod on a node before all pods exist; recreate it with podManagementPolicy "
-            "Parallel",
+            "owner/incomplete at spec.podManagementPolicy: null: ... with podManagementPolicy Parallel",
         ),
         (
             ray_cluster(worker_group(template={"spec": {"containers": [], "schedulerName": "volcano"}})),
@@ -179,7 +177,7 @@ def test_a_part_of_a_workload_is_no_workload_of_its_own() -> None:
 def test_what_never_starts_is_refused(manifest: Manifest, message: str) -> None:
     verdict = validate(manifest)
     assert not verdict.allowed
-    assert message in str(verdict.denials[0])
+    assert is_like(str(verdict.denials[0]), f"{message}...")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import httpx
 import pytest
 import yaml
 
+from tests.texts import Text
+from tests.unit.cluster.scripted import NO_TLS
 from tests.unit.cluster.world import World
 from webhook.backends.kai.facts import QUEUES as KAI_QUEUES
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
@@ -31,7 +32,7 @@ from webhook.sources.cluster_objects import ClusterObjects, read_cluster
 from webhook.sources.facts import load_facts
 from webhook.sources.facts_folder import write_folder
 
-ACCESS = Access("https://cluster", ssl.create_default_context(), lambda: None)
+ACCESS = Access("https://cluster", NO_TLS, lambda: None)
 QUEUE_PATH = "/apis/scheduling.run.ai/v2/queues"
 EVERYTHING = (*GENERAL, KAI_QUEUES, ELASTIC_QUOTAS, GROUP_PODS)
 SECRET = "hunter2"
@@ -147,10 +148,7 @@ def test_no_secret_is_written() -> None:
 def test_a_kind_that_is_not_served_is_unknown_and_the_reason_is_kept() -> None:
     found = read(busy_world())
     assert found.facts().elastic_quotas is None
-    assert found.unread["elastic_quotas"] == (
-        "the cluster does not serve elasticquotas.scheduling.sigs.k8s.io: install it, or disable the scheduler "
-        "that needs it"
-    )
+    assert found.unread["elastic_quotas"] == Text("not serve", "elasticquotas.scheduling.sigs.k8s.io")
     assert found.failed == {}
 
 
@@ -161,10 +159,7 @@ def test_a_kind_that_may_not_be_read_is_unknown_and_the_right_is_named() -> None
     assert found.facts().kai_queues is None
     assert found.facts().namespaces is not None
     assert found.failed == {"queues.scheduling.run.ai": "HTTP 403: queues is forbidden"}
-    assert found.unread["kai_queues"] == (
-        "ask for the right to list queues.scheduling.run.ai, or for a folder that `rollcall facts -o DIR` wrote, "
-        "and give it with --facts"
-    )
+    assert found.unread["kai_queues"] == Text("right to list queues.scheduling.run.ai", "--facts")
 
 
 def test_pods_that_may_not_be_read_make_neither_of_their_parts_known() -> None:
@@ -196,13 +191,13 @@ def test_only_the_oldest_of_two_quotas_with_one_name_counts() -> None:
 @pytest.mark.parametrize(
     ("failing", "why"),
     [
-        (httpx.ConnectError("refused"), "the cluster cannot be read: ConnectError: refused"),
-        (httpx.ConnectTimeout("timed out"), "the cluster cannot be read: ConnectTimeout: timed out"),
-        (httpx.Response(401, json={"message": "Unauthorized"}), "the cluster cannot be read: HTTP 401: Unauthorized"),
+        (httpx.ConnectError("refused"), "ConnectError: refused"),
+        (httpx.ConnectTimeout("timed out"), "ConnectTimeout: timed out"),
+        (httpx.Response(401, json={"message": "Unauthorized"}), "HTTP 401: Unauthorized"),
     ],
 )
 def test_a_cluster_that_cannot_be_read_at_all_is_one_error(failing: Exception | httpx.Response, why: str) -> None:
     world = busy_world()
     world.failing = failing
-    with pytest.raises(FactsUnavailable, match=f"^{why}"):
+    with pytest.raises(FactsUnavailable, match=f": {why}"):
         read(world)

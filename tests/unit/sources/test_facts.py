@@ -57,7 +57,7 @@ PARTS: dict[str, tuple[str, ClusterFacts]] = {
         LEADER,
         ClusterFacts(koordinator_pod_groups=KoordinatorPodGroups({("a", "leader"): LEADER_KNOWN})),
     ),
-    "a PodGroup that koord-scheduler cannot read": (
+    "a malformed PodGroup of koord-scheduler": (
         UNREADABLE,
         ClusterFacts(
             koordinator_pod_groups=KoordinatorPodGroups(

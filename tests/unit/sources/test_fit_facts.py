@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
 from webhook.model.devices import Alternative, DeviceRequest
@@ -132,4 +133,4 @@ def test_a_node_with_too_many_labels_is_not_an_error_of_the_file() -> None:
     labels = ", ".join(f"l{index}: x" for index in range(600))
     nodes = facts(f"{HEAD}metadata: {{name: n1, labels: {{{labels}}}}}\n").nodes
     assert nodes is not None
-    assert nodes.problem == "node n1 could not be read: it has more labels than are kept"
+    assert nodes.problem == Text("node n1", "labels")

@@ -1,6 +1,38 @@
-"""Fixtures that these tests share with those of the server: certificates and a state."""
+"""A collector, and fixtures that these tests share with those of the server: played time, certificates and a state."""
 
-from tests.unit.reconciler.conftest import quick
-from tests.unit.server.conftest import certificates, state
+from __future__ import annotations
 
-__all__ = ["certificates", "quick", "state"]
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.server.conftest import anyio_backend, certificates, state
+from tests.unit.telemetry.receiver import Receiver, receiving
+from tests.waiting import LIMIT_SECONDS
+from webhook.telemetry import span_export, spans
+
+__all__ = ["anyio_backend", "certificates", "state"]
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """A collector that is not behind a proxy, and has as much time as it needs. Spans are sent at once."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(span_export, "DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(span_export, "EXPORT_SECONDS", LIMIT_SECONDS)
+    monkeypatch.setattr(spans, "STOP_SECONDS", LIMIT_SECONDS)
+    with receiving() as collector:
+        yield collector
+
+
+@pytest.fixture
+def impatient(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Gives up sending soon. The threads that send have ended when the test has: they log, and draw random numbers."""
+    monkeypatch.setattr(span_export, "EXPORT_SECONDS", 0.05)
+    monkeypatch.setattr(spans, "STOP_SECONDS", 0.05)
+    before = set(threading.enumerate())
+    yield
+    receiver.answers.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -28,10 +27,14 @@ class Span(NamedTuple):
 
 
 class Receiver:
-    """The received data, complete (`raw`) and by span; `answer` is the status of every answer."""
+    """The received data, complete (`raw`) and by span; `answer` is the status of every answer, which is given while
+    `answers` is set.
+    """
 
     def __init__(self) -> None:
         self.answer = 200
+        self.answers = threading.Event()
+        self.answers.set()
         self.raw: list[bytes] = []
         self.spans: list[Span] = []
         receiver = self
@@ -39,6 +42,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["content-length"]))
+                receiver.answers.wait()
                 if self.path == "/v1/traces" and receiver.answer == 200:
                     receiver.take(content)
                 self.send_response(receiver.answer)
@@ -63,14 +67,6 @@ class Receiver:
             told = {one.key: _value(one.value) for one in of_resource.resource.attributes}
             for scope in of_resource.scope_spans:
                 self.spans += [_span(str(told["service.name"]), one) for one in scope.spans]
-
-    def until(self, probe: Callable[[list[Span]], bool], seconds: float = 20) -> list[Span]:
-        """The spans, once `probe` says that they are enough."""
-        deadline = time.monotonic() + seconds
-        while not probe(list(self.spans)):
-            assert time.monotonic() < deadline, f"after {seconds:g} s there are {self.spans}"
-            time.sleep(0.01)
-        return list(self.spans)
 
 
 def _span(service: str, one: Any) -> Span:
@@ -99,11 +95,13 @@ def _value(value: Any) -> Any:
 def receiving() -> Iterator[Receiver]:
     """A collector that listens."""
     receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever, daemon=True)
+    # It looks so often whether it shall stop, in seconds.
+    thread = threading.Thread(target=receiver.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield receiver
     finally:
+        receiver.answers.set()
         receiver.server.shutdown()
         receiver.server.server_close()
-        thread.join(10)
+        thread.join()

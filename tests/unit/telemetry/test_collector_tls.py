@@ -10,7 +10,9 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from tests.tls_listener import tls_listener
 from tests.trust_cases import ADDRESS, REFUSED, TRUSTED, TrustCase
+from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
+from webhook.telemetry import span_export
 from webhook.telemetry.span_export import collector_session, exporter_to
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
@@ -30,7 +32,7 @@ def sent(case: TrustCase, folder: Path) -> int:
     with tls_listener(server_context(case.pair), ANSWER) as port, collector_session() as session:
         # As the exporter sets it, for OTEL_EXPORTER_OTLP_CERTIFICATE.
         session.verify = str(authorities)
-        return session.post(f"https://{ADDRESS}:{port}/v1/traces", data=b"x", timeout=10).status_code
+        return session.post(f"https://{ADDRESS}:{port}/v1/traces", data=b"x", timeout=LIMIT_SECONDS).status_code
 
 
 @pytest.mark.parametrize("name", ["an authority without key identifiers", "an authority without key usage"])
@@ -48,6 +50,7 @@ def test_the_exporter_uses_the_verifying_session(tmp_path: Path, monkeypatch: py
     case = TRUSTED["an authority without key identifiers"]
     (tmp_path / "ca.crt").write_bytes(case.bundle)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr(span_export, "EXPORT_SECONDS", LIMIT_SECONDS)
     with tls_listener(server_context(case.pair), ANSWER) as port:
         exporter = exporter_to(f"https://{ADDRESS}:{port}")
         assert exporter.export([]) is SpanExportResult.SUCCESS

@@ -15,20 +15,21 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.played import PlayedLoop
 from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running_reconciler import GANGS, running, until
+from tests.unit.reconciler.running_reconciler import GANGS, running
 from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.worlds import gang_pod
+from tests.waiting import turns, until
 from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS
-from webhook.server.app import create_app
 from webhook.server.state import ServerState
-from webhook.telemetry.metrics import Exposition
+from webhook.telemetry.metrics import LOOK_SECONDS, Exposition
 from webhook.validators.examples import pod_clique_set
 from webhook.validators.opted_in_examples import job, pod_template
 
@@ -97,7 +98,7 @@ def test_every_label_is_bounded_and_has_its_values_from_the_start() -> None:
 
 
 def ask(state: ServerState, asked: dict[str, Any], path: str = "/validate") -> dict[str, Any]:
-    made = asyncio.run(Call(body(asked), path=path).to(create_app(state)))
+    made = Call(body(asked), path=path).answered_by(state)
     assert made.status == 200
     return dict(json.loads(made.text)["response"])
 
@@ -159,18 +160,15 @@ async def test_the_process_and_its_event_loop_are_measured() -> None:
     exposed = Exposition()
     sample = exposed.registry.get_sample_value
 
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, PlayedLoop)
     looking = asyncio.create_task(exposed.run())
-    await asyncio.sleep(0)
-    # Whatever keeps the loop from coming round: here a test that waits in the wrong way, on purpose.
-    await asyncio.to_thread(lambda: None)
-    begun = asyncio.get_running_loop().time()
-    while asyncio.get_running_loop().time() - begun < 0.6:
-        pass
-    async with asyncio.timeout(10):
-        while not sample("rollcall_event_loop_lag_seconds_count"):
-            await asyncio.sleep(0.01)
+    await turns()
+    # Whatever keeps the loop from coming round.
+    loop.advance(LOOK_SECONDS + 0.35)
+    await until(lambda: sample("rollcall_event_loop_lag_seconds_count"))
     looking.cancel()
-    assert 0.2 < (sample("rollcall_event_loop_lag_seconds_sum") or 0) < 10
+    assert sample("rollcall_event_loop_lag_seconds_sum") == pytest.approx(0.35)
     assert (sample("process_resident_memory_bytes") or 0) > 10_000_000
     assert (sample("process_virtual_memory_bytes") or 0) > 10_000_000
     assert 0 < (sample("process_open_fds") or 0) < (sample("process_max_fds") or 0)

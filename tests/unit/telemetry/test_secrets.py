@@ -4,7 +4,6 @@ the sender may contain it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -13,35 +12,27 @@ import httpx
 import pytest
 import structlog
 
+from tests.played import PlayedClock
 from tests.unit.cluster.scripted import client, failure
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, until, workload
+from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, workload
 from tests.unit.server.conftest import Call, body, review
-from tests.unit.telemetry.receiver import Receiver, receiving
+from tests.unit.telemetry.receiver import Receiver
 from tests.unit.worlds import gang_pod, koordinator
+from tests.waiting import until
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Tracing
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import POD_CLIQUE_SETS
-from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.telemetry import logs
-from webhook.telemetry import span_export as export
 from webhook.telemetry.span_collector import started
 from webhook.validators.examples import clique, pod_clique_set
 
 MARKER = "hunter2"
 QUOTA = "scheduling.grove.io/koordinator-quota"
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(export, "DELAY_SECONDS", 0.01)
-    with receiving() as found:
-        yield found
 
 
 @pytest.fixture
@@ -70,7 +61,7 @@ def pod() -> dict[str, Any]:
 
 
 def ask(state: ServerState, asked: Any, path: str = "/validate") -> Call:
-    return asyncio.run(Call(body(asked), path=path, query="timeout=5s").to(create_app(state)))
+    return Call(body(asked), path=path, query="timeout=5s").answered_by(state)
 
 
 def broken(*_: Any) -> Any:
@@ -80,7 +71,7 @@ def broken(*_: Any) -> Any:
 def test_logs_and_metrics_of_admission_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     allowing = ServerState(koordinator(), NOTHING_KNOWN, None)
     failing = ServerState(koordinator(), NOTHING_KNOWN, None)
-    failing.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
+    profile = failing.settings.profiles["koord-scheduler"]
     world = World(POD_CLIQUE_SETS.resource)
     facts = ClusterFacts(pod_clique_sets={("default", "demo"): Record("koord-scheduler")}, elastic_quotas={})
     following = ServerState(koordinator(standalone=False), facts, None)
@@ -91,7 +82,10 @@ def test_logs_and_metrics_of_admission_reveal_nothing_of_an_object(receiver: Rec
         assert MARKER in denied.text, "the answer goes to the sender"
         odd = ask(allowing, review({**secretive(), "spec": {"template": MARKER}}))
         patched = [ask(allowing, review(one), "/mutate") for one in (secretive(), pod())]
-        failed = ask(failing, review(pod()), "/mutate")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(profile.backend, "prepare_pod", broken)
+            profile.prepared.clear()
+            failed = ask(failing, review(pod()), "/mutate")
         world.failing = httpx.Response(500, content=json.dumps(failure(500, f"no {MARKER}")).encode())
         unread = ask(following, review(secretive(annotations={QUOTA: MARKER})))
         invalid = ask(allowing, f"{{{MARKER}".encode())
@@ -182,3 +176,23 @@ def test_a_log_record_of_a_library_becomes_one_line_without_its_traceback(
     assert (first["library"], first["why"]) == ("asyncio", "Task exception was never retrieved")
     assert (second["event"], second["library"]) == ("error in a library", "uvicorn.error")
     assert second["exception"].endswith("RuntimeError")
+
+
+def test_a_library_writes_at_most_a_line_a_second_for_each_level(lines: Any) -> None:
+    import logging
+
+    clock = PlayedClock()
+    handler = logs._Libraries(clock=clock)
+
+    def write(level: int, times: int) -> None:
+        for _ in range(times):
+            handler.emit(logging.LogRecord("uvicorn.error", level, __file__, 1, "Invalid HTTP request", (), None))
+
+    write(logging.WARNING, 5)
+    write(logging.ERROR, 1)
+    clock.move(logs.LIBRARY_SECONDS)
+    write(logging.WARNING, 2)
+    written = [json.loads(line) for line in lines().splitlines()]
+    assert [(line["library"], line.get("leftOut")) for line in written] == [
+        ("uvicorn.error", None), ("uvicorn.error", None), ("uvicorn.error", 4),
+    ]  # fmt: skip

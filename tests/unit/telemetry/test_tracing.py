@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import logging
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,20 +13,21 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from tests.played import PlayedClock
 from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running_reconciler import names, running, until
+from tests.unit.reconciler.running_reconciler import names, running
 from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
-from tests.unit.telemetry.receiver import Receiver, Span, receiving
+from tests.unit.telemetry.receiver import Receiver, Span
 from tests.unit.worlds import gang_pod, koordinator
+from tests.waiting import until
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Tracing
 from webhook.errors import ConfigurationError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.projections import POD_CLIQUE_SETS
-from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.telemetry import logs, spans
 from webhook.telemetry import span_export as export
@@ -42,27 +40,13 @@ LABELLED = {
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
-@pytest.fixture(autouse=True)
-def direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The collector of these tests is not behind a proxy, and spans are sent at once.
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(export, "DELAY_SECONDS", 0.01)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
-
-
 def traced(receiver: Receiver, ratio: float = 1.0, service: str = "rollcall") -> Any:
     return started(Tracing(receiver.endpoint, ratio), service)
 
 
 def ask(state: ServerState, asked: Any, path: str = "/validate", traceparent: str | None = None) -> Call:
     headers = [] if traceparent is None else [("traceparent", traceparent)]
-    made = Call(body(asked), path=path, query="timeout=5s", headers=headers)
-    return asyncio.run(made.to(create_app(state)))
+    return Call(body(asked), path=path, query="timeout=5s", headers=headers).answered_by(state)
 
 
 def by_name(spans: list[Span]) -> dict[str, Span]:
@@ -216,24 +200,35 @@ def test_the_log_line_of_a_denial_has_the_trace_id(
     assert "trace_id" not in second
 
 
-def test_an_unreachable_collector_costs_one_log_line_and_no_time() -> None:
-    state = ServerState(koordinator(), NOTHING_KNOWN, None)
-    before = set(threading.enumerate())
+@pytest.mark.usefixtures("impatient")
+def test_a_collector_that_does_not_answer_is_not_waited_for(state: ServerState, receiver: Receiver) -> None:
+    receiver.answers.clear()
+    with traced(receiver):
+        # More than fit in a batch, each while the first is being sent.
+        for _ in range(20):
+            assert ask(state, review()).status == 200
+    assert receiver.spans == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_unreachable_collector_is_no_fault_of_a_call(state: ServerState) -> None:
     # No process listens there: port 9 is the discard service.
+    with started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
+        assert ask(state, review()).status == 200
+
+
+def test_an_unavailable_collector_is_logged_once_a_minute() -> None:
+    clock = PlayedClock()
+    warnings = export._Warnings(clock=clock)
+    record = logging.LogRecord("opentelemetry", logging.WARNING, __file__, 1, "Failed to export %d", (1,), None)
     with capture_logs() as lines:
-        with started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
-            begun = time.monotonic()
-            for _ in range(100):
-                assert ask(state, review()).status == 200
-            answered = time.monotonic()
-        stopped = time.monotonic()
-    # One that waited for an export each would take minutes.
-    assert answered - begun < 20
-    assert stopped - answered < spans.STOP_SECONDS + 5
-    assert len([line for line in lines if line["event"] == "traces not sent"]) <= 1
-    # The last try is not awaited, and its log lines would appear in the next test.
-    for thread in set(threading.enumerate()) - before:
-        thread.join(60)
+        for _ in range(100):
+            warnings.emit(record)
+        assert [line["why"] for line in lines] == ["Failed to export 1"]
+        clock.move(export.WARNING_SECONDS)
+        for _ in range(100):
+            warnings.emit(record)
+    assert len(lines) == 2
 
 
 def test_remaining_spans_are_sent_at_the_end(
@@ -280,7 +275,7 @@ def test_an_endpoint_without_opentelemetry_is_an_error_that_names_the_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "webhook.telemetry.span_export", None)
     with (
-        pytest.raises(ConfigurationError, match=r"needs OpenTelemetry; pip install 'rollcall\[tracing\]'"),
+        pytest.raises(ConfigurationError, match=r"rollcall\[tracing\]"),
         started(Tracing("http://127.0.0.1:9"), "rollcall"),
     ):
         raise AssertionError("it started")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.configurations import configuration_of
@@ -174,7 +174,6 @@ def test_an_update_of_a_pod_in_deletion_is_allowed() -> None:
     assert changed(pod(schedulingGates=[GATE]), leaving)
 
 
-@settings(max_examples=150)
 @given(found=gang_pods(), scheduler=st.sampled_from([KOORD, VOLCANO, KAI, LPX, PLUGINS, DEFAULT]), data=st.data())
 def test_every_pod_that_admission_prepared_can_start(
     found: dict[str, Any], scheduler: str, data: st.DataObject

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.gangs.judged_gangs import FACTS, in_step, podgang, whole
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
@@ -82,7 +83,7 @@ def test_a_missing_object_is_noticed() -> None:
     assert living(None, {}).missing
 
     def unserved(_: Manifest) -> Manifest:
-        raise FactsUnavailable("the cluster does not serve it")
+        raise FactsUnavailable("not served")
 
     assert living(live=unserved).missing
 
@@ -111,7 +112,7 @@ def test_a_gang_asks_for_a_placement() -> None:
             {"grove.io/external-workload-managed": "true"},
             Writer.OTHER,
             "koord-scheduler",
-            "another program writes its objects",
+            Text("another program"),
         ),
     ],
 )
@@ -135,9 +136,9 @@ def test_the_scheduler_of_a_gang_of_groves_is_the_one_that_grove_names() -> None
 @pytest.mark.parametrize(
     ("record", "unknown"),
     [
-        (Record(None), "Rollcall did not admit its workload, so it made no gang of it"),
-        (Record("volcano"), "its recorded scheduler is not a profile of the configuration"),
-        (None, "its objects cannot be made: the PodCliqueSet default/demo of the PodGang is not known"),
+        (Record(None), Text("did not admit")),
+        (Record("volcano"), Text("not a profile")),
+        (None, Text("PodCliqueSet default/demo")),
     ],
 )
 def test_objects_that_are_not_known(record: Record | None, unknown: str) -> None:

@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Manifest, list[tuple[str, str]]]] = {
         pod_clique_set(scaled(minReplicas=1, maxReplicas=4)),
         [("grove/scaling-limits", f"{CLIQUES}[0].spec.autoScalingConfig.minReplicas")],
     ),
-    "maxReplicas below replicas": (
+    "fewer maxReplicas": (
         pod_clique_set(scaled(maxReplicas=3)),
         [("grove/scaling-limits", f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas")],
     ),

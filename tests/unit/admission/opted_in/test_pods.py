@@ -10,6 +10,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from tests.texts import require_like
 from tests.unit.admission.opted_in.worlds import (
     EVERY,
     RECORD,
@@ -234,7 +235,7 @@ def test_the_workload_s_record_has_precedence_over_the_pod_s_label() -> None:
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "labels": {RECORD: "volcano"}}},
             known(),
-            "pod left as it is: it belongs to no workload of a kind that Rollcall knows",
+            "pod left ...: ... no workload of a kind ...",
         ),
         (job_pod("demo", recorded()), known(), "pod left as it is: its Job default/demo was not found"),
         (
@@ -245,25 +246,25 @@ def test_the_workload_s_record_has_precedence_over_the_pod_s_label() -> None:
         (
             job_pod("demo", recorded()),
             known(job(scheduler="gone")),
-            "pod left as it is: no profile gone is enabled here",
+            "pod left ...: no profile gone ...",
         ),
         (
             leader_pod("demo", 0, recorded()),
             known(leader_worker_set(startupPolicy="LeaderReady")),
-            "pod left as it is: the 2 workers are created only when the leader is ready, but a gang scheduler puts "
-            "the leader on a node only when all pods exist",
+            "pod left ...: the 2 workers ... the leader is ready, ...",
         ),
         (
             job_pod("demo", recorded()),
             known(job(scheduling={})),
-            "pod left as it is: its own controller makes its gang, because spec.scheduling is set",
+            "pod left ...: its own controller ... spec.scheduling is set",
         ),
     ],
     ids=["of nothing", "workload not found", "no record", "no profile", "could never be complete", "native"],
 )
 def test_a_warning_says_why_a_pod_is_left_unchanged(pod: Manifest, facts: ClusterFacts, note: str) -> None:
     found, verdict = mutate(pod, facts=facts)
-    assert (found, verdict.patch, verdict.notes) == (pod, (), (note,))
+    assert (found, verdict.patch) == (pod, ())
+    require_like(verdict.notes, [note])
 
 
 def test_a_failed_workload_read_is_an_error_and_not_a_verdict() -> None:

@@ -172,6 +172,12 @@ def test_the_groups_of_steps_on_kai_depend_on_its_version(
     assert all(str(one.at) == f"metadata.annotations[{MINIMUM}]" for one in verdict.findings)
 
 
+@pytest.mark.parametrize(("pods", "found"), [(1, []), (2, ["kai/owner-version"])])
+def test_a_job_set_of_one_pod_starts_whole_on_any_kai(pods: int, found: list[str]) -> None:
+    manifest = job_set(replicated("node", pods), scheduler="kai-scheduler")
+    assert rules(validate(manifest, facts=known(), settings=with_kai("0.15.2"))) == found
+
+
 def test_the_runtime_can_set_kai_s_minimum() -> None:
     facts = known(facts=runtimes(*STEPS, annotations={MINIMUM: "1"}))
     assert validate(train_job(scheduler="kai-scheduler"), facts=facts, settings=with_kai()).findings == ()

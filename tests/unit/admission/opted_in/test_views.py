@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -85,9 +86,19 @@ def test_in_order_a_part_waits_for_the_previous_one_and_follows_all_before() -> 
 
 
 def test_patches_that_name_a_part_many_times_are_read_once_each() -> None:
-    named = [{"name": "node", "template": {"metadata": {"labels": {"step": str(index)}}}} for index in range(20_000)]
+    class Patch(dict[str, Any]):
+        reads: ClassVar[Counter[str]] = Counter()
+
+        def get(self, key: str, default: Any = None) -> Any:
+            self.reads[key] += 1
+            return super().get(key, default)
+
+    labels = [{"metadata": {"labels": {"step": str(index)}}} for index in range(500)]
+    named = [Patch({"name": "node", "template": template}) for template in labels]
     patches = [{"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": named}}}}]
     TrainJob(train_job(runtimePatches=patches)).read()
+    assert 0 < Patch.reads["name"] <= 4 * 500
+    assert 0 < Patch.reads["template"] <= 4 * 500
 
 
 def test_a_leader_without_a_template_uses_the_workers_template() -> None:

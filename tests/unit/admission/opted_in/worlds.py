@@ -7,10 +7,9 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from tests.configurations import configuration_of
+from tests.configurations import configuration_of, settings_from_document
 from tests.unit.worlds import request
 from webhook import admission
-from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -25,7 +24,7 @@ _KINDS = {projection.resource.api.kind: projection for projection in PROJECTIONS
 def schedulers(*profiles: Mapping[str, Any], standalone: bool = False, default: str | None = None) -> Settings:
     """Settings with these profiles, of which the first is the default. No pod gate: that has tests of its own."""
     document = configuration_of(*({"gate": False, **profile} for profile in profiles), default=default)
-    return replace(settings_from(document, "test"), standalone=standalone)
+    return settings_from_document(document, standalone=standalone)
 
 
 EVERY = schedulers(

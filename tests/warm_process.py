@@ -1,0 +1,27 @@
+"""What processes of `rollcall` import and compute once: imported by the process that `forked_process` forks."""
+
+from __future__ import annotations
+
+import gc
+
+# The client of Kubernetes imports each of its models when it is first needed.
+import kubernetes.client
+import kubernetes.config
+
+import webhook.certificates.files
+import webhook.cli.app
+import webhook.cli.reconcile
+import webhook.cluster.access
+import webhook.reconciler.endpoints
+import webhook.reconciler.process
+import webhook.reconciler.run
+import webhook.reconciler.single_pass
+import webhook.server.run
+from webhook.config.file import default_settings
+
+__all__ = ["kubernetes", "webhook"]
+
+default_settings()
+# A collection after a fork would copy the memory of everything that is only shared.
+gc.collect()
+gc.freeze()
