@@ -221,7 +221,7 @@ class LiveFacts:
         """Take what a watch has read out of a part that others fill too."""
         if watch.index.projection.shared:
             self._unread.add(watch.index.projection.resource.api)
-            watch.index.keep_only(set())
+            watch.index.clear()
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:
         while True:

@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
@@ -37,10 +37,15 @@ PATIENCE = 3
 # this share of the time. The API server waits that long.
 LONG_EVENT_SECONDS = 0.005
 EVENTS_SHARE = 0.2
+# Objects of a list that are taken over before other tasks may run; most take less than a millisecond each.
+OBJECTS_A_TURN = 20
 _TOO_LARGE = "its needed part is larger than the limit for one object"
+
 # A watch that ends earlier than this without an event counts as a failure: otherwise it would be retried forever
 # without a pause.
 SHORT_SECONDS = 1.0
+
+T = TypeVar("T")
 
 
 def backoff(failures: int, chance: float) -> float:
@@ -130,10 +135,18 @@ class Index:
         """Remove an object."""
         self._gone(key_of(raw), watched=True)
 
-    def keep_only(self, sources: set[ObjectKey]) -> None:
-        """Remove every object except `sources`."""
-        for source in (self._objects.keys() | self.left_out) - sources:
-            self._gone(source, watched=False)
+    def besides(self, sources: set[ObjectKey]) -> set[ObjectKey]:
+        """Every object except `sources`."""
+        return (self._objects.keys() | self.left_out) - sources
+
+    def remove(self, source: ObjectKey) -> None:
+        """Remove an object that a list lacks."""
+        self._gone(source, watched=False)
+
+    def clear(self) -> None:
+        """Remove every object."""
+        for source in self.besides(set()):
+            self.remove(source)
 
     def _gone(self, source: ObjectKey, *, watched: bool) -> None:
         before = self._objects.get(source)
@@ -269,14 +282,15 @@ class Watch:
             async with aclosing(pages):
                 async for found in pages:
                     version = self._listing = found.version
-                    seen.update(self._put_all(found.items))
+                    await _in_slices(self.index.put, found.items)
+                    seen.update(map(key_of, found.items))
                     # Free the parsed page before the next one arrives.
                     del found
         finally:
             self._listing = None
         if version is None:
             raise RequestFailed("the list has no resourceVersion")
-        self.index.keep_only(seen)
+        await _in_slices(self.index.remove, self.index.besides(seen))
         # The list may be older than these answers.
         self._answered.clear()
         self.lists += 1
@@ -285,11 +299,6 @@ class Watch:
             self.filled = True
             self._say_filled(self.index)
         return version
-
-    def _put_all(self, items: Iterable[Manifest]) -> Iterator[ObjectKey]:
-        for raw in items:
-            self.index.put(raw)
-            yield key_of(raw)
 
     async def _watch(self, version: str) -> None:
         """Apply the changes after `version` until the server ends the watch or stays silent."""
@@ -349,6 +358,14 @@ class Watch:
             log.info("watch interrupted", kind=self._resource.api.kind, why=self.trouble, failures=self._failures)
         pause = backoff(self._failures, random.random())  # noqa: S311 - as above
         await asyncio.sleep(max(pause, error.wait or 0.0))
+
+
+async def _in_slices(work: Callable[[T], None], items: Iterable[T]) -> None:
+    """Do `work` on each item, and let other tasks of the process run in between."""
+    for count, item in enumerate(items, 1):
+        work(item)
+        if count % OBJECTS_A_TURN == 0:
+            await asyncio.sleep(0)
 
 
 def unread(watches: Iterable[tuple[object, Watch | None]]) -> Iterator[str]:

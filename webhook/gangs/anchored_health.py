@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchor, Anchors
@@ -18,15 +18,15 @@ _STATES = {State.HELD: "held", State.IN_PART: "on nodes only in part", State.LEA
 
 
 class AnchoredHealth:
-    """The health of gangs. Many gangs may wait for one anchor, so an anchor is judged once until `with_waiting` or
-    `forget` is called.
-    """
+    """The health of gangs. Many gangs may wait for one anchor, so an anchor is judged once until `forget` is called."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
         self._anchors: dict[GangKey, Anchor | None] = {}
         # Gangs by the anchor that they wait for, as last judged.
         self._waiting: Grouping[GangKey, GangKey] = Grouping()
+        # What all gangs that wait for an anchor were judged with, or will be.
+        self._told: dict[GangKey, Anchor | None] = {}
 
     def health(self, key: GangKey) -> GangHealth | None:
         """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
@@ -38,11 +38,18 @@ class AnchoredHealth:
             self._waiting.move(key, GangKey(key.namespace, found.anchor))
         return found
 
-    def with_waiting(self, changed: Iterable[GangKey]) -> set[GangKey]:
-        """Changed gangs and those that wait for one of them: all that may have another health now."""
-        self.forget()
-        every = set(changed)
-        return every.union(*(self._waiting.members(key) for key in every if key.kind == POD_GANG))
+    def affected(self, changed: GangKey) -> Collection[GangKey]:
+        """The gangs that wait for a changed gang and must be judged again; none if it still is as they know it."""
+        waiting = self._waiting.members(changed) if changed.kind == POD_GANG else ()
+        if not waiting:
+            self._told.pop(changed, None)
+            return ()
+        self._anchors.pop(changed, None)
+        now = self._anchor(changed)
+        if changed in self._told and self._told[changed] == now:
+            return ()
+        self._told[changed] = now
+        return tuple(waiting)
 
     def forget(self) -> None:
         """Judge each anchor again from now on."""
@@ -50,7 +57,10 @@ class AnchoredHealth:
 
     def _anchor(self, key: GangKey) -> Anchor | None:
         if key not in self._anchors:
-            self._anchors[key] = self._judged(key)
+            now = self._anchors[key] = self._judged(key)
+            if self._told.get(key, now) != now:
+                # One of the gangs that wait knows more than the others.
+                del self._told[key]
         return self._anchors[key]
 
     def _judged(self, key: GangKey) -> Anchor | None:

@@ -33,6 +33,11 @@ class Answers(Generic[A]):
         """Begin a look: as many shapes as `times` looks allow may be judged again."""
         self._left = self._most * times
 
+    @property
+    def has_left(self) -> bool:
+        """Whether this look may judge another shape."""
+        return self._left > 0
+
     def take_behind(self) -> bool:
         """Whether a shape was not judged since the last call, because this look had judged enough."""
         behind, self._behind = self._behind, False

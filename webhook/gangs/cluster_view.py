@@ -21,7 +21,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
-from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES
+from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES, OF_ONE_NAMESPACE
 from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import GangFits
 from webhook.gangs.followed_node_pods import FollowedNodePods
@@ -47,7 +47,7 @@ from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.projections import LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
+from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OptedInGang, no_gang
@@ -56,6 +56,10 @@ from webhook.model.workloads.pod_controllers import OF_GROVE
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
+# Gangs that are queued before other tasks may run, and the seconds between two times that all are.
+GANGS_A_TURN = 200
+PAUSE_SECONDS = 0.2
+
 
 class ClusterView:
     """The watches on one cluster, and what they have read.
@@ -63,8 +67,8 @@ class ClusterView:
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
     pods changed. It calls `object_changed` with each gang object, also those of other owners, and `fact_changed` with
     each entry of the facts that changed. It calls `facts_changed` when something changed that may hold or release
-    gangs, and `all_changed` when everything must be checked. It calls `read` when something is known that was not, and
-    `pod_ended` with each pod on a node that does not count for its gang any more.
+    gangs, with their namespace or None for all, and `all_changed` when everything must be checked. It calls `read` when
+    something is known that was not, and `pod_ended` with each pod on a node that does not count for its gang any more.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -74,7 +78,7 @@ class ClusterView:
         *,
         gang_changed: Callable[[GangKey], None],
         pods_changed: Callable[[GangKey], None],
-        facts_changed: Callable[[], None],
+        facts_changed: Callable[[str | None], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
@@ -97,6 +101,9 @@ class ClusterView:
         self._fact_changed = fact_changed
         self._all_changed = all_changed
         self._say_read = read
+        # Whether all gangs must be checked, and whether they are being queued for it.
+        self._asked = asyncio.Event()
+        self._looking = False
         self.live: LiveFacts = live_facts(
             settings,
             Client(access, transport, clock=clock),
@@ -318,6 +325,7 @@ class ClusterView:
                 group.create_task(self._pods.run())
                 group.create_task(self.node_pods.run())
                 group.create_task(self.opted_in.run())
+                group.create_task(self._look_when_asked())
         finally:
             await self._workloads.close()
             await self._pods.close()
@@ -372,7 +380,7 @@ class ClusterView:
             if projection.part == LOCAL_QUEUES.part:
                 self._queued.places.regroup()
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
-            self._held_changed()
+            self._held_changed(_namespace_of(projection, key))
 
     def _kueue_workload_changed(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
         self._queued.places.put(key, workload)
@@ -398,12 +406,45 @@ class ClusterView:
 
     def _workload_changed(self, key: ObjectKey) -> None:
         if self.podgangs.keys_of(key):
-            self._held_changed()
+            self._held_changed(key[0])
 
     def look_at_all(self) -> None:
-        """Queue every gang, and the gangs that no longer exist but still have objects."""
-        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.kind}
-        for key in left.union(self.gangs):
-            self._gang_changed(key)
-        self._held_changed()
+        """Queue every gang soon, and the gangs that no longer exist but still have objects."""
+        self._asked.set()
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Whether gangs are still to be queued because all must be checked."""
+        return self._asked.is_set() or self._looking
+
+    async def look_slowly(self, seconds: float) -> None:
+        """Queue every gang as `look_at_all` does, spread over so many seconds."""
+        every = self._every_gang()
+        turns = max(-(-len(every) // GANGS_A_TURN), 1)
+        for turn in range(turns):
+            await asyncio.sleep(seconds / turns)
+            for key in every[turn * GANGS_A_TURN : (turn + 1) * GANGS_A_TURN]:
+                self._gang_changed(key)
+        self._held_changed(None)
         self._all_changed()
+
+    async def _look_when_asked(self) -> None:
+        """Look at all gangs once for all that was asked meanwhile, as when hundreds of nodes come at once."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            self._looking = True
+            await self.look_slowly(0)
+            self._looking = False
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def _every_gang(self) -> list[GangKey]:
+        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.kind}
+        return list(left.union(self.gangs))
+
+
+def _namespace_of(projection: Projection, key: Any) -> str | None:
+    """The only namespace whose gangs depend on an entry of the facts; None if others may depend on it as well."""
+    if projection.part == NAMESPACES.part:
+        return str(key)
+    return str(key[0]) if projection.part in OF_ONE_NAMESPACE else None

@@ -72,10 +72,15 @@ def _differs(wanted: Any, live: Any, path: str) -> str | None:
     return None if holds(wanted, live) else f"{path} is {shown(live)}, and should be {shown(wanted)}"
 
 
+def owner_of_ours(live: Manifest) -> str | None:
+    """The uid of what controls an object that Rollcall manages; None for every other object."""
+    controller = controller_in(live["metadata"]) if _is_managed(live) else None
+    return None if controller is None else controller.uid
+
+
 def is_ours(live: Manifest, owners: Container[str]) -> bool:
     """Whether Rollcall manages the object and something with one of these uids controls it."""
-    controller = controller_in(live["metadata"])
-    return _is_managed(live) and controller is not None and controller.uid in owners
+    return owner_of_ours(live) in owners
 
 
 def left_behind(live: Manifest, podgang: PodGang) -> bool:

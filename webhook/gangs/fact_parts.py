@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from webhook.model.devices import RESOURCE_SLICES
-from webhook.model.kueue.projections import ADMISSION_CHECKS
+from webhook.model.devices import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from webhook.model.kueue.projections import ADMISSION_CHECKS, LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
+from webhook.model.namespace_limits import LIMIT_RANGES, RESOURCE_QUOTAS
 from webhook.model.node_growth import GROWTH
 from webhook.model.nodes import NODES
 from webhook.model.pod_gang_map import POD_GANG_MAPS
@@ -24,6 +25,18 @@ NOT_OF_FITS = frozenset(
         KUEUE_WORKLOADS.part,
         ADMISSION_CHECKS.part,
     }
+)
+# The parts with objects that only gangs of the same namespace depend on.
+OF_ONE_NAMESPACE = frozenset(
+    projection.part
+    for projection in (
+        LIMIT_RANGES,
+        LOCAL_QUEUES,
+        POD_GANG_MAPS,
+        RESOURCE_CLAIM_TEMPLATES,
+        RESOURCE_CLAIMS,
+        RESOURCE_QUOTAS,
+    )
 )
 # The parts about nodes. In a large cluster one of them changes all the time, so gangs are not judged again at once.
 OF_NODES = frozenset({NODES.part, RESOURCE_SLICES.part, *(projection.part for projection in GROWTH)})

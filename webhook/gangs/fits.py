@@ -81,6 +81,11 @@ class GangFits:
             return True
         return False
 
+    @property
+    def has_left(self) -> bool:
+        """Whether this look may judge another shape."""
+        return self._never.has_left and self._now.has_left
+
     def take_behind(self) -> bool:
         """Whether a gang was not judged since the last call, because this look had judged enough shapes."""
         never, now = self._never.take_behind(), self._now.take_behind()

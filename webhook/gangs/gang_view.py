@@ -54,7 +54,7 @@ class GangView:
             access,
             gang_changed=self._changed.add,
             pods_changed=self._changed.add,
-            facts_changed=lambda: self._changed.update(self._held),
+            facts_changed=lambda _: self._changed.update(self._held),
             transport=transport,
             clock=clock,
         )
@@ -112,11 +112,15 @@ class GangView:
                 await self.read_losses()
             if self.following.fits.look():
                 self._changed.update(self._held)
-            changed = sorted(self._judging.with_waiting(self._changed))
+            self._judging.forget()
+            changed = sorted(self._changed)
             self._changed.clear()
             for key in changed:
-                if (namespace is None or key[0] == namespace) and (found := self._health(key)) is not None:
+                if namespace is not None and key[0] != namespace:
+                    continue
+                if (found := self._health(key)) is not None:
                     yield found
+                self._changed.update(self._judging.affected(key))
 
     def _with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
         """The health of a gang with what is stored of it. Raises as `ClusterView.health` does."""

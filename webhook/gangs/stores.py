@@ -10,7 +10,7 @@ from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch, unread
 from webhook.errors import FactsUnavailable
-from webhook.gangs.differences import is_ours
+from webhook.gangs.differences import owner_of_ours
 from webhook.gangs.grouping import Grouping
 from webhook.gangs.member_gangs import MemberGangs
 from webhook.model.bounds import (
@@ -19,6 +19,7 @@ from webhook.model.bounds import (
     Packed,
     fits,
     labels_kept,
+    latest_equal,
     weight,
 )
 from webhook.model.gang_object import STARTED, is_restored, says_started
@@ -46,6 +47,8 @@ METADATA = (
 # Returns the gang or group (hashable) that an object concerns, or None.
 Whose = Callable[[Manifest], Any]
 Changed = Callable[[ObjectKey, set[Any]], None]
+# The objects of a gang, which come together, have one owner.
+_shared = latest_equal(1024)
 
 
 class Store:
@@ -78,6 +81,9 @@ class Store:
         self._restored: Grouping[ObjectKey, Any] = Grouping()
         # Those that say that pods of their gang were on nodes. No gang has to change for that.
         self._started: set[ObjectKey] = set()
+        # The controller of each object that Rollcall manages, by uid. Anyone may write objects that name a gang, so
+        # no others are unpacked for it.
+        self._owners: dict[ObjectKey, str] = {}
         # The PodGangs by their PodCliqueSet.
         self._of_set: Grouping[ObjectKey, ObjectKey] = Grouping()
         # The gangs that the objects say they are for, by their members.
@@ -107,12 +113,17 @@ class Store:
 
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
         """Our objects that one of these uids controls and that are a part of `whole`, without those being deleted."""
-        here = [key for key in self._concerned.members(whole) if self._elsewhere.group(key) is None]
-        return [live for live in self._living([*here, *self._elsewhere.members(whole)]) if is_ours(live, owners)]
+        here = (key for key in self._concerned.members(whole) if self._elsewhere.group(key) is None)
+        every = (*here, *self._elsewhere.members(whole))
+        return self._living(key for key in every if self._owners.get(key) in owners)
 
     def concerning(self, whose: Any) -> list[Manifest]:
-        """The objects that concern `whose`, without those being deleted."""
-        return self._living(self._concerned.members(whose))
+        """Our objects that concern `whose` and that anything controls, without those being deleted."""
+        return self._living(key for key in self._concerned.members(whose) if key in self._owners)
+
+    def concerns(self, whose: Any) -> bool:
+        """Whether any object concerns `whose`, among them those being deleted."""
+        return bool(self._concerned.members(whose))
 
     def of_set(self, key: ObjectKey) -> Collection[ObjectKey]:
         """The PodGangs of a PodCliqueSet, among them some that cannot be read."""
@@ -168,6 +179,11 @@ class Store:
         whose = None if found is None else self._whose(found)
         self._concerned.move(key, whose)
         self._restored.move(key, whose if is_restored(found) else None)
+        owner = None if found is None else owner_of_ours(found)
+        if owner is None:
+            self._owners.pop(key, None)
+        else:
+            self._owners[key] = _shared(owner)
         part = None if found is None else self._part_of(found)
         self._elsewhere.move(key, None if part == whose else part)
         if self.resource == POD_GANGS.resource:
@@ -287,6 +303,10 @@ class Stores:
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
         """The results of `Store.owned_by` for every kind."""
         return [live for store in self.by_kind.values() for live in store.owned_by(owners, whole)]
+
+    def has_any(self, whose: Any) -> bool:
+        """Whether a gang object concerns `whose`."""
+        return any(store.concerns(whose) for api, store in self.by_kind.items() if api != POD_GANGS.resource.api)
 
     def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
         """The gangs that contain one of these members, once for each object, as `MemberGangs.having` returns them."""

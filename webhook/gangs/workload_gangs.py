@@ -216,6 +216,17 @@ class OptedInGangs:
             log.warning("workload cannot be read", kind=kind, namespace=key[0], name=key[1], why=outline(error))
             return None
 
+    def _is_living(self, key: GangKey) -> bool:
+        """Whether a gang of a LeaderWorkerSet is one that its workload has now."""
+        try:
+            workload = self._view(key.kind, key.workload_key)
+        except Malformed:
+            return False
+        if workload is not None and no_gang(workload) is None:
+            # As `_living` says, without a look at the other groups.
+            return key in self._shapes and self._named.group(key) == (key.kind, *key.workload_key)
+        return key in (self._living(key.kind, key.workload_key) or ())
+
     # Changes, and the gangs they affect.
 
     def _workload_changed(self, kind: str, key: ObjectKey) -> None:
@@ -248,7 +259,7 @@ class OptedInGangs:
         workload = (key.kind, *key.workload_key)
         self._named.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
-            self._move(key, workload if key in (self._living(key.kind, key.workload_key) or ()) else None)
+            self._move(key, workload if self._is_living(key) else None)
             self._gang_changed(key)
 
     def _note_maker(self, key: ObjectKey) -> None:

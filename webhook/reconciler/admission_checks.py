@@ -94,7 +94,7 @@ class AdmissionChecks:
         # The names of the AdmissionChecks that Rollcall answers.
         self._ours: set[str] = set()
         self._waiting: dict[ObjectKey, _Waiting] = {}
-        self.queue: KeyQueue[ObjectKey] = KeyQueue(clock=clock)
+        self.queue: KeyQueue[ObjectKey] = KeyQueue(WORKERS, clock=clock)
         self.workers = Workers(self.queue, self.reconcile, said=_said, failed=metrics.retry)
         metrics.checks.pending.set_function(lambda: len(self._waiting))
         metrics.checks.oldest.set_function(self._oldest)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from webhook.reconciler.held_gangs import HeldGangs, Pace, Series
 from webhook.reconciler.judgements import Judgement, judgement_of
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.remedies import Remedies
+from webhook.reconciler.turns import Turns
 from webhook.telemetry.logs import log, outline
 
 # Changes come in bursts: a gang is judged once for all changes within this many seconds.
@@ -35,6 +36,9 @@ SETTLE_SECONDS = 10.0
 EVENTS_A_LOOK = 20
 # Number of gangs judged before other tasks may run; one takes about a millisecond.
 GANGS_A_TURN = 10
+# Number of gangs judged at one look, of those that changed and of those that only may have another reason now. In a
+# cluster with ten thousand gangs that wait, something that may concern all of them changes every second.
+CHANGED_A_LOOK, AGAIN_A_LOOK = 2000, 200
 # The reasons of gangs that wait for room, or may do so.
 _FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
@@ -48,6 +52,10 @@ class Looking(Protocol):
 
     def look(self) -> bool:
         """Begin a look. Return whether gangs without room must be judged again."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether this look may judge more."""
 
     def take_behind(self) -> bool:
         """Whether a gang was not judged since the last call, because this look had judged enough."""
@@ -70,7 +78,7 @@ class Losses(Protocol):
 
 class HealthWatch:
     """Judges gangs. Call `mark` if one gang may have changed, and `mark_held` if all gangs that are not started may
-    have.
+    have. Namespaces take turns.
     """
 
     def __init__(  # noqa: PLR0913 - whom it asks and whom it tells
@@ -104,7 +112,11 @@ class HealthWatch:
         self._clock = clock
         # The health of gangs with escaped pods.
         self._astray: dict[GangKey, GangHealth] = {}
-        self._marked: set[GangKey] = set()
+        # Gangs that changed, and gangs that may have another reason now.
+        self._marked: Turns[GangKey] = Turns()
+        self._again: Turns[GangKey] = Turns()
+        # Where the gangs that have not started are to be judged again; None is everywhere.
+        self._held_in: set[str | None] = set()
         self._known: dict[GangKey, Judgement] = {}
         # What is to be reported.
         self._held = HeldGangs(events.own)
@@ -113,11 +125,13 @@ class HealthWatch:
 
     def mark(self, key: GangKey) -> None:
         """Judge this gang again."""
-        self._marked.add(key)
+        self._marked.put(key)
 
-    def mark_held(self) -> None:
-        """Judge every gang again that has not started: what it was held for may exist now, or have another reason."""
-        self._marked.update(key for key, known in self._known.items() if known.obstacles)
+    def mark_held(self, namespace: str | None = None) -> None:
+        """Judge every gang of a namespace, or of all, again that has not started: what it was held for may exist now,
+        or have another reason.
+        """
+        self._held_in.add(namespace)
 
     def known(self, key: GangKey) -> Judgement | None:
         """The last judgement of a gang."""
@@ -132,13 +146,12 @@ class HealthWatch:
 
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
-        if self._fits is not None and self._fits.look():
-            self._marked.update(key for key, known in self._known.items() if known.word in _FOR_ROOM)
+        self._judging.forget()
+        self._mark_again(room=self._fits is not None and self._fits.look())
         if self._losses is not None:
-            self._marked.update(await self._unbroken("losses", self._losses.look()) or ())
-        later = set(filter(self._has_turn, self._marked))
-        marked, self._marked = self._judging.with_waiting(self._marked - later), later
-        for count, key in enumerate(marked, 1):
+            for key in await self._unbroken("losses", self._losses.look()) or ():
+                self._marked.put(key)
+        for count, key in enumerate(self._due(), 1):
             self._judge(key)
             if count % GANGS_A_TURN == 0:
                 # Reconciling gangs has priority.
@@ -151,6 +164,35 @@ class HealthWatch:
                 await self._unbroken("deletion", self._deletion.see(dict(sorted(self._astray.items()))))
             if self._remedies is not None:
                 await self._unbroken("remedies", self._remedies.see())
+
+    def _mark_again(self, *, room: bool) -> None:
+        """Mark the gangs that may have another reason now; with `room`, those among them that wait for room."""
+        held, self._held_in = self._held_in, set()
+        if not (room or held):
+            return
+        for key, known in self._known.items():
+            if known.obstacles and (None in held or key.namespace in held or (room and known.word in _FOR_ROOM)):
+                self._again.put(key)
+
+    def _due(self) -> Iterator[GangKey]:
+        """The gangs to judge at one look."""
+        later: list[GangKey] = []
+        for _ in range(min(len(self._marked), CHANGED_A_LOOK)):
+            key = self._marked.take()
+            if key is None:
+                break
+            if self._has_turn(key):
+                later.append(key)
+            else:
+                yield key
+        for key in later:
+            self._marked.put(key)
+        for _ in range(min(len(self._again), AGAIN_A_LOOK)):
+            if self._fits is not None and not self._fits.has_left:
+                break
+            if (key := self._again.take()) is None:
+                break
+            yield key
 
     async def _unbroken(self, part: str, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant
@@ -178,7 +220,9 @@ class HealthWatch:
     def _judge(self, key: GangKey) -> None:
         health = self._health(key)
         if self._fits is not None and self._fits.take_behind():
-            self._marked.add(key)
+            self._again.put(key)
+        for waiting in self._judging.affected(key):
+            self._marked.put(waiting)
         before = self._known.get(key)
         if before is not None:
             self._count(before, -1)

@@ -1,34 +1,50 @@
 """The queue of keys to work on: each key once, never twice in parallel, failed keys after growing pauses.
 
-It has the semantics of client-go's workqueue, for one event loop.
+It has the semantics of client-go's workqueue, for one event loop, but namespaces take turns: whoever writes ten
+thousand gangs in a namespace of his delays no gang of another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable
+from typing import Generic
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled, spread
-
-K = TypeVar("K", bound=Hashable)
+from webhook.reconciler.turns import K, Turns
 
 # Pause after a failure: doubled each time up to the second value. The actual pause is a random part of it.
 BACKOFF_SECONDS = (0.2, 60.0)
 # A key that failed this often is stuck. The pauses add up to three to six seconds. Four tries (less than one second)
 # were too few: a short overload of the API server counted as final.
 TRIES = 6
+# After so many urgent keys one that is not urgent is handed out, so that each has its time.
+URGENT_IN_A_ROW = 7
 
 
 class KeyQueue(Generic[K]):
     """A queue of keys. A worker must call `done` for each key it took."""
 
-    def __init__(self, *, clock: Clock = MACHINE_CLOCK) -> None:
+    def __init__(
+        self, workers: int, *, urgent: Callable[[K], bool] = lambda _: False, clock: Clock = MACHINE_CLOCK
+    ) -> None:
+        """Of the `workers` one namespace gets three quarters at most, and at least one. Keys that are `urgent` when
+        they are added come first.
+        """
         self._clock = clock
-        self._ready: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: set[K] = set()
+        self._urgent = urgent
+        self._share = max(workers * 3 // 4, 1)
+        self._first: Turns[K] = Turns()
+        self._then: Turns[K] = Turns()
+        # How many urgent keys were handed out since one that was not.
+        self._row = 0
+        # Set while a key may be ready to be handed out.
+        self._ready = asyncio.Event()
+        # How many workers each namespace has.
+        self._shares: Counter[str] = Counter()
         self._running: set[K] = set()
         # Keys that changed while they were worked on.
         self._again: set[K] = set()
@@ -41,7 +57,7 @@ class KeyQueue(Generic[K]):
 
     def __len__(self) -> int:
         """The number of waiting keys, including those waiting for their time."""
-        return len(self._waiting) + len(self._timers)
+        return len(self._first) + len(self._then) + len(self._timers)
 
     @property
     def failing(self) -> int:
@@ -56,7 +72,7 @@ class KeyQueue(Generic[K]):
 
     def has_turn(self, key: K) -> bool:
         """Whether a worker has `key`, or takes it as soon as it can."""
-        return key in self._waiting or key in self._running
+        return self._is_waiting(key) or key in self._running
 
     def add(self, key: K) -> None:
         """Queue `key` now."""
@@ -64,13 +80,13 @@ class KeyQueue(Generic[K]):
             timer.cancel()
         if key in self._running:
             self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._ready.put_nowait(key)
+        elif not self._is_waiting(key):
+            (self._first if self._urgent(key) else self._then).put(key)
+            self._ready.set()
 
     def add_later(self, key: K, seconds: float) -> None:
         """Queue `key` after this many seconds, unless a change queues it earlier."""
-        if key in self._waiting or key in self._again:
+        if self._is_waiting(key) or key in self._again:
             return
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
@@ -78,12 +94,27 @@ class KeyQueue(Generic[K]):
 
     async def take(self) -> K:
         """Wait for the next key and return it."""
-        key = await self._ready.get()
-        while (seconds := self._held - self._clock.monotonic()) > 0:
-            await asyncio.sleep(seconds)
-        self._waiting.discard(key)
-        self._running.add(key)
-        return key
+        while True:
+            while (seconds := self._held - self._clock.monotonic()) > 0:
+                await asyncio.sleep(seconds)
+            if (key := self._next()) is not None:
+                self._running.add(key)
+                self._shares[key[0]] += 1
+                return key
+            self._ready.clear()
+            await self._ready.wait()
+
+    def _is_waiting(self, key: K) -> bool:
+        return key in self._first or key in self._then
+
+    def _next(self) -> K | None:
+        """The key whose turn it is; None if there is none, or if each is of a namespace that has its share."""
+        turns = (self._first, self._then) if self._row < URGENT_IN_A_ROW else (self._then, self._first)
+        for some in turns:
+            if (key := some.take(lambda namespace: self._shares[namespace] < self._share)) is not None:
+                self._row = self._row + 1 if some is self._first else 0
+                return key
+        return None
 
     def hold(self, seconds: float) -> None:
         """Hand out no keys for this many seconds: the API server asked for a pause, regardless of the key."""
@@ -92,6 +123,10 @@ class KeyQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Mark `key` as worked on; if it changed meanwhile, queue it again."""
         self._running.discard(key)
+        self._shares[key[0]] -= 1
+        if not self._shares[key[0]]:
+            del self._shares[key[0]]
+        self._ready.set()
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -82,7 +82,7 @@ class Reconciler:
         self.clock = clock
         self.metrics = Metrics(settings.profiles)
         # Keys of gangs and bindings.
-        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(clock=clock)
+        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(WORKERS, urgent=self._is_new, clock=clock)
         self._only = namespace
         self._settings = settings
         self.lease: Lease | None = None
@@ -293,7 +293,9 @@ class Reconciler:
     @property
     def idle(self) -> bool:
         """Whether everything is read, the queue is empty, and no worker is busy."""
-        return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self.workers.busy)
+        if any(self.unready()) or not self.following.serves_gangs or self.following.looks_at_all:
+            return False
+        return not (len(self.queue) or self.workers.busy)
 
     async def run(self) -> None:
         """Follow and write until cancelled; then finish running writes and release the lease."""
@@ -341,6 +343,10 @@ class Reconciler:
             self.queue.add(key)
             self.health.mark(key)
 
+    def _is_new(self, key: GangKey | ObjectKey) -> bool:
+        """Whether a gang has no objects yet: its pods wait for them, so it comes before what stands."""
+        return isinstance(key, GangKey) and not self.following.stores.has_any(key)
+
     def _pods_changed(self, key: GangKey) -> None:
         if self._only is not None and key.namespace != self._only:
             return
@@ -368,8 +374,8 @@ class Reconciler:
         if self.admission_checks is not None:
             self.admission_checks.changed(projection, key)
 
-    def _held_changed(self) -> None:
-        self.health.mark_held()
+    def _held_changed(self, namespace: str | None) -> None:
+        self.health.mark_held(namespace)
 
     def _all_changed(self) -> None:
         if self._only is None:
@@ -392,8 +398,7 @@ class Reconciler:
 
     async def _resync(self) -> None:
         while True:
-            await asyncio.sleep(RESYNC_SECONDS)
-            self.following.look_at_all()
+            await self.following.look_slowly(RESYNC_SECONDS)
 
 
 def _said(key: GangKey | ObjectKey) -> dict[str, str]:

@@ -5,12 +5,16 @@ A tenant can make any number of gangs in a namespace of his, and must not delay 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from webhook.gangs.key import GangKey
 
 _NONE: Mapping[str, int] = {}
+
+# What takes turns: the first of its parts is its namespace.
+K = TypeVar("K", bound=tuple[str, ...])
 
 
 def in_turns(keys: Iterable[GangKey], had: Mapping[str, int] = _NONE) -> list[GangKey]:
@@ -23,3 +27,46 @@ def in_turns(keys: Iterable[GangKey], had: Mapping[str, int] = _NONE) -> list[Ga
         found.append((turns[key.namespace], place, key))
         turns[key.namespace] += 1
     return [key for *_, key in sorted(found)]
+
+
+def _any(_: str) -> bool:
+    return True
+
+
+class Turns(Generic[K]):
+    """Waiting keys, each once. Each namespace hands out its first key, and then waits until the others had their
+    turn.
+    """
+
+    def __init__(self) -> None:
+        # The namespace whose turn is next comes first.
+        self._waiting: OrderedDict[str, deque[K]] = OrderedDict()
+        self._keys: set[K] = set()
+
+    def __len__(self) -> int:
+        """The number of waiting keys."""
+        return len(self._keys)
+
+    def __contains__(self, key: K) -> bool:
+        """Whether `key` waits."""
+        return key in self._keys
+
+    def put(self, key: K) -> None:
+        """Let `key` wait as the last of its namespace; a key that waits keeps its place."""
+        if key not in self._keys:
+            self._keys.add(key)
+            self._waiting.setdefault(key[0], deque()).append(key)
+
+    def take(self, may: Callable[[str], bool] = _any) -> K | None:
+        """The next key of a namespace that `may` have a turn; None if no key of such a namespace waits."""
+        namespace = next(filter(may, self._waiting), None)
+        if namespace is None:
+            return None
+        keys = self._waiting[namespace]
+        key = keys.popleft()
+        self._keys.remove(key)
+        if keys:
+            self._waiting.move_to_end(namespace)
+        else:
+            del self._waiting[namespace]
+        return key

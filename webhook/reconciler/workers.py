@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.turns import K
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
-
-K = TypeVar("K", bound=Hashable)
 
 # Time for a running write to finish after the process is told to stop.
 DRAIN_SECONDS = 5.0

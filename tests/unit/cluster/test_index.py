@@ -112,7 +112,7 @@ def test_a_left_out_object_is_forgotten_when_it_is_deleted() -> None:
         index.put(namespace(name))
     index.drop(namespace("a"))
     assert index.left_out == {("default", "b")}
-    index.keep_only(set())
+    index.clear()
     assert index.left_out == set()
 
 
@@ -125,7 +125,7 @@ def test_objects_whose_key_is_their_own_are_kept_once() -> None:
     assert index.entries.keys() == {("team", "a"), ("team", "b")}
     index.drop(quota("a", "team"))
     index.drop(quota("a", "team"))
-    index.keep_only(set())
+    index.clear()
     assert index.entries == {}
     assert told == [("team", name) for name in "aabab"]
 

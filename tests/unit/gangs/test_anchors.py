@@ -210,7 +210,7 @@ def test_gangs_that_wait_for_each_other_are_judged_and_end() -> None:
 def test_an_anchor_is_judged_once_for_all_gangs_that_wait_for_it() -> None:
     cluster = Cluster(a=None, b="a", c="a")
     judging = AnchoredHealth(cluster.health)
-    for key in judging.with_waiting([B, C]):
+    for key in (B, C):
         judging.health(key)
     assert sorted(cluster.judged) == ["a", "b", "c"]
 
@@ -220,14 +220,39 @@ def test_gangs_that_wait_are_judged_again_after_their_anchor_changed_and_with_it
     judging = AnchoredHealth(cluster.health)
     for key in (A, B, C):
         judging.health(key)
-    assert judging.with_waiting([A]) == {A, B}
-    assert judging.with_waiting([B]) == {B}
+    assert set(judging.affected(A)) == {B}
+    assert not judging.affected(B)
     cluster.held.remove("a")
-    judging.with_waiting([A])
+    judging.forget()
+    assert set(judging.affected(A)) == {B}
     again = judging.health(B)
     assert again is not None
     assert again.anchor is None
-    assert judging.with_waiting([A]) == {A}
+    assert not judging.affected(A)
+
+
+def test_gangs_that_wait_are_judged_again_only_if_their_anchor_differs_for_them() -> None:
+    cluster = Cluster(a=None, b="a", c="a")
+    judging = AnchoredHealth(cluster.health)
+    for key in (B, C):
+        judging.health(key)
+    assert set(judging.affected(A)) == {B, C}
+    judging.forget()
+    assert not judging.affected(A), "it is as they know it"
+
+
+def test_gangs_that_wait_are_judged_again_if_one_of_them_has_seen_another_state_of_their_anchor() -> None:
+    cluster = Cluster(a=None, b="a", c="a")
+    judging = AnchoredHealth(cluster.health)
+    for key in (B, C):
+        judging.health(key)
+    judging.affected(A)
+    cluster.held.remove("a")
+    judging.forget()
+    judging.health(C)
+    cluster.held.add("a")
+    judging.forget()
+    assert set(judging.affected(A)) == {B}
 
 
 @pytest.mark.parametrize("error", [Malformed("x", "an object"), FactsUnavailable("not read")], ids=str)

@@ -58,7 +58,7 @@ async def test_a_process_without_the_lease_writes_no_topology_and_counts_no_prob
         found._topologies._leads = lambda: False
         found.leads = lambda: False  # type: ignore[method-assign]
         found.following.look_at_all()
-        assert problems(found, "TopologyNotFound") == 0
+        await until(lambda: problems(found, "TopologyNotFound") == 0)
         await until(lambda: found.idle)
         assert problems(found, "TopologyNotFound") == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhook.gangs.key import GangKey
-from webhook.reconciler.turns import in_turns
+from webhook.reconciler.turns import Turns, in_turns
 
 
 def gangs(*written: str) -> list[GangKey]:
@@ -18,3 +18,12 @@ def test_namespaces_alternate_and_keep_the_order_of_their_gangs() -> None:
 def test_a_namespace_that_had_turns_comes_later() -> None:
     assert in_turns(gangs("a/1", "a/2", "b/1", "b/2"), {"a": 1}) == gangs("b/1", "a/1", "b/2", "a/2")
     assert in_turns([]) == []
+
+
+def test_a_namespace_that_may_have_no_turn_keeps_its_place() -> None:
+    turns: Turns[GangKey] = Turns()
+    for key in gangs("a/1", "a/2", "b/1"):
+        turns.put(key)
+    assert turns.take(lambda namespace: namespace != "a") == gangs("b/1")[0]
+    assert turns.take(lambda _: False) is None
+    assert [turns.take(lambda _: True) for _ in range(3)] == [*gangs("a/1", "a/2"), None]
