@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.gangs.key import GangKey
 from webhook.gangs.loss_causes import LossCause
@@ -31,15 +31,27 @@ _MOST_CHARACTERS = 253
 # Any moment: only whether a time can be read matters.
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
-Losses = Mapping[GangKey, Loss]
+
+class Line(NamedTuple):
+    """The record of one gang as it is stored: the text, and the name of its ConfigMap."""
+
+    loss: Loss
+    name: str
+    text: str
 
 
-def shards(losses: Losses) -> dict[str, str]:
+def line_of(key: GangKey, loss: Loss) -> Line:
+    """The record of one gang as it is stored."""
+    digest = sha256("/".join(key).encode(errors="surrogatepass")).digest()
+    return Line(loss, LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)], _text(key, loss))
+
+
+def shards(lines: Mapping[GangKey, Line]) -> dict[str, str]:
     """The text of each ConfigMap by its name; empty for one that is not needed."""
     found: dict[str, dict[GangKey, str]] = {name: {} for name in LOSS_RECORDS}
-    for key in sorted(losses):
-        found[_name(key)][key] = _line(key, losses[key])
-    return {name: "\n".join(_fitting(lines, losses)) for name, lines in found.items()}
+    for key in sorted(lines):
+        found[lines[key].name][key] = lines[key].text
+    return {name: "\n".join(_fitting(texts, lines)) for name, texts in found.items()}
 
 
 def shard(name: str, namespace: str, content: str) -> Manifest:
@@ -62,33 +74,28 @@ def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
             continue
 
 
-def _name(key: GangKey) -> str:
-    digest = sha256("/".join(key).encode(errors="surrogatepass")).digest()
-    return LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)]
-
-
-def _fitting(lines: dict[GangKey, str], losses: Losses) -> Iterable[str]:
+def _fitting(texts: dict[GangKey, str], lines: Mapping[GangKey, Line]) -> Iterable[str]:
     """The lines that fit into one ConfigMap."""
-    size = sum(len(line) + 1 for line in lines.values())
+    size = sum(len(text) + 1 for text in texts.values())
     if size <= MOST_BYTES:
-        return lines.values()
-    of_namespace = Counter(key.namespace for key in lines)
-    crowd = sorted(lines, key=lambda key: (-of_namespace[key.namespace], key))
+        return texts.values()
+    of_namespace = Counter(key.namespace for key in texts)
+    crowd = sorted(texts, key=lambda key: (-of_namespace[key.namespace], key))
     for key in crowd:
-        size -= len(lines[key])
-        loss = losses[key]
-        lines[key] = _line(key, loss._replace(pods=(), more=loss.more + len(loss.pods)))
-        size += len(lines[key])
+        size -= len(texts[key])
+        loss = lines[key].loss
+        texts[key] = _text(key, loss._replace(pods=(), more=loss.more + len(loss.pods)))
+        size += len(texts[key])
         if size <= MOST_BYTES:
-            return lines.values()
+            return texts.values()
     for key in crowd:
-        size -= len(lines.pop(key)) + 1
+        size -= len(texts.pop(key)) + 1
         if size <= MOST_BYTES:
             break
-    return lines.values()
+    return texts.values()
 
 
-def _line(key: GangKey, loss: Loss) -> str:
+def _text(key: GangKey, loss: Loss) -> str:
     pods = [[pod.name, pod.cause.value, pod.at, pod.node] for pod in loss.pods]
     # ASCII only, so that a character is a byte.
     return json.dumps([list(key), loss.uid, loss.since, pods, loss.more], separators=(",", ":"))

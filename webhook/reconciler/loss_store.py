@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.key import GangKey
-from webhook.gangs.loss_records import content_of, losses_in, shard, shards
+from webhook.gangs.loss_records import Line, content_of, line_of, losses_in, shard, shards
 from webhook.gangs.losses import Loss
 from webhook.gangs.stored_losses import stored_shards
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
@@ -21,6 +22,8 @@ from webhook.telemetry.logs import log, outline
 WRITE_SECONDS = 3.0
 # After a failure, such as a missing right.
 RETRY_SECONDS = 30.0
+# Records written as text before other tasks may run.
+RECORDS_A_TURN = 50
 
 
 class LossStore:
@@ -34,6 +37,8 @@ class LossStore:
         # The stored ConfigMaps by name; None while they are not read.
         self._stored: dict[str, Manifest] | None = None
         self._written: Mapping[GangKey, Loss] | None = None
+        # The records as text: a loss changes few of ten thousand.
+        self._lines: dict[GangKey, Line] = {}
         self._due = 0.0
 
     @property
@@ -64,12 +69,22 @@ class LossStore:
             return
         self._due = self._clock.monotonic() + WRITE_SECONDS
         try:
-            for name, content in shards(losses).items():
+            for name, content in shards(await self._lines_of(losses)).items():
                 await self._put(self._stored, name, content)
         except (RequestFailed, NotLeading) as error:
             self._failed("losses not written", error)
         else:
             self._written = losses
+
+    async def _lines_of(self, losses: Mapping[GangKey, Loss]) -> Mapping[GangKey, Line]:
+        for key in self._lines.keys() - losses.keys():
+            del self._lines[key]
+        changed = [key for key, loss in losses.items() if key not in self._lines or self._lines[key].loss is not loss]
+        for count, key in enumerate(changed, 1):
+            self._lines[key] = line_of(key, losses[key])
+            if count % RECORDS_A_TURN == 0:
+                await asyncio.sleep(0)
+        return self._lines
 
     async def _put(self, stored: dict[str, Manifest], name: str, content: str) -> None:
         before = stored.get(name)

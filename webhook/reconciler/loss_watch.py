@@ -221,12 +221,6 @@ class LossWatch:
             self._kept[key] = _Kept(loss, None, _EARLIER)
             yield key
 
-    def lost(self) -> Iterator[tuple[GangKey, LostMembers]]:
-        """The gangs that lost pods, as last judged."""
-        for key, kept in self._kept.items():
-            if kept.lost is not None:
-                yield key, kept.lost._replace(now=self._clock.now())
-
 
 def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
     """The keys that pods of a gang may name: a pod alone does not show whether its JobSet starts its parts in order."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
+from datetime import datetime
+from typing import NamedTuple
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.gangs.bound_members import BoundMembers
@@ -11,6 +13,7 @@ from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.gangs.loss_causes import LossCause
+from webhook.gangs.losses import LostMembers, hours_since
 from webhook.gangs.members_left import members_left, node_exists
 from webhook.gangs.pod_changes import PodEnd
 from webhook.model.workloads.podgang import PodGang
@@ -18,6 +21,9 @@ from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.loss_watch import LossWatch
 from webhook.reconciler.metrics import Metrics
+
+# Seconds of an hour.
+SECONDS = 3600
 
 
 class GangLosses:
@@ -39,7 +45,8 @@ class GangLosses:
         self._store: LossStore | None = None
         self._conditions: LossConditions | None = None
         self._watch = LossWatch(self, clock=clock)
-        self._schedulers: dict[GangKey, str] = {}
+        self._clock = clock
+        self._sums = LossSums()
 
     def follow(
         self, view: ClusterView, store: LossStore | None = None, conditions: LossConditions | None = None
@@ -89,10 +96,10 @@ class GangLosses:
         podgang = None if health is None or self._view is None else self._view.gang(key)
         if health is None or podgang is None:
             self._watch.forget(key)
+            self._sums.put(key, "", None)
             return health
         found = self._watch.judged(key, podgang, health)
-        if found.lost is not None:
-            self._schedulers[key] = self._metrics.scheduler(health.scheduler)
+        self._sums.put(key, self._metrics.scheduler(health.scheduler), found.lost)
         return found
 
     async def keep(self) -> None:
@@ -112,19 +119,50 @@ class GangLosses:
                 await self._conditions.keep(losses)
 
     def _count(self) -> None:
-        gangs: Counter[tuple[str, LossCause]] = Counter()
-        gpus: Counter[str] = Counter()
-        hours: dict[str, float] = {}
-        schedulers: dict[GangKey, str] = {}
-        for key, lost in self._watch.lost():
-            scheduler = schedulers[key] = self._schedulers.get(key, "")
-            gangs.update((scheduler, cause) for cause in lost.loss.causes)
-            gpus[scheduler] += lost.gpus
-            hours[scheduler] = hours.get(scheduler, 0.0) + lost.gpu_hours
-        self._schedulers = schedulers
-        leads = self._leads()
+        leads, sums, now = self._leads(), self._sums, self._clock.now()
         for scheduler in self._metrics.schedulers:
             for cause in LossCause:
-                self._metrics.lost.labels(scheduler, cause.value).set(gangs[scheduler, cause] if leads else 0)
-            self._metrics.idle_gpus.labels(scheduler).set(gpus[scheduler] if leads else 0)
-            self._metrics.idle_gpu_hours.labels(scheduler).set(hours.get(scheduler, 0.0) if leads else 0)
+                self._metrics.lost.labels(scheduler, cause.value).set(sums.gangs[scheduler, cause] if leads else 0)
+            self._metrics.idle_gpus.labels(scheduler).set(sums.gpus[scheduler] if leads else 0)
+            self._metrics.idle_gpu_hours.labels(scheduler).set(sums.gpu_hours(scheduler, now) if leads else 0)
+
+
+class _Part(NamedTuple):
+    """What one gang adds to the sums. `begun` is since when its GPUs are idle, in seconds since 1970."""
+
+    scheduler: str
+    causes: tuple[LossCause, ...]
+    gpus: int
+    begun: int
+
+
+class LossSums:
+    """What all gangs that lost pods add up to, by scheduler. It is asked for every second, so it is kept up gang by
+    gang.
+    """
+
+    def __init__(self) -> None:
+        self.gangs: Counter[tuple[str, LossCause]] = Counter()
+        self.gpus: Counter[str] = Counter()
+        # GPUs times the second in which they became idle.
+        self._begun: Counter[str] = Counter()
+        self._parts: dict[GangKey, _Part] = {}
+
+    def put(self, key: GangKey, scheduler: str, lost: LostMembers | None) -> None:
+        """Count a gang, or count it no more if it lost nothing."""
+        if (before := self._parts.pop(key, None)) is not None:
+            self._add(before, -1)
+        if lost is not None:
+            begun = round(lost.now.timestamp() - hours_since(lost.loss.since, lost.now) * SECONDS)
+            now = self._parts[key] = _Part(scheduler, lost.loss.causes, lost.gpus, begun)
+            self._add(now, 1)
+
+    def gpu_hours(self, scheduler: str, now: datetime) -> float:
+        """The hours that the GPUs of all gangs of a scheduler have been idle, added up."""
+        return (self.gpus[scheduler] * now.timestamp() - self._begun[scheduler]) / SECONDS
+
+    def _add(self, part: _Part, sign: int) -> None:
+        for cause in part.causes:
+            self.gangs[part.scheduler, cause] += sign
+        self.gpus[part.scheduler] += sign * part.gpus
+        self._begun[part.scheduler] += sign * part.gpus * part.begun

@@ -15,7 +15,7 @@ from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
 from webhook.gangs.loss_causes import LossCause
-from webhook.gangs.loss_records import MOST_BYTES, content_of, losses_in, shard, shards
+from webhook.gangs.loss_records import MOST_BYTES, content_of, line_of, losses_in, shard, shards
 from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod
 from webhook.gangs.pod import GangPod
 from webhook.model.workloads.podgang import PodGang
@@ -109,20 +109,24 @@ def test_a_gang_without_a_pod_on_a_node_does_not_show_that_it_had_started() -> N
 # How records are stored.
 
 
+def stored(losses: dict[GangKey, Loss]) -> dict[str, str]:
+    return shards({key: line_of(key, loss) for key, loss in losses.items()})
+
+
 def test_records_are_read_as_they_were_written() -> None:
     job = GangKey("team-b", "train", "Job", "train")
     kept = {KEY: LOSS, job: Loss("u", LATER, (PREEMPTED, LostPod("x", LossCause.UNKNOWN, LATER)), 3)}
-    texts = shards(kept)
+    texts = stored(kept)
     assert len(texts) == 4
     read = dict(pair for text in texts.values() for pair in losses_in(text))
     assert read == kept
-    stored = shard("rollcall-losses-0", "rollcall-system", "text")
-    assert content_of(stored) == "text"
-    assert stored["metadata"]["namespace"] == "rollcall-system"
+    config_map = shard("rollcall-losses-0", "rollcall-system", "text")
+    assert content_of(config_map) == "text"
+    assert config_map["metadata"]["namespace"] == "rollcall-system"
 
 
 def test_a_line_that_was_tampered_with_is_left_out() -> None:
-    (good,) = filter(None, shards({KEY: LOSS}).values())
+    (good,) = filter(None, stored({KEY: LOSS}).values())
     long = "n" * 254
     tampered = [
         "",
@@ -140,7 +144,7 @@ def test_a_line_that_was_tampered_with_is_left_out() -> None:
 
 
 def test_a_record_never_has_more_pods_than_the_limit() -> None:
-    (text,) = filter(None, shards({KEY: LOSS}).values())
+    (text,) = filter(None, stored({KEY: LOSS}).values())
     line = text.replace('[["demo', "[" + '["x","deletion","2026-09-01T12:00:00Z",""],' * 1000 + '["demo')
     ((_, loss),) = losses_in(line)
     assert len(loss.pods) == MOST_PODS
@@ -159,7 +163,7 @@ def test_what_is_stored_is_bounded_and_a_namespace_with_many_gangs_gives_way_fir
     )
     kept = {GangKey("crowd", f"gang-{index}"): Loss("u", SINCE, pods) for index in range(40)}
     kept[GangKey("quiet", "gang")] = Loss("u", SINCE, pods)
-    texts = shards(kept)
+    texts = stored(kept)
     assert max(map(len, texts.values())) <= most_bytes
     read = dict(pair for text in texts.values() for pair in losses_in(text))
     assert read.keys() == kept.keys()
@@ -172,7 +176,7 @@ def test_what_is_stored_is_bounded_and_a_namespace_with_many_gangs_gives_way_fir
 def test_gangs_are_left_out_if_even_their_names_do_not_fit(most_bytes: int) -> None:
     kept = {GangKey("crowd", f"{index}-{'x' * 240}", "Job", "y" * 240): Loss("u", SINCE, ()) for index in range(800)}
     kept[GangKey("quiet", "gang")] = LOSS
-    texts = shards(kept)
+    texts = stored(kept)
     assert max(map(len, texts.values())) <= most_bytes
     read = dict(pair for text in texts.values() for pair in losses_in(text))
     assert GangKey("quiet", "gang") in read
@@ -194,6 +198,6 @@ def test_gangs_are_left_out_if_even_their_names_do_not_fit(most_bytes: int) -> N
     ],
 )
 def test_a_stored_line_that_is_not_ours_is_left_out(line: str) -> None:
-    good = shards({KEY: LOSS})
+    good = stored({KEY: LOSS})
     (content,) = filter(None, good.values())
     assert list(losses_in(f"{line}\n{content}\n{line}")) == [(KEY, LOSS)]
