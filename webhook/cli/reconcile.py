@@ -86,4 +86,4 @@ def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
 
     metrics = reconciler.metrics
     connections = Connections(HEALTH_CONNECTIONS, ConnectionMetrics(metrics.registry))
-    return Listener(place, create_app(reconciler.unready, metrics), connections, None)
+    return Listener(place, create_app(reconciler.reasons_not_ready, metrics), connections, None)

@@ -16,7 +16,7 @@ from webhook.telemetry.metrics import CONTENT_TYPE
 
 
 def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics, *, clock: Clock = MACHINE_CLOCK) -> Starlette:
-    """The application; `unready` returns messages about what is not read yet."""
+    """The application; `unready` returns messages about why the process is not ready."""
 
     async def healthz(_: Request) -> Response:
         # Certificates are dated by this process's clock. `rollcall doctor` compares the date with other clocks.

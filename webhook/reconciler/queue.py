@@ -52,6 +52,8 @@ class KeyQueue(Generic[K]):
         # How often in a row each key was put off.
         self._put_off: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
+        # When a worker last finished a key, or the first of those that wait came.
+        self._moved = clock.monotonic()
         # Until when no key is handed out.
         self._held = 0.0
 
@@ -74,6 +76,10 @@ class KeyQueue(Generic[K]):
         """Whether a worker has `key`, or takes it as soon as it can."""
         return self._is_waiting(key) or key in self._running
 
+    def waited(self) -> float:
+        """The seconds for which keys have waited without one of them being finished; 0 if none waits."""
+        return self._clock.monotonic() - self._moved if self._first or self._then else 0.0
+
     def add(self, key: K) -> None:
         """Queue `key` now."""
         if (timer := self._timers.pop(key, None)) is not None:
@@ -81,6 +87,8 @@ class KeyQueue(Generic[K]):
         if key in self._running:
             self._again.add(key)
         elif not self._is_waiting(key):
+            if not (self._first or self._then):
+                self._moved = self._clock.monotonic()
             (self._first if self._urgent(key) else self._then).put(key)
             self._ready.set()
 
@@ -123,6 +131,7 @@ class KeyQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Mark `key` as worked on; if it changed meanwhile, queue it again."""
         self._running.discard(key)
+        self._moved = self._clock.monotonic()
         self._shares[key[0]] -= 1
         if not self._shares[key[0]]:
             del self._shares[key[0]]

@@ -56,6 +56,8 @@ RESYNC_SECONDS = 600.0
 READ_SECONDS = 30.0
 # The longest time that workers wait until everything is read. 100,000 objects take a minute on a busy API server.
 MOST_UNREAD_SECONDS = 300.0
+# Nothing is reconciled for so long only if the process is stuck, or if the API server does not answer.
+STALLED_SECONDS = 60.0
 # Interval in which workers look whether everything is read.
 UNREAD_SECONDS = 0.02
 
@@ -289,6 +291,12 @@ class Reconciler:
         """Messages about what is not read yet."""
         yield from self.following.unready()
         yield from self._topologies.unready()
+
+    def reasons_not_ready(self) -> Iterator[str]:
+        """Messages about what is not read yet, and about gangs that wait although nothing is being done."""
+        yield from self.unready()
+        if (seconds := self.queue.waited()) >= STALLED_SECONDS:
+            yield f"queue: nothing was reconciled for {seconds:.0f} s, and {len(self.queue)} gangs or topologies wait"
 
     @property
     def idle(self) -> bool:

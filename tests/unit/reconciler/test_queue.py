@@ -152,3 +152,24 @@ async def test_a_worker_that_is_cancelled_takes_no_key_with_it(queue: KeyQueue[O
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert await queue.take() == A
+
+
+async def test_keys_wait_since_one_was_last_finished_or_the_first_of_them_came() -> None:
+    clock = PlayedClock()
+    queue: KeyQueue[ObjectKey] = KeyQueue(8, clock=clock)
+    clock.move(100)
+    assert queue.waited() == 0
+    for key in (A, B):
+        queue.add(key)
+    clock.move(10)
+    assert queue.waited() == 10
+    taken = await queue.take()
+    queue.add(taken)
+    assert queue.waited() == 10, "taken, but not finished"
+    queue.done(taken)
+    clock.move(1)
+    assert queue.waited() == 1
+    for _ in range(2):
+        queue.done(await queue.take())
+    clock.move(100)
+    assert queue.waited() == 0

@@ -1,0 +1,188 @@
+"""Namespaces with very many gangs: what the gangs of others wait for, and what the work for one gang depends on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.played import PlayedClock, elapse
+from tests.texts import Text
+from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.running_reconciler import (
+    GANGS,
+    GROUPS,
+    SETS,
+    looked,
+    podgang,
+    put_gang,
+    reconciler,
+    running,
+    workload,
+)
+from tests.waiting import until
+from webhook.gangs.health import GangHealth
+from webhook.gangs.key import GangKey
+from webhook.model.bounds import Packed
+from webhook.model.reading import Manifest
+from webhook.reconciler import health_watch
+from webhook.reconciler.run import STALLED_SECONDS, Reconciler
+
+
+def crowd_of(number: int, namespace: str = "crowd") -> list[dict[str, Any]]:
+    """PodGangs of one namespace."""
+    gangs = []
+    for index in range(number):
+        gang = podgang(f"many-{index}-a", namespace=namespace)
+        gang["metadata"] |= {"name": f"many-{index}", "uid": f"{namespace}-{index}"}
+        gangs.append(gang)
+    return gangs
+
+
+def put_crowd(cluster: WritableWorld, number: int, namespace: str = "crowd") -> None:
+    cluster.put(SETS, workload(namespace))
+    for gang in crowd_of(number, namespace):
+        cluster.put(GANGS, gang)
+
+
+def written(cluster: WritableWorld) -> Counter[str]:
+    """The number of PodGroups in each namespace."""
+    return Counter(group["metadata"]["namespace"] for group in cluster.objects.get(GROUPS, []))
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[GangKey]:
+    """The gangs that were judged so far."""
+    keys: list[GangKey] = []
+    judge = health_watch.HealthWatch._health
+
+    def noted(watch: health_watch.HealthWatch, key: GangKey) -> GangHealth | None:
+        keys.append(key)
+        return judge(watch, key)
+
+    monkeypatch.setattr(health_watch.HealthWatch, "_health", noted)
+    return keys
+
+
+async def settled(found: Reconciler) -> None:
+    await until(lambda: found.idle and not any(found.following.unseen()))
+    await looked(found.health, 3)
+
+
+def slow_writes(cluster: WritableWorld) -> None:
+    """Every write takes ten milliseconds."""
+    answer = cluster.handle_async_request
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        if request.method != "GET":
+            await elapse(0.01)
+        return await answer(request)
+
+    cluster.handle_async_request = slow  # type: ignore[method-assign]
+
+
+async def test_a_new_gang_is_written_before_the_rest_of_a_crowd() -> None:
+    cluster = WritableWorld()
+    slow_writes(cluster)
+    put_crowd(cluster, 500)
+    async with running(cluster):
+        await until(lambda: written(cluster)["crowd"] >= 20)
+        cluster.put(SETS, workload())
+        put_gang(cluster, "demo-0-a")
+        await until(lambda: written(cluster)["team-a"] == 1)
+        assert written(cluster)["crowd"] < 100
+        await until(lambda: written(cluster)["crowd"] == 500)
+
+
+async def test_a_new_gang_is_written_before_what_stands_is_written_again() -> None:
+    cluster = WritableWorld()
+    put_crowd(cluster, 300)
+    async with running(cluster) as found:
+        await settled(found)
+        slow_writes(cluster)
+        cluster.writes.clear()
+        for gang in crowd_of(300):
+            gang["spec"]["podgroups"][0]["minReplicas"] = 7
+            cluster.apply(GANGS, gang)
+        await until(lambda: len(cluster.writes) > 10)
+        cluster.put(GANGS, podgang("new-a", namespace="crowd"))
+        await until(lambda: written(cluster)["crowd"] == 301)
+        assert len(cluster.writes) < 100
+        await until(lambda: len(cluster.writes) > 300)
+
+
+@pytest.mark.parametrize("others", [5, 200])
+async def test_a_change_in_one_namespace_judges_no_gang_of_another(others: int, judged: list[GangKey]) -> None:
+    cluster = WritableWorld()
+    put_crowd(cluster, others)
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    async with running(cluster) as found:
+        await settled(found)
+        judged.clear()
+        changed = workload()
+        changed["metadata"]["annotations"] = {"a": "b"}
+        cluster.apply(SETS, changed)
+        await until(lambda: GangKey("team-a", "demo-0") in judged)
+        await settled(found)
+        assert {key.namespace for key in judged} == {"team-a"}
+
+
+async def test_at_one_look_a_few_of_the_gangs_that_may_be_held_for_another_reason_are_judged(
+    judged: list[GangKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_watch, "AGAIN_A_LOOK", 10)
+    cluster = WritableWorld()
+    put_crowd(cluster, 100)
+    put_crowd(cluster, 3, "small")
+    async with running(cluster) as found:
+        await settled(found)
+        judged.clear()
+        found.health.mark_held()
+        await looked(found.health, 1)
+        await until(lambda: judged)
+        assert Counter(key.namespace for key in judged[:10]) == {"crowd": 7, "small": 3}
+        await until(lambda: len(set(judged)) == 103)
+        assert len(judged) == 103, "each once"
+
+
+@pytest.mark.parametrize("owner", [None, "stranger"], ids=["without an owner", "with another owner"])
+async def test_objects_that_only_name_a_gang_are_not_unpacked_for_it(
+    owner: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = WritableWorld()
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    async with running(cluster) as found:
+        await settled(found)
+        for index in range(200):
+            labels = {"grove.io/podgang": "demo-0", "app.kubernetes.io/managed-by": "rollcall"}
+            controller = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo", "controller": True}
+            owners = [] if owner is None else [{**controller, "uid": owner}]
+            metadata = {"name": f"forged-{index}", "namespace": "team-a", "labels": labels, "ownerReferences": owners}
+            cluster.put(GROUPS, {"metadata": metadata, "spec": {"minMember": 1}})
+        await settled(found)
+        unpacked: list[Packed] = []
+        manifest = Packed.manifest
+
+        def counted(packed: Packed) -> Manifest:
+            unpacked.append(packed)
+            return manifest(packed)
+
+        monkeypatch.setattr(Packed, "manifest", counted)
+        assert found.following.health(GangKey("team-a", "demo-0")) is not None
+        assert len(unpacked) < 20
+
+
+async def test_a_process_is_not_ready_while_gangs_wait_and_none_is_reconciled() -> None:
+    cluster, clock = WritableWorld(), PlayedClock()
+    put_crowd(cluster, 1)
+    found = reconciler(cluster, clock=clock)
+    assert list(found.reasons_not_ready()) == list(found.unready())
+    found.queue.add(GangKey("crowd", "many-0"))
+    clock.move(STALLED_SECONDS - 1)
+    assert list(found.reasons_not_ready()) == list(found.unready())
+    clock.move(1)
+    assert list(found.reasons_not_ready())[-1] == Text("queue: ", "60 s", "1 gangs")
