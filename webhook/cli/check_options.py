@@ -17,6 +17,7 @@ from webhook.offline.baseline import Baseline, baseline_as_json, baseline_from
 from webhook.offline.report import FailOn, Report, Selection
 from webhook.reports.rule_pages import rules_by_id
 from webhook.reports.summary import counted
+from webhook.sources.bounded_files import content_of
 from webhook.sources.manifests import files_of
 from webhook.sources.whole_files import replace_file
 
@@ -141,7 +142,7 @@ def baseline_of(path: Path | None) -> Baseline | None:
     if path is None:
         return None
     try:
-        return baseline_from(json.loads(path.read_text(encoding="utf-8")))
+        return baseline_from(json.loads(content_of(path).decode()))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:

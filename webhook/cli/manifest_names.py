@@ -15,7 +15,9 @@ from webhook.installation.names import NAMESPACE, SHARED_NAMESPACES
 from webhook.installation.webhooks import Address
 
 # namespace/name:port, as RFC 1123 labels.
-_SERVICE = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?::(\d{1,5}))?")
+_SERVICE = re.compile(
+    r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?::(\d{1,5}))?", re.ASCII
+)
 # The name of a service account is an RFC 1123 subdomain.
 _ACCOUNT = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/((?=.{1,253}$)[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
 # The API server accepts HTTPS without user, query or fragment.

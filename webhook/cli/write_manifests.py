@@ -19,7 +19,7 @@ from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.installation.kustomize import Configured, kustomizations
 
-_MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.MULTILINE)
+_MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.ASCII | re.MULTILINE)
 
 
 def written(config: Path, settings: Settings, namespace: str, image: str, folder: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from webhook.model.reading import Malformed, mapping, sequence, text
 # An overloaded API server asks to wait about a second. A server that asks for an hour is not the API server.
 MAX_WAIT_SECONDS = 60.0
 # A code, the agent that warns, and a quoted text.
-_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"', re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
 
 

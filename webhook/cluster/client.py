@@ -16,7 +16,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.answers import check_status, parsed, received, too_large, warnings_in
 from webhook.cluster.httpx_transport import HttpxTransport
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
-from webhook.cluster.transport import Sending, Transport
+from webhook.cluster.transport import Reply, Sending, Transport
 from webhook.errors import AnswerTooLarge, Gone, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
@@ -203,7 +203,7 @@ class Client:
             raise RequestFailed(self._said(error)) from None
         finally:
             self._asking.release()
-        check_status(reply.status, content, reply.header("retry-after"))
+        _check(reply, content, sending)
         return Answer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
 
     async def _turn(self) -> None:
@@ -239,7 +239,7 @@ class Client:
             try:
                 if reply.status != HTTPStatus.OK:
                     content = await received(reply, MAX_ANSWER_BYTES)
-                    check_status(reply.status, content, reply.header("retry-after"))
+                    _check(reply, content, sending)
                 rest = b""
                 yield rest
                 async for chunk in reply.chunks():
@@ -298,6 +298,18 @@ class Client:
                 raise RequestFailed("no credentials: they have characters that a header must not have")
         self._credentials = authorization, self._clock.monotonic() + CREDENTIALS_KEPT_SECONDS
         return authorization
+
+
+def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
+    """Return if the answer to `sent` is a success. Otherwise raises the `RequestFailed` that says what it says, without
+    our credentials: a proxy may quote what it refuses, and our text is written to logs and /readyz.
+    """
+    if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
+        for secret in sent.headers.get("authorization", "").split():
+            # A scheme, such as Bearer, and the credentials.
+            if len(secret) > len("Negotiate"):
+                content = content.replace(secret.encode(), b"***")
+    check_status(reply.status, content, reply.header("retry-after"))
 
 
 def _told(error: BaseException) -> str:

@@ -383,4 +383,4 @@ def _number(version: str | None) -> int | None:
     """The number of a resource version: they increase with each change (Kubernetes API concepts, "Resource
     versions"). None if it is no number.
     """
-    return int(version) if version is not None and version.isdecimal() else None
+    return int(version) if version is not None and version.isascii() and version.isdecimal() else None

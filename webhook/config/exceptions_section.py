@@ -20,9 +20,9 @@ from webhook.validators.registry import Rule, Subject
 _MOST = 256
 # A reason is quoted in warnings, of which the API server keeps 256 characters, and in the audit log.
 _REASON_CHARACTERS = 200
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 # RFC 3339: a date and a time with a zone.
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})")
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _NO_NAMESPACES = (
     "is required: a tenant of any namespace can give a workload the name or the labels of another one, so an exception "
     "names its namespaces"

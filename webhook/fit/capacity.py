@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from webhook.fit.reading import PodReading
 from webhook.fit.requests import GPU_MEMORY, GPU_PARTS, GPUS, SLOTS, is_gpu_name
 from webhook.fit.settings import NodeTemplate
+from webhook.model.go_values import int64
 from webhook.model.node import LIMITLESS, amount_of
 from webhook.model.reading import Malformed
 from webhook.model.rows import Row
@@ -47,10 +48,7 @@ def capacity_of(
 
 def memory_of_gpu(label: str | None) -> int:
     """Return the MiB that a GPU of a node has at most; 0 without a label, as KAI then places no such pod there."""
-    try:
-        found = int(label or "0")
-    except ValueError:
-        return 0
+    found = int64(label or "0") or 0
     return found if found < _TEBIBYTE_IN_MIB else math.ceil(found / _BYTES_IN_MIB)
 
 

@@ -153,6 +153,9 @@ def _part(annotations: Mapping[str, Any]) -> int | None:
     written = text(annotations.get(_FRACTION)) or ""
     if len(written) > _MOST_DIGITS:
         return 0
+    if not written.isascii() or "_" in written:
+        # Python reads such numbers, and Go does not.
+        return None
     try:
         found = float(written)
     except ValueError:

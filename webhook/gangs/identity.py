@@ -107,7 +107,7 @@ def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
         str(pod.labels.get(label) or "") for label in (grove.LABEL_SCALING_GROUP, grove.LABEL_SCALING_GROUP_REPLICA)
     )
     least = {} if workload is None else {f"{base[1]}-{one.name}": one.min_available for one in workload.scaling_groups}
-    above = int(index) - least[group] if group in least and index.isdecimal() else -1
+    above = int(index) - least[group] if group in least and index.isascii() and index.isdecimal() else -1
     yield base[1] if above < 0 else f"{group}-{above}"
 
 

@@ -184,7 +184,9 @@ def _size(said: str | None) -> int | None:
 
     Any user can write the annotation. `int` raises an error for a few thousand digits, which would end the watch.
     """
-    return int(said) if said is not None and said.isdecimal() and len(said) <= _INT32_DIGITS else None
+    if said is None or len(said) > _INT32_DIGITS or not (said.isascii() and said.isdecimal()):
+        return None
+    return int(said)
 
 
 def _placed(status: Mapping[str, Any]) -> str:

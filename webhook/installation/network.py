@@ -29,7 +29,7 @@ from webhook.model.reading import Manifest
 # The ports of API servers: that of their Service, and the usual real one.
 API_SERVER_PORTS = (443, 6443)
 _DNS_PORT = 53
-_PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\d+))?")
+_PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\d+))?", re.ASCII)
 
 
 def services(settings: Settings, options: Options) -> list[Manifest]:

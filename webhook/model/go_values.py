@@ -28,6 +28,11 @@ def int32(written: str) -> int | None:
     return _bounded(written, _INT32) if _WHOLE.match(written) else None
 
 
+def int64(written: str) -> int | None:
+    """`strconv.Atoi(written)` on a machine of 64 bits; None if Go returns an error."""
+    return _bounded(written, _INT64) if _WHOLE.match(written) else None
+
+
 def _bounded(digits: str, limit: int) -> int | None:
     sign = -1 if digits.startswith("-") else 1
     significant = digits.lstrip("+-").lstrip("0")

@@ -105,7 +105,7 @@ def _full_names(start: str, entry: Entry) -> Iterator[str]:
 
 def _number(index: str) -> int | None:
     """A replica index as names contain it. It has at most ten digits, which is what an int32 needs."""
-    return int(index) if len(index) <= _INT32_DIGITS and index.isdecimal() else None
+    return int(index) if len(index) <= _INT32_DIGITS and index.isascii() and index.isdecimal() else None
 
 
 def _in_groups(rest: str, groups: Mapping[str, frozenset[int]]) -> bool:

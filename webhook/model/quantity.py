@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-_QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?\Z")
+_QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?\Z", re.ASCII)
 _SCALES = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),

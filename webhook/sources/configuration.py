@@ -21,8 +21,8 @@ from webhook.sources.manifests import Document, read_file
 
 FILE_NAME = "rollcall.yaml"
 # The path of a problem in a WorkloadShape beside the configuration.
-_BESIDE = re.compile(r"documents\[(\d+)\]\.?")
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
+_BESIDE = re.compile(r"documents\[(\d+)\]\.?", re.ASCII)
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]", re.ASCII)
 
 
 def configuration_above(folder: Path) -> Path | None:

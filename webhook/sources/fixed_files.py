@@ -44,7 +44,7 @@ class FixedFile:
         try:
             # A file that is replaced as a whole would not need the right to write it.
             self.path.open("r+b").close()
-            self._mark_of(self.path.read_bytes())
+            self._mark()
         except OSError as error:
             raise self._unwritten(error) from None
 
@@ -53,15 +53,17 @@ class FixedFile:
         the file is no longer the one that was judged.
         """
         try:
-            mark, found = self._mark_of(self.path.read_bytes()), self.path.stat()
+            content = (self._mark() + self.fixed_text).encode()
             # In a container of a pipeline the caller is root, and the file is a user's.
-            content = (mark + self.fixed_text).encode()
-            replace_file(self.path, content, mode=found.st_mode & 0o7777, owner=found)
+            found = self.path.stat()
+            # An editor may have saved the file since: it is compared again when all else is done.
+            replace_file(self.path, content, mode=found.st_mode & 0o7777, owner=found, allowed=self._mark)
         except OSError as error:
             raise self._unwritten(error) from None
 
-    def _mark_of(self, content: bytes) -> str:
+    def _mark(self) -> str:
         """Return the byte order mark of the file, or nothing. Raises `InputError` if the file was changed."""
+        content = self.path.read_bytes()
         mark = BYTE_ORDER_MARK if content.startswith(BYTE_ORDER_MARK.encode()) else ""
         if content != (mark + self.text).encode():
             raise InputError(self.name, "was changed while it was checked; nothing is written, check it again")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from webhook.errors import InputError
 from webhook.model.changes import Changes
@@ -23,16 +23,13 @@ from webhook.model.reading import Manifest
 from webhook.offline.fix import TextEdit
 from webhook.offline.suppression import Directive
 from webhook.sources import json_values, yaml_values
+from webhook.sources.bounded_files import bounded, content_of, name_of
 from webhook.sources.limits import COMMAND_LINE, Budget, Limits, Problem, go_on
 from webhook.sources.places import Lines, Root, find
 from webhook.sources.suppression_comments import suppressions_in
 from webhook.sources.text_edits import document_at, text_edits
 
 SUFFIXES = (".yaml", ".yml", ".json")
-
-# All objects of a large cluster are smaller. Endless input such as /dev/zero must stop before memory is full.
-MAX_FILE_BYTES = 256 << 20
-_PART_BYTES = 1 << 20
 
 # What an editor marks of a field: a quoted key, a plain key, or the line of a list item.
 _KEY = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[^\s:#][^:\n]*')
@@ -116,29 +113,19 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
 def read_file(path: Path, *, may_be_empty: bool = True) -> list[Document]:
     """Return the manifests in one file. Raises `InputError`, also for an empty file that must have something."""
     try:
-        with path.open("rb") as file:
-            content = _bounded(file, _name(path))
+        content = content_of(path)
     except FileNotFoundError:
-        raise InputError(_name(path), "no such file") from None
+        raise InputError(name_of(path), "no such file") from None
     except OSError as error:
         raise _unreadable(path, error) from None
     if not may_be_empty and not content.strip():
-        raise InputError(_name(path), NO_MANIFEST)
-    return read_text(content, _name(path))
+        raise InputError(name_of(path), NO_MANIFEST)
+    return read_text(content, name_of(path))
 
 
 def read_standard_input() -> list[Document]:
     """Return the manifests on standard input. Raises `InputError`."""
-    return read_text(_bounded(sys.stdin.buffer, STDIN), STDIN)
-
-
-def _bounded(file: BinaryIO, name: str) -> bytes:
-    content = bytearray()
-    while part := file.read(_PART_BYTES):
-        content += part
-        if len(content) > MAX_FILE_BYTES:
-            raise InputError(name, f"is larger than {MAX_FILE_BYTES >> 20} MiB")
-    return bytes(content)
+    return read_text(bounded(sys.stdin.buffer, STDIN), STDIN)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -156,7 +143,7 @@ def files_in(folder: Path) -> list[Path]:
         found += [path for path in named if path.suffix in SUFFIXES and _is_file(path)]
     found.sort()
     if not found:
-        raise InputError(_name(folder), f"the folder has no manifests ({', '.join(SUFFIXES)})")
+        raise InputError(name_of(folder), f"the folder has no manifests ({', '.join(SUFFIXES)})")
     return found
 
 
@@ -248,9 +235,4 @@ def _decoded(text: bytes | str, source: str) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
-    return InputError(_name(path), f"cannot be read: {error.strerror}")
-
-
-def _name(path: Path) -> str:
-    """Return the file name for messages: a name that is not UTF-8 could not be printed."""
-    return os.fsencode(path).decode(errors="replace")
+    return InputError(name_of(path), f"cannot be read: {error.strerror}")

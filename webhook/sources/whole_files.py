@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 
 
-def replace_file(path: Path, content: bytes, *, mode: int | None = None, owner: os.stat_result | None = None) -> None:
+def replace_file(
+    path: Path,
+    content: bytes,
+    *,
+    mode: int | None = None,
+    owner: os.stat_result | None = None,
+    allowed: Callable[[], object] = lambda: None,
+) -> None:
     """Replace or make a file. `mode` is its permissions, by default those of any new file. It gets the owner and group
-    of the file `owner`, if the caller may set them. Raises `OSError`; the old file is left as it was then.
+    of the file `owner`, if the caller may set them. `allowed` is called at the last moment and may raise. Raises
+    `OSError`. The old file is left as it was then.
     """
     # Hidden: readers of a folder of manifests skip what a process that was killed leaves behind.
     handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
@@ -25,6 +34,7 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None, owner: 
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        allowed()
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -11,7 +11,8 @@ from functools import total_ordering
 _RELEASE = re.compile(
     r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?"
     r"(?:-(alpha|beta|rc)\.?(\d{1,4})(?:-rc\.?(\d{1,4}))?)?"
-    r"(?:[-+][0-9A-Za-z.+_-]*)?"
+    r"(?:[-+][0-9A-Za-z.+_-]*)?",
+    re.ASCII,
 )
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2, None: 3}
 # After every candidate.

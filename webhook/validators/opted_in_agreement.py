@@ -276,7 +276,7 @@ def _known_gangs(
 
 
 # The part of a gang's name after the name of its LeaderWorkerSet: the group, and the revision of its template.
-_GROUP = re.compile(r"-\d+-[^-]+\Z")
+_GROUP = re.compile(r"-[0-9]+-[^-]+\Z")
 
 
 def _may_be_of(name: str) -> Iterator[str]:

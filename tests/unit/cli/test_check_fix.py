@@ -187,6 +187,22 @@ def test_a_file_that_changes_while_it_is_checked_is_not_written(
     assert file.read_text() == COMMENTED
 
 
+def test_a_file_that_is_saved_at_the_last_moment_is_not_overwritten(
+    rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def saved(handle: int) -> None:
+        sync(handle)
+        file.write_text(f"{COMMENTED}# saved by an editor\n")
+
+    monkeypatch.setattr(os, "fsync", saved)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert (ran.code, f"{file}: was changed" in ran.err) == (2, True)
+    assert file.read_text() == f"{COMMENTED}# saved by an editor\n"
+    assert [found.name for found in file.parent.iterdir()] == [file.name]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run, unframed
 from webhook.offline.baseline import VERSION
+from webhook.sources import bounded_files
 
 MNNVL = "koordinator/mnnvl"
 WARNED = FINE.replace("name: leader", "name: er")
@@ -176,6 +177,12 @@ def test_a_broken_baseline_is_one_line(rollcall: Run, tmp_path: Path, content: b
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert ran.err.startswith(f"rollcall: {known}{why}")
     assert ran.err.endswith(end)
+
+
+def test_an_endless_baseline_is_one_line(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_files, "MAX_FILE_BYTES", 8 << 20)
+    ran = rollcall("check", "--baseline", "/dev/zero", "-", stdin=FINE)
+    assert (ran.code, ran.out, ran.err) == (2, "", "rollcall: /dev/zero: is larger than 8 MiB\n")
 
 
 def test_a_baseline_does_not_accept_a_rule_that_fails_closed(rollcall: Run, tmp_path: Path) -> None:

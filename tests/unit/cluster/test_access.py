@@ -10,13 +10,14 @@ import yaml
 
 from tests.played import PlayedClock
 from tests.unit.cluster.kubeconfigs import kubeconfig
-from tests.unit.cluster.scripted import Script, client
+from tests.unit.cluster.scripted import Script, client, failure
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster import access
 from webhook.cluster.access import find, from_kubeconfig, in_cluster
 from webhook.cluster.client import CREDENTIALS_KEPT_SECONDS
-from webhook.cluster.requests import discovery
+from webhook.cluster.requests import discovery, watch
 from webhook.errors import AccessError, NotModified, RequestFailed
+from webhook.model.kubernetes_kinds import PODS
 
 
 @pytest.fixture
@@ -213,3 +214,19 @@ def test_a_named_context_needs_no_current_context(tmp_path: Path, current: str |
     assert from_kubeconfig(file, content["contexts"][0]["name"]).namespace == "team-a"
     with pytest.raises(AccessError):
         from_kubeconfig(file, None)
+
+
+@pytest.mark.parametrize("sent", ["Bearer eyJhbGciOi.secret.token", "Basic dXNlcjpwYXNzd29yZA=="])
+async def test_a_refusal_that_quotes_our_credentials_is_told_without_them(sent: str) -> None:
+    secret, refusal = sent.split()[1], failure(403, f"forbidden: authorization: {sent}")
+    found = client(Script((403, refusal), (403, sent.encode()), (403, refusal)), lambda: sent)
+    told: list[str] = []
+    for _ in range(2):
+        with pytest.raises(RequestFailed) as failed:
+            await found.get(discovery())
+        told.append(str(failed.value))
+    with pytest.raises(RequestFailed) as failed:
+        await anext(found.lines(watch(PODS, "1", 60)))
+    for text in (*told, str(failed.value)):
+        assert text.startswith("HTTP 403: ")
+        assert secret not in text

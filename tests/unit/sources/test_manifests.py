@@ -20,9 +20,9 @@ from tests.texts import Text
 from tests.unit.growth.step_counts import Cost
 from webhook.errors import InputError, Stopped
 from webhook.model.fields import FieldPath, Item
-from webhook.sources import manifests
+from webhook.sources import bounded_files
 from webhook.sources.limits import COMMAND_LINE, SERVER, Limits
-from webhook.sources.manifests import files_of, read_file, read_text
+from webhook.sources.manifests import NO_MANIFEST, files_of, read_file, read_text
 from webhook.testing.strategies import words
 
 
@@ -311,9 +311,26 @@ def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> Non
 
 
 def test_an_endless_input_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "MAX_FILE_BYTES", 8 << 20)
+    monkeypatch.setattr(bounded_files, "MAX_FILE_BYTES", 8 << 20)
     with pytest.raises(InputError, match=r"/dev/zero: is larger than 8 MiB"):
         read_file(Path("/dev/zero"))
+
+
+def test_a_pipe_that_nobody_writes_to_is_reported(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=f"pipe: {NO_MANIFEST}"):
+        read_file(tmp_path / "pipe", may_be_empty=False)
+
+
+def test_a_pipe_of_a_shell_is_read_to_its_end() -> None:
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, b"kind: Pod")
+        os.close(writer)
+        (document,) = read_file(Path(f"/dev/fd/{reader}"))
+    finally:
+        os.close(reader)
+    assert document.manifest == {"kind": "Pod"}
 
 
 @pytest.mark.parametrize("second", ["0", "1e3", "true", '"a"'])

@@ -32,7 +32,7 @@ _UNKNOWN_QUEUES = "the KAI Queues are unknown"
 _NO_QUEUE = "the KAI Queue of the gang is unknown"
 _UNKNOWN_LIMITS = "the limits of the KAI Queue {} are unknown"
 _MISSING = "the KAI Queue {} above {} is unknown"
-_MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.")
+_MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.", re.ASCII)
 _MILLI = 1000
 # Under these names a Queue states what it gives. GPUs are kept in thousandths.
 _GPU, _PLAIN = "gpu", ("cpu", "memory")

@@ -28,7 +28,7 @@ _UNKNOWN_TOPOLOGY = re.compile(
     r"does not support TopologyAwareScheduling|does not contain the requested level|no requested topology level|"
     r"profile not found for scheduler name|information missing in TAS cache|supports only TopologyAwareScheduling"
 )
-_PREEMPTS = re.compile(r"Pending the preemption of (\d+) workload")
+_PREEMPTS = re.compile(r"Pending the preemption of (\d+) workload", re.ASCII)
 # What a text lists of several.
 _LISTED = 3
 
