@@ -4,6 +4,7 @@ play it.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime
 
@@ -31,3 +32,20 @@ class Clock:
 
 
 MACHINE_CLOCK = Clock()
+
+# A turn of a task. A loop that is late by 50 ms is noticed by those who ask it.
+TURN_SECONDS = 0.01
+
+
+class LoopTurn:
+    """The turn of a task that works through very much: it ends now and then, so that others on the event loop run."""
+
+    def __init__(self, clock: Clock = MACHINE_CLOCK) -> None:
+        self._clock = clock
+        self._begun = clock.processor()
+
+    async def pause(self) -> None:
+        """Let the others run if this turn was long enough."""
+        if self._clock.processor() - self._begun >= TURN_SECONDS:
+            await asyncio.sleep(0)
+            self._begun = self._clock.processor()

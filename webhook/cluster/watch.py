@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster import requests
 from webhook.cluster.answers import read_event
 from webhook.cluster.backoff import doubled, spread
@@ -37,8 +37,6 @@ PATIENCE = 3
 # this share of the time. The API server waits that long.
 LONG_EVENT_SECONDS = 0.005
 EVENTS_SHARE = 0.2
-# Objects of a list that are taken over before other tasks may run; most take less than a millisecond each.
-OBJECTS_A_TURN = 20
 _TOO_LARGE = "its needed part is larger than the limit for one object"
 
 # A watch that ends earlier than this without an event counts as a failure: otherwise it would be retried forever
@@ -282,7 +280,7 @@ class Watch:
             async with aclosing(pages):
                 async for found in pages:
                     version = self._listing = found.version
-                    await _in_slices(self.index.put, found.items)
+                    await self._in_turns(self.index.put, found.items)
                     seen.update(map(key_of, found.items))
                     # Free the parsed page before the next one arrives.
                     del found
@@ -290,7 +288,7 @@ class Watch:
             self._listing = None
         if version is None:
             raise RequestFailed("the list has no resourceVersion")
-        await _in_slices(self.index.remove, self.index.besides(seen))
+        await self._in_turns(self.index.remove, self.index.besides(seen))
         # The list may be older than these answers.
         self._answered.clear()
         self.lists += 1
@@ -299,6 +297,13 @@ class Watch:
             self.filled = True
             self._say_filled(self.index)
         return version
+
+    async def _in_turns(self, work: Callable[[T], None], items: Iterable[T]) -> None:
+        """Do `work` on each item, and let other tasks of the process run in between."""
+        turn = LoopTurn(self._clock)
+        for item in items:
+            work(item)
+            await turn.pause()
 
     async def _watch(self, version: str) -> None:
         """Apply the changes after `version` until the server ends the watch or stays silent."""
@@ -358,14 +363,6 @@ class Watch:
             log.info("watch interrupted", kind=self._resource.api.kind, why=self.trouble, failures=self._failures)
         pause = backoff(self._failures, random.random())  # noqa: S311 - as above
         await asyncio.sleep(max(pause, error.wait or 0.0))
-
-
-async def _in_slices(work: Callable[[T], None], items: Iterable[T]) -> None:
-    """Do `work` on each item, and let other tasks of the process run in between."""
-    for count, item in enumerate(items, 1):
-        work(item)
-        if count % OBJECTS_A_TURN == 0:
-            await asyncio.sleep(0)
 
 
 def unread(watches: Iterable[tuple[object, Watch | None]]) -> Iterator[str]:

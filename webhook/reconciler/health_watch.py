@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.errors import FactsUnavailable
 from webhook.fit.amounts import sentence_list
 from webhook.gangs.anchored_health import AnchoredHealth, Health
@@ -34,8 +34,6 @@ LOOK_SECONDS = 1.0
 SETTLE_SECONDS = 10.0
 # In a full cluster hundreds of gangs wait for room. The limit protects the API server from an event for each.
 EVENTS_A_LOOK = 20
-# Number of gangs judged before other tasks may run; one takes about a millisecond.
-GANGS_A_TURN = 10
 # Number of gangs judged at one look, of those that changed and of those that only may have another reason now. In a
 # cluster with ten thousand gangs that wait, something that may concern all of them changes every second.
 CHANGED_A_LOOK, AGAIN_A_LOOK = 2000, 200
@@ -151,11 +149,11 @@ class HealthWatch:
         if self._losses is not None:
             for key in await self._unbroken("losses", self._losses.look()) or ():
                 self._marked.put(key)
-        for count, key in enumerate(self._due(), 1):
+        turn = LoopTurn(self._clock)
+        for key in self._due():
             self._judge(key)
-            if count % GANGS_A_TURN == 0:
-                # Reconciling gangs has priority.
-                await asyncio.sleep(0)
+            # Reconciling gangs has priority.
+            await turn.pause()
         if self._losses is not None:
             await self._unbroken("losses", self._losses.keep())
         if self._leads():

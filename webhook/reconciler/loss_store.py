@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster.client import Client
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.key import GangKey
@@ -22,8 +21,6 @@ from webhook.telemetry.logs import log, outline
 WRITE_SECONDS = 3.0
 # After a failure, such as a missing right.
 RETRY_SECONDS = 30.0
-# Records written as text before other tasks may run.
-RECORDS_A_TURN = 50
 
 
 class LossStore:
@@ -80,10 +77,10 @@ class LossStore:
         for key in self._lines.keys() - losses.keys():
             del self._lines[key]
         changed = [key for key, loss in losses.items() if key not in self._lines or self._lines[key].loss is not loss]
-        for count, key in enumerate(changed, 1):
+        turn = LoopTurn(self._clock)
+        for key in changed:
             self._lines[key] = line_of(key, losses[key])
-            if count % RECORDS_A_TURN == 0:
-                await asyncio.sleep(0)
+            await turn.pause()
         return self._lines
 
     async def _put(self, stored: dict[str, Manifest], name: str, content: str) -> None:
