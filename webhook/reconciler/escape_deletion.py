@@ -36,7 +36,9 @@ class _Pause(NamedTuple):
 
 
 class EscapeDeletion:
-    """Deletes pods whose kind of escape is in `deleted`, unless they are `excepted`."""
+    """Deletes pods whose kind of escape is in `deleted`, unless they are `excepted`. Call `judged` with each judgement
+    of a gang, and `see` regularly while this process leads.
+    """
 
     def __init__(
         self,
@@ -52,20 +54,30 @@ class EscapeDeletion:
         self._metrics = metrics
         self._excepted = excepted
         self._clock = clock
+        # The pods of each gang that may be deleted: what is left of thousands that a tenant may have forged.
+        self._escaped: dict[GangKey, tuple[Escaped, ...]] = {}
         # Since when each escaped pod is known, by its uid.
         self._since: dict[str, float] = {}
         self._pauses: dict[GangKey, _Pause] = {}
 
-    async def see(self, gangs: dict[GangKey, GangHealth]) -> None:
-        """Delete the escaped pods that are due; `gangs` are all gangs that have any."""
+    def judged(self, key: GangKey, health: GangHealth | None) -> None:
+        """Take note of a gang's health; None if the gang is gone or cannot be judged."""
+        if health is None:
+            self._pauses.pop(key, None)
+        found = tuple(one for one in health.escaped if self._may_delete(one)) if health and key.kind == POD_GANG else ()
+        if found:
+            self._escaped[key] = found
+        else:
+            self._escaped.pop(key, None)
+
+    def _may_delete(self, one: Escaped) -> bool:
+        return one.escape.value in self._deleted and one.pod.node is None
+
+    async def see(self) -> None:
+        """Delete the escaped pods that are due."""
         now = self._clock.monotonic()
-        found = {
-            one.pod.uid: one
-            for gang, health in gangs.items()
-            if gang.kind == POD_GANG
-            for one in health.escaped
-            if one.escape.value in self._deleted and one.pod.node is None and not self._excepted(one.pod)
-        }
+        every = (one for key in sorted(self._escaped) for one in self._escaped[key])
+        found = {one.pod.uid: one for one in every if not self._excepted(one.pod)}
         self._since = {uid: self._since.get(uid, now) for uid in found}
         due: dict[GangKey, list[Escaped]] = {}
         for uid, one in found.items():
@@ -88,7 +100,3 @@ class EscapeDeletion:
                 continue
             if gone:
                 self._metrics.deleted.labels(one.escape.value).inc()
-
-    def forget(self, gang: GangKey) -> None:
-        """Drop the state of a deleted gang."""
-        self._pauses.pop(gang, None)

@@ -108,8 +108,6 @@ class HealthWatch:
         self._losses = losses
         self._has_turn = has_turn
         self._clock = clock
-        # The health of gangs with escaped pods.
-        self._astray: dict[GangKey, GangHealth] = {}
         # Gangs that changed, and gangs that may have another reason now.
         self._marked: Turns[GangKey] = Turns()
         self._again: Turns[GangKey] = Turns()
@@ -159,7 +157,7 @@ class HealthWatch:
         if self._leads():
             await self._unbroken("events", self._tell())
             if self._deletion is not None:
-                await self._unbroken("deletion", self._deletion.see(dict(sorted(self._astray.items()))))
+                await self._unbroken("deletion", self._deletion.see())
             if self._remedies is not None:
                 await self._unbroken("remedies", self._remedies.see())
 
@@ -224,10 +222,8 @@ class HealthWatch:
         before = self._known.get(key)
         if before is not None:
             self._count(before, -1)
-        if health is not None and health.escaped:
-            self._astray[key] = health
-        else:
-            self._astray.pop(key, None)
+        if self._deletion is not None:
+            self._deletion.judged(key, health)
         if self._remedies is not None:
             self._remedies.judged(key, health)
         if health is None:
@@ -243,8 +239,6 @@ class HealthWatch:
             self._held.drop(key, self._clock.monotonic())
 
     def _forget(self, key: GangKey) -> None:
-        if self._deletion is not None:
-            self._deletion.forget(key)
         self._known.pop(key, None)
         self._held.drop(key, self._clock.monotonic())
 
