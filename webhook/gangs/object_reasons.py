@@ -13,8 +13,9 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.model.frozen_changes import Stage
-from webhook.model.reading import Malformed, Manifest
+from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 
 
 def object_reasons(seen: Observed) -> Iterator[HoldReason]:
@@ -27,6 +28,9 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     except FactsUnavailable as error:
         yield HoldReason(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
         return
+    if planned is SkipReason.UNRECORDED and (scheduler := _prepared_for(seen)) is not None:
+        yield _removed(seen.podgang.workload_kind, scheduler)
+        return
     if isinstance(planned, SkipReason):
         if (told := _ASIDES.get(planned)) is not None:
             kind = seen.podgang.workload_kind
@@ -37,6 +41,22 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
         yield frozen
     yield from found
+
+
+def _prepared_for(seen: Observed) -> str | None:
+    """The scheduler that the pods of a gang were prepared for; None if they were not."""
+    stamps = (text(pod.annotations.get(STAMP_ANNOTATION)) or "" for pod in seen.roster.members)
+    return next((name for stamp in stamps if (name := stamp.partition("/")[0]) in seen.settings.profiles), None)
+
+
+def _removed(kind: str, scheduler: str) -> HoldReason:
+    """That the record of a gang was removed while Rollcall did not answer: it would have kept it."""
+    return HoldReason(
+        Reason.UNRECORDED,
+        f"the label {SCHEDULER_LABEL} of its {kind} was removed while Rollcall did not answer, although its pods are "
+        f"prepared for {scheduler}: the pods that come now are not, and some may start alone",
+        f"set the label {SCHEDULER_LABEL}: {scheduler} on the {kind} again, or delete it",
+    )
 
 
 def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:

@@ -239,9 +239,25 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
         Text("koord-scheduler has not reported", "koord-scheduler is running", "if there is room"),
     ),
     "its set has no record": (
-        {"facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)})},
+        {"pods": whole(annotations={}), "facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)})},
         Reason.UNRECORDED,
-        Text("PodCliqueSet"),
+        Text("PodCliqueSet", "predates Rollcall"),
+    ),
+    "its set has lost its record": (
+        {
+            "pods": [pod("leader", 0, annotations={}), pod("worker", 0), pod("worker", 1)],
+            "facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)}),
+        },
+        Reason.UNRECORDED,
+        Text("PodCliqueSet was removed", "koord-scheduler", "set the label rollcall.dev/scheduler: koord-scheduler"),
+    ),
+    "its set has no record, and its pods a stamp that Rollcall did not write": (
+        {
+            "pods": whole(annotations={"rollcall.dev/stamp": "else/0123"}),
+            "facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)}),
+        },
+        Reason.UNRECORDED,
+        Text("PodCliqueSet", "predates Rollcall"),
     ),
     "no profile has its scheduler": (
         {"settings": settings_of("volcano", standalone=False)},
