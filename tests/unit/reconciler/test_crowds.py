@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -10,7 +11,9 @@ import pytest
 
 from tests.played import PlayedClock, elapse
 from tests.texts import Text
+from tests.unit.growth.step_counts import Cost
 from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.grove import grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
@@ -26,6 +29,7 @@ from tests.waiting import until
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.model.bounds import Packed
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import Manifest
 from webhook.reconciler import health_watch
 from webhook.reconciler.run import STALLED_SECONDS, Reconciler
@@ -186,3 +190,82 @@ async def test_a_process_is_not_ready_while_gangs_wait_and_none_is_reconciled() 
     assert list(found.reasons_not_ready()) == list(found.unready())
     clock.move(1)
     assert list(found.reasons_not_ready())[-1] == Text("queue: ", "60 s", "1 gangs")
+
+
+# What each of these does for one gang must not depend on how many other gangs there are.
+
+OWN = GangKey("team-a", "demo-0")
+# Something for one gang, each time with another number, so that something changes.
+Work = Callable[[Reconciler, int], object]
+
+
+def put_pod(found: Reconciler, number: int) -> None:
+    raw = grove_pod("one", schedulerName="koord-scheduler", priority=number)
+    found.following._pods._watch.index.put(raw)
+
+
+def put_podgang(found: Reconciler, number: int) -> None:
+    found.following.stores.by_kind[POD_GANGS.resource.api].put(podgang("demo-0-a", minimum=number))
+
+
+def put_pod_group(found: Reconciler, number: int) -> None:
+    (group,) = found.following.stores.owned_by({"set-team-a"}, OWN)
+    found.following.stores.of(group).put({**group, "spec": {"minMember": number}})
+
+
+def put_set(found: Reconciler, number: int) -> None:
+    changed = workload()
+    changed["metadata"]["labels"]["rollcall.dev/queue"] = f"queue-{number}"
+    changed["spec"]["replicas"] = number
+    found.following.live.watches[POD_CLIQUE_SETS].index.put(changed)
+    assert found.following._workloads.watch is not None
+    found.following._workloads.watch.index.put(changed)
+
+
+def put_pod_clique(found: Reconciler, number: int) -> None:
+    watches = dict(found.following._pods.controllers.watches())
+    metadata = {"name": "demo-0-a", "namespace": "team-a", "uid": str(number)}
+    watches["PodClique"].index.put({"metadata": metadata})
+
+
+def take_key(found: Reconciler, _: int) -> None:
+    found.queue.add(OWN)
+    assert found.queue._next() == OWN
+    found.queue._shares.clear()
+
+
+ONE_GANG: dict[str, Work] = {
+    "its pod changes": put_pod,
+    "its PodGang changes": put_podgang,
+    "its object changes": put_pod_group,
+    "its PodCliqueSet changes": put_set,
+    "its PodClique changes": put_pod_clique,
+    "it is judged": lambda found, _: found.health._judge(OWN),
+    "it is observed": lambda found, _: found.following.observed(OWN),
+    "its name is found": lambda found, _: found.following.gangs_of("PodCliqueSet", "team-a", "demo"),
+    "it is queued and taken": take_key,
+    "losses are counted": lambda found, _: found.losses._count(),
+}
+
+
+async def cost_of(work: Work, others: int) -> Cost:
+    """The cost of something for one gang, beside so many others in their own namespace."""
+    cluster = WritableWorld()
+    put_crowd(cluster, others)
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    put_pods(cluster, grove_pod("one", schedulerName="koord-scheduler"))
+    async with running(cluster) as found:
+        await settled(found)
+        work(found, 3)  # what is computed once and kept does not count
+        await settled(found)
+        return Cost(lambda: work(found, 4), memory=True)
+
+
+@pytest.mark.parametrize("work", ONE_GANG.values(), ids=ONE_GANG.keys())
+async def test_work_for_one_gang_does_not_grow_with_the_number_of_others(work: Work) -> None:
+    small, large = await cost_of(work, 10), await cost_of(work, 150)
+    assert small.runs
+    runs = {line: count for line, count in large.runs.items() if count > small.runs[line] + 20}
+    taken = {line: count for line, count in large.bytes.items() if count > small.bytes[line] + 3000}
+    assert (runs, taken) == ({}, {})
