@@ -284,11 +284,11 @@ class Watch:
                     seen.update(map(key_of, found.items))
                     # Free the parsed page before the next one arrives.
                     del found
+            if version is None:
+                raise RequestFailed("the list has no resourceVersion")
+            await self._in_turns(self.index.remove, self.index.besides(seen))
         finally:
             self._listing = None
-        if version is None:
-            raise RequestFailed("the list has no resourceVersion")
-        await self._in_turns(self.index.remove, self.index.besides(seen))
         # The list may be older than these answers.
         self._answered.clear()
         self.lists += 1

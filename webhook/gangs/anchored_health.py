@@ -25,8 +25,8 @@ class AnchoredHealth:
         self._anchors: dict[GangKey, Anchor | None] = {}
         # Gangs by the anchor that they wait for, as last judged.
         self._waiting: Grouping[GangKey, GangKey] = Grouping()
-        # What all gangs that wait for an anchor were judged with, or will be.
-        self._told: dict[GangKey, Anchor | None] = {}
+        # Each anchor as all gangs that wait for it were judged with it, or will be.
+        self._as_known: dict[GangKey, Anchor | None] = {}
 
     def health(self, key: GangKey) -> GangHealth | None:
         """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
@@ -34,7 +34,9 @@ class AnchoredHealth:
         """
         self._waiting.move(key, None)
         found = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
-        if found is not None and found.anchor is not None:
+        if found is None:
+            self._as_known.pop(key, None)
+        elif found.anchor is not None:
             self._waiting.move(key, GangKey(key.namespace, found.anchor))
         return found
 
@@ -42,13 +44,13 @@ class AnchoredHealth:
         """The gangs that wait for a changed gang and must be judged again; none if it still is as they know it."""
         waiting = self._waiting.members(changed) if changed.kind == POD_GANG else ()
         if not waiting:
-            self._told.pop(changed, None)
+            self._as_known.pop(changed, None)
             return ()
         self._anchors.pop(changed, None)
         now = self._anchor(changed)
-        if changed in self._told and self._told[changed] == now:
+        if changed in self._as_known and self._as_known[changed] == now:
             return ()
-        self._told[changed] = now
+        self._as_known[changed] = now
         return tuple(waiting)
 
     def forget(self) -> None:
@@ -58,9 +60,9 @@ class AnchoredHealth:
     def _anchor(self, key: GangKey) -> Anchor | None:
         if key not in self._anchors:
             now = self._anchors[key] = self._judged(key)
-            if self._told.get(key, now) != now:
+            if self._as_known.get(key, now) != now:
                 # One of the gangs that wait knows more than the others.
-                del self._told[key]
+                del self._as_known[key]
         return self._anchors[key]
 
     def _judged(self, key: GangKey) -> Anchor | None:

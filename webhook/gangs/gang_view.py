@@ -161,7 +161,7 @@ async def looking(
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while any(look.following.unseen()) and not running.done():
+                while (any(look.following.unseen()) or look.following.looks_at_all) and not running.done():
                     await asyncio.sleep(0.02)
         if running.done():
             running.result()

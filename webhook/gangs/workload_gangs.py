@@ -220,11 +220,11 @@ class OptedInGangs:
         """Whether a gang of a LeaderWorkerSet is one that its workload has now."""
         try:
             workload = self._view(key.kind, key.workload_key)
+            if workload is not None and no_gang(workload) is None:
+                # As `_living` says, without a look at the other groups.
+                return key in self._shapes and self._named.group(key) == (key.kind, *key.workload_key)
         except Malformed:
             return False
-        if workload is not None and no_gang(workload) is None:
-            # As `_living` says, without a look at the other groups.
-            return key in self._shapes and self._named.group(key) == (key.kind, *key.workload_key)
         return key in (self._living(key.kind, key.workload_key) or ())
 
     # Changes, and the gangs they affect.

@@ -64,14 +64,14 @@ class EscapeDeletion:
         """Take note of a gang's health; None if the gang is gone or cannot be judged."""
         if health is None:
             self._pauses.pop(key, None)
-        found = tuple(one for one in health.escaped if self._may_delete(one)) if health and key.kind == POD_GANG else ()
-        if found:
-            self._escaped[key] = found
+        every = health.escaped if health is not None and key.kind == POD_GANG else ()
+        if deletable := tuple(filter(self._may_delete, every)):
+            self._escaped[key] = deletable
         else:
             self._escaped.pop(key, None)
 
-    def _may_delete(self, one: Escaped) -> bool:
-        return one.escape.value in self._deleted and one.pod.node is None
+    def _may_delete(self, escaped: Escaped) -> bool:
+        return escaped.escape.value in self._deleted and escaped.pod.node is None
 
     async def see(self) -> None:
         """Delete the escaped pods that are due."""

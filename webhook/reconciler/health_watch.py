@@ -37,6 +37,8 @@ EVENTS_A_LOOK = 20
 # Number of gangs judged at one look, of those that changed and of those that only may have another reason now. In a
 # cluster with ten thousand gangs that wait, something that may concern all of them changes every second.
 CHANGED_A_LOOK, AGAIN_A_LOOK = 2000, 200
+# Of the second, so many are judged even if this look has judged enough shapes: most reasons are not about room.
+AGAIN_AT_LEAST = 20
 # The reasons of gangs that wait for room, or may do so.
 _FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
@@ -173,6 +175,7 @@ class HealthWatch:
     def _due(self) -> Iterator[GangKey]:
         """The gangs to judge at one look."""
         later: list[GangKey] = []
+        judged: set[GangKey] = set()
         for _ in range(min(len(self._marked), CHANGED_A_LOOK)):
             key = self._marked.take()
             if key is None:
@@ -180,15 +183,20 @@ class HealthWatch:
             if self._has_turn(key):
                 later.append(key)
             else:
+                judged.add(key)
+                yield key
+        for count in range(min(len(self._again), AGAIN_A_LOOK)):
+            if count >= AGAIN_AT_LEAST and self._fits is not None and not self._fits.has_left:
+                break
+            key = self._again.take()
+            if key is None:
+                break
+            if self._has_turn(key):
+                later.append(key)
+            elif key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
-        for _ in range(min(len(self._again), AGAIN_A_LOOK)):
-            if self._fits is not None and not self._fits.has_left:
-                break
-            if (key := self._again.take()) is None:
-                break
-            yield key
 
     async def _unbroken(self, part: str, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant
@@ -213,12 +221,19 @@ class HealthWatch:
             log.exception("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name)
         return None
 
+    def _affected(self, key: GangKey) -> Iterable[GangKey]:
+        try:
+            return self._judging.affected(key)
+        except Exception:  # noqa: BLE001 - as above
+            log.exception("anchor not judged", kind=key.kind, namespace=key.namespace, name=key.name)
+            return ()
+
     def _judge(self, key: GangKey) -> None:
         health = self._health(key)
+        for waiting in self._affected(key):
+            self._marked.put(waiting)
         if self._fits is not None and self._fits.take_behind():
             self._again.put(key)
-        for waiting in self._judging.affected(key):
-            self._marked.put(waiting)
         before = self._known.get(key)
         if before is not None:
             self._count(before, -1)

@@ -22,8 +22,7 @@ from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.loss_watch import LossWatch
 from webhook.reconciler.metrics import Metrics
 
-# Seconds of an hour.
-SECONDS = 3600
+_HOUR_SECONDS = 3600
 
 
 class GangLosses:
@@ -127,7 +126,7 @@ class GangLosses:
             self._metrics.idle_gpu_hours.labels(scheduler).set(sums.gpu_hours(scheduler, now) if leads else 0)
 
 
-class _Part(NamedTuple):
+class _Share(NamedTuple):
     """What one gang adds to the sums. `begun` is since when its GPUs are idle, in seconds since 1970."""
 
     scheduler: str
@@ -146,23 +145,23 @@ class LossSums:
         self.gpus: Counter[str] = Counter()
         # GPUs times the second in which they became idle.
         self._begun: Counter[str] = Counter()
-        self._parts: dict[GangKey, _Part] = {}
+        self._shares: dict[GangKey, _Share] = {}
 
     def put(self, key: GangKey, scheduler: str, lost: LostMembers | None) -> None:
         """Count a gang, or count it no more if it lost nothing."""
-        if (before := self._parts.pop(key, None)) is not None:
+        if (before := self._shares.pop(key, None)) is not None:
             self._add(before, -1)
         if lost is not None:
-            begun = round(lost.now.timestamp() - hours_since(lost.loss.since, lost.now) * SECONDS)
-            now = self._parts[key] = _Part(scheduler, lost.loss.causes, lost.gpus, begun)
+            begun = round(lost.now.timestamp() - hours_since(lost.loss.since, lost.now) * _HOUR_SECONDS)
+            now = self._shares[key] = _Share(scheduler, lost.loss.causes, lost.gpus, begun)
             self._add(now, 1)
 
     def gpu_hours(self, scheduler: str, now: datetime) -> float:
         """The hours that the GPUs of all gangs of a scheduler have been idle, added up."""
-        return (self.gpus[scheduler] * now.timestamp() - self._begun[scheduler]) / SECONDS
+        return (self.gpus[scheduler] * now.timestamp() - self._begun[scheduler]) / _HOUR_SECONDS
 
-    def _add(self, part: _Part, sign: int) -> None:
-        for cause in part.causes:
-            self.gangs[part.scheduler, cause] += sign
-        self.gpus[part.scheduler] += sign * part.gpus
-        self._begun[part.scheduler] += sign * part.gpus * part.begun
+    def _add(self, share: _Share, sign: int) -> None:
+        for cause in share.causes:
+            self.gangs[share.scheduler, cause] += sign
+        self.gpus[share.scheduler] += sign * share.gpus
+        self._begun[share.scheduler] += sign * share.gpus * share.begun

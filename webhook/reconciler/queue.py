@@ -1,7 +1,7 @@
 """The queue of keys to work on: each key once, never twice in parallel, failed keys after growing pauses.
 
 It has the semantics of client-go's workqueue, for one event loop, but namespaces take turns: whoever writes ten
-thousand gangs in a namespace of his delays no gang of another.
+thousand gangs in a namespace of his delays those of another little.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KeyQueue(Generic[K]):
         # How often in a row each key was put off.
         self._put_off: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        # When a worker last finished a key, or the first of those that wait came.
+        # When a key was last done with, or the first of those that wait came; no earlier than the end of a hold.
         self._moved = clock.monotonic()
         # Until when no key is handed out.
         self._held = 0.0
@@ -77,8 +77,8 @@ class KeyQueue(Generic[K]):
         return self._is_waiting(key) or key in self._running
 
     def waited(self) -> float:
-        """The seconds for which keys have waited without one of them being finished; 0 if none waits."""
-        return self._clock.monotonic() - self._moved if self._first or self._then else 0.0
+        """The seconds for which keys have waited and none was done with, whatever was tried; 0 if none waits."""
+        return max(self._clock.monotonic() - self._moved, 0.0) if self._first or self._then else 0.0
 
     def add(self, key: K) -> None:
         """Queue `key` now."""
@@ -89,7 +89,8 @@ class KeyQueue(Generic[K]):
         elif not self._is_waiting(key):
             if not (self._first or self._then):
                 self._moved = self._clock.monotonic()
-            (self._first if self._urgent(key) else self._then).put(key)
+            # A key that fails again and again must not delay what stands.
+            (self._first if key not in self._failures and self._urgent(key) else self._then).put(key)
             self._ready.set()
 
     def add_later(self, key: K, seconds: float) -> None:
@@ -118,20 +119,20 @@ class KeyQueue(Generic[K]):
     def _next(self) -> K | None:
         """The key whose turn it is; None if there is none, or if each is of a namespace that has its share."""
         turns = (self._first, self._then) if self._row < URGENT_IN_A_ROW else (self._then, self._first)
-        for some in turns:
-            if (key := some.take(lambda namespace: self._shares[namespace] < self._share)) is not None:
-                self._row = self._row + 1 if some is self._first else 0
+        for level in turns:
+            if (key := level.take(lambda namespace: self._shares[namespace] < self._share)) is not None:
+                self._row = self._row + 1 if level is self._first else 0
                 return key
         return None
 
     def hold(self, seconds: float) -> None:
         """Hand out no keys for this many seconds: the API server asked for a pause, regardless of the key."""
         self._held = max(self._held, self._clock.monotonic() + seconds)
+        self._moved = max(self._moved, self._held)
 
     def done(self, key: K) -> None:
         """Mark `key` as worked on; if it changed meanwhile, queue it again."""
         self._running.discard(key)
-        self._moved = self._clock.monotonic()
         self._shares[key[0]] -= 1
         if not self._shares[key[0]]:
             del self._shares[key[0]]
@@ -159,10 +160,12 @@ class KeyQueue(Generic[K]):
     def put_off(self, key: K, seconds: float) -> None:
         """Queue `key` again after this many seconds, because it waits for another party; a change queues it earlier."""
         self._failures.pop(key, None)
+        self._moved = self._clock.monotonic()
         self._put_off[key] = self._put_off.get(key, 0) + 1
         self.add_later(key, seconds)
 
     def succeeded(self, key: K) -> None:
         """Reset the failures of `key`."""
+        self._moved = self._clock.monotonic()
         self._failures.pop(key, None)
         self._put_off.pop(key, None)

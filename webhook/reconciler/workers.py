@@ -61,7 +61,7 @@ class Workers(Generic[K]):
                 again = await _unbroken(self._reconcile(key))
         except NotLeading:
             # A new leader checks everything.
-            return
+            self._queue.succeeded(key)
         except (RequestFailed, FactsUnavailable) as error:
             wait = getattr(error, "wait", None) or 0.0
             # The API server asked for a pause, so it applies to all keys.

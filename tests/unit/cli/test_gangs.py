@@ -33,6 +33,7 @@ from tests.unit.reconciler.opted_in_workloads import (
 from tests.unit.reconciler.running_reconciler import GANGS, podgang
 from webhook.cli import gang_text
 from webhook.gangs import gang_view
+from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.health import GangHealth, MemberHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.writers import Writer
@@ -138,6 +139,23 @@ def test_watch_shows_changes_until_it_is_interrupted(
         assert [json.loads(line)["members"][0]["present"] for line in ran.out.splitlines()] == [0, 1]
     else:
         assert [line.split()[4] for line in ran.out.splitlines()] == ["PODS", "0", "1"]
+
+
+def test_watch_shows_nothing_while_nothing_changes(
+    rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget, looks = AnchoredHealth.forget, 0
+
+    def interrupted(self: AnchoredHealth) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 4:
+            raise KeyboardInterrupt
+        forget(self)
+
+    monkeypatch.setattr(AnchoredHealth, "forget", interrupted)
+    ran = rollcall("gangs", "--config", config, "-n", "team-a", "--watch")
+    assert (ran.code, len(ran.out.splitlines())) == (0, 2), "the head, and the gang once"
 
 
 def test_an_unreadable_cluster_gives_no_verdict(rollcall: Run, cluster: WritableWorld, config: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.played import PlayedClock, elapse, run
 from tests.unit.cluster.scripted import Script, Step, client, event, failure, listed, namespace, quota, running
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.clock import TURN_SECONDS
 from webhook.cluster.requests import watch as watched
 from webhook.cluster.watch import EVENTS_SHARE, Watch, backoff
 from webhook.errors import RequestFailed
@@ -281,6 +283,35 @@ async def test_an_answer_that_a_list_in_progress_has_passed_is_ignored(version: 
         await script.done()
         watch.put(namespace("a", version, x=version))
         assert label(watch) == known
+
+
+async def test_an_answer_that_a_list_has_passed_is_ignored_while_the_rest_is_removed() -> None:
+    clock, loop = PlayedClock(), asyncio.get_running_loop()
+
+    def changed(key: str) -> None:
+        clock.used += 2 * TURN_SECONDS
+        if key == "a" and key not in watch.index.entries:
+            loop.call_soon(watch.put, namespace("late", "8"))
+
+    script = Script(listed("5", namespace("a"), namespace("b")), [event("ERROR", GONE)], listed("9"), [...])
+    watch = Watch(client(script), NAMESPACES, lambda _: None, changed, clock=clock)
+    async with running(watch.run()):
+        await script.done()
+        assert names(watch) == []
+
+
+async def test_other_work_goes_on_while_a_long_list_is_read() -> None:
+    clock, known = PlayedClock(), list[int]()
+
+    def changed(_: str) -> None:
+        clock.used += 2 * TURN_SECONDS
+        asyncio.get_running_loop().call_soon(lambda: known.append(len(names(watch))))
+
+    script = Script(listed("5", *(namespace(str(number)) for number in range(5))), [...])
+    watch = Watch(client(script), NAMESPACES, lambda _: None, changed, clock=clock)
+    async with running(watch.run()):
+        await script.done()
+    assert known == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorl
 from tests.unit.reconciler.grove import CLIQUES, grove_pod, pod_clique, put_pods
 from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, workload
 from tests.waiting import until
+from webhook.gangs.anchors import Anchors
+from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.reconciler.run import Reconciler
@@ -74,3 +76,23 @@ async def test_while_grove_migrates_the_set_both_gangs_say_so() -> None:
         await until(lambda: [first(found, name)[:14] for name in (ANCHOR, TAIL)] == ["GangMigrating:"] * 2)
         cluster.apply(SETS, {**migrating, "status": {"conditions": []}})
         await until(lambda: first(found, TAIL).startswith("GangWaitsForAnchor: "))
+
+
+async def test_an_internal_error_with_an_anchor_stops_nothing() -> None:
+    cluster = two_gangs()
+    async with running(cluster) as found:
+        await until(lambda: first(found, TAIL).startswith("GangWaitsForAnchor: "))
+        health, asked = found.health._judging._health, list[GangKey]()
+
+        def broken(key: GangKey, anchors: Anchors | None) -> GangHealth | None:
+            if key.name == ANCHOR and anchors is None:
+                asked.append(key)
+                raise RuntimeError("ours")
+            return health(key, anchors)
+
+        found.health._judging._health = broken
+        found.health.mark(GangKey("team-a", ANCHOR))
+        await until(lambda: asked)
+        found.health._judging._health = health
+        put_pods(cluster, grove_pod("one", "demo-0-a", ANCHOR, **GATED))
+        await until(lambda: "GangPodsEscaped" in first(found, TAIL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,8 @@ from tests.unit.reconciler.running_reconciler import (
     running,
     workload,
 )
-from tests.waiting import until
+from tests.waiting import turns, until
+from webhook.clock import TURN_SECONDS
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.model.bounds import Packed
@@ -145,11 +147,76 @@ async def test_at_one_look_a_few_of_the_gangs_that_may_be_held_for_another_reaso
         await settled(found)
         judged.clear()
         found.health.mark_held()
-        await looked(found.health, 1)
-        await until(lambda: judged)
-        assert Counter(key.namespace for key in judged[:10]) == {"crowd": 7, "small": 3}
-        await until(lambda: len(set(judged)) == 103)
-        assert len(judged) == 103, "each once"
+        await found.health.look()
+        assert Counter(key.namespace for key in judged) == {"crowd": 7, "small": 3}
+        for _ in range(10):
+            await found.health.look()
+        assert len(judged) == len(set(judged)) == 103, "each once"
+
+
+async def test_gangs_are_judged_again_though_a_look_has_judged_enough_shapes(judged: list[GangKey]) -> None:
+    cluster = WritableWorld()
+    put_crowd(cluster, 30)
+    async with running(cluster) as found:
+        await settled(found)
+        judged.clear()
+        found.health.mark_held()
+        fits = found.following.fits
+        fits._never._most = fits._now._most = 0
+        await found.health.look()
+        assert len(judged) == health_watch.AGAIN_AT_LEAST
+
+
+async def test_a_gang_whose_objects_are_about_to_be_written_is_judged_afterwards(judged: list[GangKey]) -> None:
+    cluster = WritableWorld()
+    put_crowd(cluster, 2)
+    async with running(cluster) as found:
+        await settled(found)
+        judged.clear()
+        found.health.mark_held()
+        found.health._has_turn = lambda key: key.name == "many-0"
+        await found.health.look()
+        await found.health.look()
+        assert judged == [GangKey("crowd", "many-1")]
+        found.health._has_turn = lambda _: False
+        await found.health.look()
+        assert judged == [GangKey("crowd", "many-1"), GangKey("crowd", "many-0")]
+
+
+async def test_other_work_goes_on_while_very_many_gangs_are_judged(judged: list[GangKey]) -> None:
+    cluster, clock = WritableWorld(), PlayedClock()
+    put_crowd(cluster, 50)
+    async with running(cluster, clock=clock) as found:
+        await settled(found)
+        judged.clear()
+        judge = found.health._judge
+
+        def slow(key: GangKey) -> None:
+            clock.used += TURN_SECONDS / 2
+            judge(key)
+
+        found.health._judge = slow  # type: ignore[method-assign]
+        for gang in crowd_of(50):
+            found.health.mark(GangKey("crowd", gang["metadata"]["name"]))
+        look = asyncio.create_task(found.health.look())
+        await turns(2)
+        assert 0 < len(judged) < 10
+        await look
+        assert len(judged) == 50
+
+
+async def test_everything_is_checked_again_spread_over_the_time() -> None:
+    cluster = WritableWorld()
+    put_crowd(cluster, 500)
+    async with running(cluster) as found:
+        await settled(found)
+        queued: list[GangKey] = []
+        found.following._gang_changed = queued.append
+        checking = asyncio.create_task(found.following.look_slowly(600))
+        await elapse(250)
+        assert len(queued) == 200
+        await checking
+        assert len(set(queued)) == 500
 
 
 @pytest.mark.parametrize("owner", [None, "stranger"], ids=["without an owner", "with another owner"])

@@ -154,7 +154,7 @@ async def test_a_worker_that_is_cancelled_takes_no_key_with_it(queue: KeyQueue[O
     assert await queue.take() == A
 
 
-async def test_keys_wait_since_one_was_last_finished_or_the_first_of_them_came() -> None:
+async def test_keys_wait_since_one_was_last_done_with_or_the_first_of_them_came() -> None:
     clock = PlayedClock()
     queue: KeyQueue[ObjectKey] = KeyQueue(8, clock=clock)
     clock.move(100)
@@ -164,12 +164,28 @@ async def test_keys_wait_since_one_was_last_finished_or_the_first_of_them_came()
     clock.move(10)
     assert queue.waited() == 10
     taken = await queue.take()
-    queue.add(taken)
-    assert queue.waited() == 10, "taken, but not finished"
+    assert queue.waited() == 10, "taken, but not done with"
+    queue.failed(taken)
     queue.done(taken)
+    assert queue.waited() == 10, "an attempt that failed"
+    queue.succeeded(B)
     clock.move(1)
     assert queue.waited() == 1
-    for _ in range(2):
-        queue.done(await queue.take())
-    clock.move(100)
+    queue.hold(60)
+    clock.move(50)
+    assert queue.waited() == 0, "the API server asked for a pause"
+    clock.move(12)
+    assert queue.waited() == 2
+    queue.put_off(B, 60)
     assert queue.waited() == 0
+
+
+async def test_a_key_that_fails_is_not_urgent_when_it_is_tried_again() -> None:
+    queue: KeyQueue[ObjectKey] = KeyQueue(8, urgent=lambda key: key[0] == "new")
+    refused = ("new", "refused")
+    queue.add(refused)
+    queue.failed(await queue.take())
+    queue.done(refused)
+    for key in (A, refused, ("new", "other")):
+        queue.add(key)
+    assert [await queue.take() for _ in range(3)] == [("new", "other"), A, refused]
