@@ -34,20 +34,6 @@ def stored(*podgangs: Manifest) -> StoredPodGangs:
     return StoredPodGangs(store)
 
 
-@pytest.fixture
-def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[Packed]:
-    """The objects that were unpacked so far."""
-    objects: list[Packed] = []
-    manifest = Packed.manifest
-
-    def counted(packed: Packed) -> Manifest:
-        objects.append(packed)
-        return manifest(packed)
-
-    monkeypatch.setattr(Packed, "manifest", counted)
-    return objects
-
-
 def test_the_podgangs_of_a_set_are_those_that_say_so_in_its_namespace() -> None:
     known = stored(podgang("demo-0"), podgang("demo-1"), podgang("other-0", "other"), podgang("demo-0", namespace="b"))
     assert sorted(gangs_of_set(DEMO, known)) == [("default", "demo-0"), ("default", "demo-1")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -32,7 +33,6 @@ from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.model.bounds import Packed
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
-from webhook.model.reading import Manifest
 from webhook.reconciler import health_watch
 from webhook.reconciler.run import STALLED_SECONDS, Reconciler
 
@@ -75,6 +75,17 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[GangKey]:
 async def settled(found: Reconciler) -> None:
     await until(lambda: found.idle and not any(found.following.unseen()))
     await looked(found.health, 3)
+
+
+@asynccontextmanager
+async def settled_crowds(**sizes: int) -> AsyncIterator[Reconciler]:
+    """A reconciler that has done with crowds of these sizes, by namespace."""
+    cluster = WritableWorld()
+    for namespace, number in sizes.items():
+        put_crowd(cluster, number, namespace)
+    async with running(cluster) as found:
+        await settled(found)
+        yield found
 
 
 def slow_writes(cluster: WritableWorld) -> None:
@@ -140,11 +151,7 @@ async def test_at_one_look_a_few_of_the_gangs_that_may_be_held_for_another_reaso
     judged: list[GangKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_watch, "AGAIN_A_LOOK", 10)
-    cluster = WritableWorld()
-    put_crowd(cluster, 100)
-    put_crowd(cluster, 3, "small")
-    async with running(cluster) as found:
-        await settled(found)
+    async with settled_crowds(crowd=100, small=3) as found:
         judged.clear()
         found.health.mark_held()
         await found.health.look()
@@ -155,26 +162,20 @@ async def test_at_one_look_a_few_of_the_gangs_that_may_be_held_for_another_reaso
 
 
 async def test_gangs_are_judged_again_though_a_look_has_judged_enough_shapes(judged: list[GangKey]) -> None:
-    cluster = WritableWorld()
-    put_crowd(cluster, 30)
-    async with running(cluster) as found:
-        await settled(found)
-        judged.clear()
-        found.health.mark_held()
+    async with settled_crowds(crowd=30) as found:
         fits = found.following.fits
         fits._never._most = fits._now._most = 0
+        judged.clear()
+        found.health.mark_held()
         await found.health.look()
         assert len(judged) == health_watch.AGAIN_AT_LEAST
 
 
 async def test_a_gang_whose_objects_are_about_to_be_written_is_judged_afterwards(judged: list[GangKey]) -> None:
-    cluster = WritableWorld()
-    put_crowd(cluster, 2)
-    async with running(cluster) as found:
-        await settled(found)
+    async with settled_crowds(crowd=2) as found:
+        found.health._has_turn = lambda key: key.name == "many-0"
         judged.clear()
         found.health.mark_held()
-        found.health._has_turn = lambda key: key.name == "many-0"
         await found.health.look()
         await found.health.look()
         assert judged == [GangKey("crowd", "many-1")]
@@ -206,10 +207,7 @@ async def test_other_work_goes_on_while_very_many_gangs_are_judged(judged: list[
 
 
 async def test_everything_is_checked_again_spread_over_the_time() -> None:
-    cluster = WritableWorld()
-    put_crowd(cluster, 500)
-    async with running(cluster) as found:
-        await settled(found)
+    async with settled_crowds(crowd=500) as found:
         queued: list[GangKey] = []
         found.following._gang_changed = queued.append
         checking = asyncio.create_task(found.following.look_slowly(600))
@@ -220,9 +218,7 @@ async def test_everything_is_checked_again_spread_over_the_time() -> None:
 
 
 @pytest.mark.parametrize("owner", [None, "stranger"], ids=["without an owner", "with another owner"])
-async def test_objects_that_only_name_a_gang_are_not_unpacked_for_it(
-    owner: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_objects_that_only_name_a_gang_are_not_unpacked_for_it(owner: str | None, unpacked: list[Packed]) -> None:
     cluster = WritableWorld()
     cluster.put(SETS, workload())
     put_gang(cluster, "demo-0-a")
@@ -235,14 +231,7 @@ async def test_objects_that_only_name_a_gang_are_not_unpacked_for_it(
             metadata = {"name": f"forged-{index}", "namespace": "team-a", "labels": labels, "ownerReferences": owners}
             cluster.put(GROUPS, {"metadata": metadata, "spec": {"minMember": 1}})
         await settled(found)
-        unpacked: list[Packed] = []
-        manifest = Packed.manifest
-
-        def counted(packed: Packed) -> Manifest:
-            unpacked.append(packed)
-            return manifest(packed)
-
-        monkeypatch.setattr(Packed, "manifest", counted)
+        unpacked.clear()
         assert found.following.health(GangKey("team-a", "demo-0")) is not None
         assert len(unpacked) < 20
 
