@@ -225,7 +225,7 @@ class HealthWatch:
         try:
             return self._judging.affected(key)
         except Exception:  # noqa: BLE001 - as above
-            log.exception("anchor not judged", kind=key.kind, namespace=key.namespace, name=key.name)
+            log.exception("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name)
             return ()
 
     def _judge(self, key: GangKey) -> None:
