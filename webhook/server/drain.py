@@ -42,11 +42,12 @@ async def drain(
     listeners = (*serving, *([] if health is None else [health]))
     for listener in listeners:
         listener.connections.end()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await signals.hurried.wait()
-    # A second signal during the delay ended only the delay. The next one ends the closing too.
-    signals.hurried.clear()
+    if seconds:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await signals.hurried.wait()
+                # A second signal during the delay ends only the delay. The next one ends the closing too.
+                signals.hurried.clear()
     hurrying = asyncio.create_task(_hurry(signals, listeners))
     begun = state.clock.monotonic()
     try:

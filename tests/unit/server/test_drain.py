@@ -16,6 +16,7 @@ import pytest
 
 from tests.hostile import objects
 from tests.played import PlayedLoop
+from tests.series import value
 from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
 from tests.unit.server.server_process import eventually, serving_process, trusting
@@ -26,7 +27,7 @@ from webhook.server.app import create_app
 from webhook.server.connections import Connections
 from webhook.server.drain import Signals, drain
 from webhook.server.large_review import LargeReview
-from webhook.server.listener import Listener
+from webhook.server.listener import FINISH_SECONDS, Listener
 from webhook.server.state import ServerState
 
 BODY = json.dumps(review())
@@ -125,6 +126,21 @@ async def test_the_port_closes_after_the_delay(state: ServerState) -> None:
     await draining
     with pytest.raises(ConnectionError):
         await asyncio.open_connection(*address)
+
+
+async def test_without_a_delay_a_second_signal_that_comes_at_once_ends_the_closing(state: ServerState) -> None:
+    loop = asyncio.get_running_loop()
+    listener = Listener(("127.0.0.1", 0), create_app(state), Connections(100, state.metrics.connections), None)
+    listener.open()
+    _, writer = await asyncio.open_connection(*listener.address)
+    writer.write(b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 100\r\n\r\n")
+    await until(lambda: value(state.metrics.registry, "rollcall_requests_in_flight") == 1)
+    signals, begun = Signals(), loop.time()
+    signals.told.set()
+    signals.hurried.set()
+    await drain(state, signals, [listener], None, 0)
+    writer.close()
+    assert loop.time() - begun < FINISH_SECONDS
 
 
 def test_each_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
