@@ -1,7 +1,7 @@
 """The queue of keys to work on: each key once, never twice in parallel, failed keys after growing pauses.
 
-It has the semantics of client-go's workqueue, for one event loop, but namespaces take turns: whoever writes ten
-thousand gangs in a namespace of his delays those of another little.
+It has the semantics of client-go's workqueue, for one event loop, but namespaces take turns: ten
+thousand gangs of one namespace delay those of another little.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ class KeyQueue(Generic[K]):
         self._row = 0
         # Set while a key may be ready to be handed out.
         self._ready = asyncio.Event()
-        # How many workers each namespace has.
-        self._shares: Counter[str] = Counter()
         self._running: set[K] = set()
         # Keys that changed while they were worked on.
         self._again: set[K] = set()
@@ -108,7 +106,6 @@ class KeyQueue(Generic[K]):
                 await asyncio.sleep(seconds)
             if (key := self._next()) is not None:
                 self._running.add(key)
-                self._shares[key[0]] += 1
                 return key
             self._ready.clear()
             await self._ready.wait()
@@ -118,9 +115,10 @@ class KeyQueue(Generic[K]):
 
     def _next(self) -> K | None:
         """The key whose turn it is; None if there is none, or if each is of a namespace that has its share."""
+        workers = Counter(key[0] for key in self._running)
         turns = (self._first, self._then) if self._row < URGENT_IN_A_ROW else (self._then, self._first)
         for level in turns:
-            if (key := level.take(lambda namespace: self._shares[namespace] < self._share)) is not None:
+            if (key := level.take(lambda namespace: workers[namespace] < self._share)) is not None:
                 self._row = self._row + 1 if level is self._first else 0
                 return key
         return None
@@ -133,9 +131,6 @@ class KeyQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Mark `key` as worked on; if it changed meanwhile, queue it again."""
         self._running.discard(key)
-        self._shares[key[0]] -= 1
-        if not self._shares[key[0]]:
-            del self._shares[key[0]]
         self._ready.set()
         if key in self._again:
             self._again.discard(key)

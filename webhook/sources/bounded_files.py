@@ -14,7 +14,7 @@ _PART_BYTES = 1 << 20
 
 
 def content_of(path: Path) -> bytes:
-    """The content of a file or pipe; nothing for a named pipe that nobody writes to. Raises `InputError` for one that
+    """The content of a file or pipe; nothing for a named pipe that no program writes to. Raises `InputError` for one that
     is too large, and `OSError`.
     """
     with open(path, "rb", opener=_without_waiting) as file:

@@ -287,7 +287,6 @@ def put_pod_clique(found: Reconciler, number: int) -> None:
 def take_key(found: Reconciler, _: int) -> None:
     found.queue.add(OWN)
     assert found.queue._next() == OWN
-    found.queue._shares.clear()
 
 
 ONE_GANG: dict[str, Work] = {
