@@ -14,8 +14,8 @@ _PART_BYTES = 1 << 20
 
 
 def content_of(path: Path) -> bytes:
-    """The content of a file or pipe; nothing for a named pipe that no program writes to. Raises `InputError` for one that
-    is too large, and `OSError`.
+    """The content of a file or pipe; nothing for a named pipe that no program writes to. Raises `InputError` if it is
+    too large, and `OSError`.
     """
     with open(path, "rb", opener=_without_waiting) as file:
         return bounded(file, name_of(path))
