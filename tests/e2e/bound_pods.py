@@ -13,6 +13,9 @@ QUIET_SECONDS = 3.0
 # After so long a scheduler that has not tried a gang again has forgotten it; kube-scheduler may take a minute.
 FORGOTTEN_SECONDS = 25.0
 
+# What koord-scheduler says of a pod that it has taken back because of another pod of the gang.
+_REJECTED = "gets rejected due to"
+
 
 def stays_unbound(played: Played) -> None:
     """No pod is bound, now and for as long as it would take."""
@@ -24,17 +27,34 @@ def stays_unbound(played: Played) -> None:
 
 def is_bound(played: Played, pods: int) -> None:
     """The whole gang is on nodes. koord-scheduler 1.8 now and then loses sight of a gang that it has rejected: its pods
-    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes.
+    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes. If it
+    tries the gang again before such a rejection has reached all of its pods, it counts those as waiting, binds the
+    others and loses sight of these (pkg/scheduler/plugins/coscheduling/core/core.go: Permit, Unreserve).
     """
     deadline = time.monotonic() + FORGOTTEN_SECONDS
 
     def whole() -> bool:
         nonlocal deadline
         bound = played.bound()
-        if not bound and time.monotonic() > deadline:
+        if len(bound) == pods:
+            return True
+        reasons = _reasons(played)
+        if time.monotonic() > deadline and (not bound or all(_REJECTED in reason for reason in reasons.values())):
             deadline = time.monotonic() + FORGOTTEN_SECONDS
             played.replace_unbound()
-        assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
-        return True
+        raise AssertionError(f"{len(bound)} of {pods} pods are bound; the others: {reasons}")
 
     eventually(whole, "the whole gang is bound", timeout=90)
+
+
+def _reasons(played: Played) -> dict[str, str]:
+    """Why each pod that is on no node is not, in the scheduler's words."""
+    return {
+        pod["metadata"]["name"]: " ".join(
+            condition.get("message", "")
+            for condition in pod.get("status", {}).get("conditions", [])
+            if condition["type"] == "PodScheduled"
+        )
+        for pod in played.pods()
+        if not pod["spec"].get("nodeName")
+    }
