@@ -27,9 +27,10 @@ def stays_unbound(played: Played) -> None:
 
 def is_bound(played: Played, pods: int) -> None:
     """The whole gang is on nodes. koord-scheduler 1.8 now and then loses sight of a gang that it has rejected: its pods
-    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes. If it
-    tries the gang again before such a rejection has reached all of its pods, it counts those as waiting, binds the
-    others and loses sight of these (pkg/scheduler/plugins/coscheduling/core/core.go: Permit, Unreserve).
+    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes.
+
+    If it tries the gang again before such a rejection has reached all of its pods, it counts those as waiting, binds
+    the others and loses sight of these (pkg/scheduler/plugins/coscheduling/core/core.go: Permit, Unreserve).
     """
     deadline = time.monotonic() + FORGOTTEN_SECONDS
 

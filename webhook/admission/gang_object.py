@@ -20,20 +20,20 @@ from webhook.validators.registry import run_on_object
 from webhook.validators.selection import Choice
 
 
-def validate_object(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *, owner: str = "") -> Verdict:
     """Run the rules for this kind of object, unless the user is exempt. On UPDATE, a fault that the old object had
-    becomes a warning. Raises `Malformed`.
+    becomes a warning. `owner` is the uid of the opted-in workload of a pod. Raises `Malformed`.
     """
     try:
-        return _validate(request, facts, settings)
+        return _validate(request, facts, settings, owner)
     except Malformed:
         if request.old is None:
             raise
         # An old object of a past schema counts as missing: it must not block its repair.
-        return _validate(replace(request, old=None), facts, settings)
+        return _validate(replace(request, old=None), facts, settings, owner)
 
 
-def _validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: str) -> Verdict:
     profiles = settings.judging.get(request.kind[::2], ())
     if not profiles or _exempt(request, settings):
         return ALLOWED
@@ -48,7 +48,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
             continue
         rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
         choice = Choice(profile.name, ROOT, settings.available)
-        context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
+        context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, found)
         if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
             before = run_on_object(rules, context, request.kind.group, found.old)

@@ -130,9 +130,10 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
     workload: PodCliqueSet | None = None,
     *,
     namespace: str = "",
+    owner: str = "",
 ) -> Context[Any]:
     """Return the context for the rules of a profile. Adds to `uses` the capabilities that the backend's settings imply.
-    `namespace` is needed only without a `workload`.
+    `namespace` is needed only without a `workload`; `owner` is the uid of the opted-in workload of a judged pod.
     """
     backend = profile.backend
     for capability in backend.implied:
@@ -147,6 +148,7 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
         backend.required_apis,
         backend.required_fields,
         namespace,
+        owner,
         reads_claims_of=backend.reads_claims_of,
         gang_scheduler=backend,
         kueue=settings.kueue,

@@ -29,6 +29,7 @@ from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL, record_in
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podgang import controller_in
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, foreign_claims, prepare_pod
 from webhook.validators.registry import PodCreation, run_each
@@ -76,13 +77,18 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
         # Another program may have put it in a gang.
         alone = isinstance(found, Membership) and not foreign_claims(pod, found.profile, found.member)
         member = _validate_member(pod, found, facts, settings) if alone else None
-        verdict = validate_object(request, facts, settings) if member is None else member
-        return verdict if isinstance(found, Membership) else _with_unknown_owner(verdict, pod, facts, settings)
+        owner = found.workload.uid if isinstance(found, Membership) and found.workload is not None else None
+        verdict = validate_object(request, facts, settings, owner=owner or "") if member is None else member
+        if not isinstance(found, Membership):
+            return _with_unknown_owner(verdict, pod, facts, settings)
+        creation = _creation(pod, found, request.user, settings)
+        return verdict if creation is None else _with_origin(verdict, pod, found, creation, facts, settings)
     member = _validate_member(pod, found, facts, settings) or ALLOWED
     if _is_groves(pod, found, request.user, settings):
         return member
     if request.user:
-        member = _with_origin(member, pod, found, request.user, facts, settings)
+        creation = PodCreation(pod.template, request.user)
+        member = _with_origin(member, pod, found, creation, facts, settings)
     besides = validate_object(request, facts, settings)
     named = replace(member, scheduler=member.scheduler or besides.scheduler)
     return with_findings(named, besides.findings, besides.unjudged)
@@ -172,20 +178,30 @@ def _is_groves(pod: Pod, found: Membership | str | None, user: str, settings: Se
     return isinstance(found, Membership) and not foreign_claims(pod, found.profile, found.member)
 
 
+def _creation(pod: Pod, found: Membership, user: str, settings: Settings) -> PodCreation | None:
+    """Return the creation of a pod of an opted-in workload by `user`, who is not named if he may write gang objects.
+    Return None for a pod without a controller.
+    """
+    controller, place = controller_in(mapping(pod.raw.get("metadata"))), settings.kinds.place_of(pod)
+    if controller is None or place is None or found.workload is None:
+        return None
+    is_its_own = (controller.group, controller.kind) == settings.kinds.grouped_as_at(place)
+    uid = found.workload.uid if is_its_own else None
+    return PodCreation(pod.template, "" if user in settings.exempt_users else user, controller, place.workload, uid)
+
+
 def _with_origin(
     verdict: Verdict,
     pod: Pod,
     found: Membership | str | None,
-    user: str,
+    creation: PodCreation,
     facts: ClusterFacts,
     settings: Settings,
 ) -> Verdict:
-    """Return the verdict on a pod, with the findings about its creator `user`, who is not Grove's operator."""
+    """Return the verdict on a pod, with the findings about its creation."""
     profile = found.profile if isinstance(found, Membership) else settings.profiles[settings.default]
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
-    origin = run_each(
-        rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), PodCreation(pod.template, user)
-    ).findings
+    origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), creation).findings
     return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 

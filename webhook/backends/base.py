@@ -209,11 +209,11 @@ class Backend(GangScheduler, ABC, Generic[S]):
         return self.judged_kinds
 
     @property
-    def judged_pods(self) -> str | None:
-        """A CEL expression over `object` that selects the non-Grove pods that its rules judge, so that the API server
-        sends no other pods. None if its rules judge no such pods.
+    def judged_marks(self) -> tuple[Mark, ...]:
+        """The marks of the pods, other than Grove's, that its rules judge: the API server sends a pod with any of these
+        keys, and no other. Empty if its rules judge no such pods.
         """
-        return None
+        return ()
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

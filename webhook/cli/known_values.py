@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
 
 def _key(key: Any) -> str:
     """Return a key in words: namespace and name of an object, or a kind."""
-    return "/".join(key) if isinstance(key, tuple) else str(key)
+    return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def _is_set(value: Any) -> bool:

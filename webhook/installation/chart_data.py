@@ -20,7 +20,7 @@ from webhook.config.settings import Enforcement, Profile, Registration, Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.sealed_pods import sealed_by
-from webhook.installation.webhooks import Address, webhook_configurations
+from webhook.installation.webhooks import Address, names_a_group, webhook_configurations
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.projections import Resource
@@ -114,8 +114,8 @@ def _webhooks(features: list[_Feature]) -> Manifest:
         for kind in profile.judged:
             if kind != PODS:
                 objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
-        if (condition := profile.backend.judged_pods) is not None:
-            pods[feature.name] = [f"({condition})"]
+        if profile.backend.judged_marks:
+            pods[feature.name] = [names_a_group(profile)]
     sealed = {
         feature.scheduler: found
         for feature in features

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.config.settings import Settings
+from webhook.config.settings import Profile, Settings
 from webhook.installation.exempt import installed_in, not_exempt
 from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
 from webhook.installation.sealed_pods import unsealed
@@ -174,13 +174,16 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
             "scope": "*",
         }
         yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [judged_users, _CHANGED]}
-    conditions = [
-        condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
-    ]
+    conditions = [names_a_group(profile) for profile in settings.profiles.values() if profile.backend.judged_marks]
     if conditions:
-        named = {"name": "names-a-group", "expression": " || ".join(f"({one})" for one in conditions)}
+        named = {"name": "names-a-group", "expression": " || ".join(conditions)}
         rule = _rule("", "v1", "pods", "CREATE")
         yield "group-pods", "validate", [rule], {"objectSelector": _OTHER_PODS, "matchConditions": [named]}
+
+
+def names_a_group(profile: Profile) -> str:
+    """A CEL expression: whether a pod has a mark that the rules of a profile judge."""
+    return "(" + " || ".join(mark.cel for mark in profile.backend.judged_marks) + ")"
 
 
 def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:

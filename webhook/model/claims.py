@@ -8,6 +8,7 @@ Kubernetes' schedulingGroup and workloadRef).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +24,13 @@ class Mark(NamedTuple):
     part: Literal["labels", "annotations", "spec"]
     key: str
     value: str | None = None
+
+    @property
+    def cel(self) -> str:
+        """Whether a pod has the key, as an expression over `object`."""
+        if self.part == "spec":
+            return f"has(object.spec.{self.key})"
+        return f"{json.dumps(self.key)} in object.metadata.?{self.part}.orValue({{}})"
 
     def is_on(self, pod: PodTemplate) -> bool:
         """Whether a pod has this mark."""

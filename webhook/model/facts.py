@@ -57,7 +57,7 @@ class ClusterFacts:
     pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
     # By the namespace and name of the replica of a PodCliqueSet. None for a Grove that has no PodGangMaps.
     pod_gang_maps: Mapping[ObjectKey, PodGangMap] | None = None
-    # Rollcall's gang objects of PodGangs, of every enabled scheduler. Only known in a cluster.
+    # Rollcall's gang objects, of every enabled scheduler. Only known in a cluster.
     gang_objects: GangObjects | None = None
     # The kinds of these that the cluster serves and that are not read now.
     unread_gang_kinds: frozenset[Api] | None = None

@@ -35,7 +35,8 @@ _UNDIVIDED: frozenset[str] = frozenset()
 class LivingGang(NamedTuple):
     """What a gang object says of its gang: the gang's name, the PodGang that it is for, and the members in it. `moved`
     means that its PodCliqueSet owns it: up to 0.3.0 the PodGang did. `given_back` means that the PodGang owns it again.
-    `divided` are the members that other gangs have too, whose groups have this gang's name in theirs.
+    `divided` are the members that other gangs have too, whose groups have this gang's name in theirs. The gang of an
+    opted-in workload has no PodGang, and its members are not listed.
     """
 
     gang: str
@@ -44,7 +45,7 @@ class LivingGang(NamedTuple):
     moved: bool
     given_back: bool = False
     divided: frozenset[str] = frozenset()
-    # The uid of the PodCliqueSet that owns it.
+    # The uid of the PodCliqueSet or the opted-in workload that owns it.
     owner: str = ""
 
 
@@ -53,7 +54,7 @@ GangObjectKey = tuple[Api, str, str]
 
 
 class GangObjects(Indexed[GangObjectKey, LivingGang]):
-    """The gang objects of PodGangs, indexed by their members."""
+    """Rollcall's gang objects, indexed by the members of their PodGangs."""
 
     @staticmethod
     def terms(key: GangObjectKey, value: LivingGang) -> Iterable[Hashable]:
@@ -66,16 +67,20 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
 
 
 def living_gang(manifest: Manifest) -> LivingGang | None:
-    """What a gang object says; None for an object that Rollcall did not make for a PodGang, that is being deleted, or
-    that lists more than `MOST_MEMBERS`. Raises `Malformed`.
+    """What a gang object says; None for an object that Rollcall did not make, that is being deleted, or that lists more
+    than `MOST_MEMBERS`. Raises `Malformed`.
     """
     metadata = mapping(manifest.get("metadata"))
     labels = mapping(metadata.get("labels"))
-    podgang = name_text(labels.get(grove.LABEL_PODGANG))
+    podgang, gang = name_text(labels.get(grove.LABEL_PODGANG)), name_text(labels.get(GANG_LABEL))
     managed = labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
-    if not managed or podgang is None or metadata.get("deletionTimestamp") is not None:
+    if not managed or metadata.get("deletionTimestamp") is not None:
         return None
     controller = controller_in(metadata)
+    if podgang is None:
+        if gang is None or controller is None:
+            return None
+        return LivingGang(shared(gang), "", (), moved=False, owner=shared(name_text(controller.uid) or ""))
     moved = controller is not None and is_pod_clique_set(controller)
     if controller is not None and not moved:
         podgang = controller.name
@@ -89,7 +94,7 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     divided = frozenset((text(annotations.get(DIVIDED_ANNOTATION)) or "").split(",")).intersection(members)
     owner = (name_text(controller.uid) or "") if moved and controller is not None else ""
     return LivingGang(
-        shared(name_text(labels.get(GANG_LABEL)) or podgang),
+        shared(gang or podgang),
         shared(podgang),
         members,
         moved,
@@ -151,7 +156,7 @@ def living_gangs(resource: Resource) -> Projection:
         found = living_gang(raw)
         return None if found is None else ((resource.api, *key_of(raw)), found)
 
-    selector = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL},{grove.LABEL_PODGANG}"
+    selector = f"{grove.LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
     return Projection(
         PART, resource, read, GangObjects, for_objects=True, label_selector=selector, most=POD_GANG_BYTES, shared=True
     )

@@ -1,13 +1,19 @@
-"""The rule about the creator of a pod that has Grove's labels. Anyone can write these labels."""
+"""The rules about who created a pod of a gang: anyone can write labels and the reference to a controller."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from webhook.model import grove
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import METADATA
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.users import service_account
+from webhook.model.workloads.facts import KnownWorkload
+from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 from webhook.validators.registry import Context, Example, PodCreation, Results, Subject, rule
 
 _POD: Manifest = {
@@ -53,3 +59,66 @@ def foreign_pod(creation: PodCreation, _: Context[Any]) -> Results:
         why=f"{shown(creation.user)} created this pod, and not Grove's operator",
         remedy="remove Grove's labels, or add that user to tenancy.groveOperators",
     )
+
+
+# The controllers of kube-controller-manager by the kind whose pods they create. They have accounts of their own with
+# --use-service-account-credentials, as kubeadm sets it.
+_CREATORS = {
+    JOBS.api.group_kind: ("Job controller", service_account("kube-system", "job-controller")),
+    STATEFUL_SETS.api.group_kind: ("StatefulSet controller", service_account("kube-system", "statefulset-controller")),
+}
+_CONTROLLER_MANAGER = "system:kube-controller-manager"
+_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
+
+_KNOWN = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=_UID)})
+
+
+def _pod_of_job(uid: str) -> Manifest:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+    metadata = {
+        "name": "train-x7k2p",
+        "namespace": "default",
+        "labels": {SCHEDULER_LABEL: "koord-scheduler"},
+        "ownerReferences": [job],
+    }
+    return {**_POD, "metadata": metadata}
+
+
+@rule(
+    "owner/foreign-pod",
+    subject=Subject.POD_CREATION,
+    default=Action.WARN,
+    membership=True,
+    passes=Example(_pod_of_job(_UID), facts=_KNOWN, user=service_account("kube-system", "job-controller")),
+    fails=Example(_pod_of_job(_UID), facts=_KNOWN, user="alice"),
+)
+def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
+    """A pod that names an opted-in workload as its controller is prepared for the gang of that workload, and takes the
+    place of one of its pods. Only the uid shows that the named workload is the one that exists, and only the creator
+    shows that its controller made the pod: the Job and the StatefulSet controller of kube-controller-manager create the
+    pods of Jobs, JobSets and LeaderWorkerSets. Creators of other kinds are not known, and a file has none.
+
+    Source: kubernetes, cmd/kube-controller-manager (`--use-service-account-credentials`),
+    pkg/controller/garbagecollector (an owner with another uid is absent).
+    """
+    controller = creation.controller
+    if controller is None:
+        return
+    at = METADATA / "ownerReferences"
+    if creation.uid is not None and controller.uid != creation.uid:
+        yield Finding(
+            at=at,
+            found=controller.uid,
+            why=f"{controller.kind} {shown(controller.name)} has another uid, so it did not make this pod",
+            remedy="remove the reference; the controller adds it to the pods that it creates",
+            absent=creation.workload,
+        )
+        return
+    name, account = _CREATORS.get((controller.group, controller.kind), ("", ""))
+    if account and creation.user not in {"", account, _CONTROLLER_MANAGER}:
+        yield Finding(
+            at=at,
+            found=controller.name,
+            why=f"{shown(creation.user)} created this pod, and not the {name}",
+            remedy=f"remove the reference to {controller.kind} {shown(controller.name)}",
+        )

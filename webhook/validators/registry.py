@@ -19,7 +19,7 @@ from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.keys import Api
+from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import SpecField
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.reading import Manifest
@@ -61,7 +61,7 @@ class Subject(StrEnum):
     WORKLOAD = "PodCliqueSet"
     # Called once for each clique of a PodCliqueSet, and once for a Pod.
     POD = "Pod"
-    # Called with a `PodCreation`, once for a Pod with Grove's labels that is not known to be Grove's.
+    # Called with a `PodCreation`, once for a Pod of a gang that its controller is not known to have made.
     POD_CREATION = "creation of a Pod"
     # Called with the plain dict of an object that could not be read.
     MALFORMED = "malformed object"
@@ -107,10 +107,16 @@ class OptedInChange(NamedTuple):
 
 
 class PodCreation(NamedTuple):
-    """A Pod with Grove's labels, and the user who creates it. The user is not Grove's operator."""
+    """A Pod of a gang, and the user who creates it: a Pod with Grove's labels, where the user is not Grove's operator,
+    or a Pod with a `controller` that belongs to an opted-in workload. `uid` is that of the workload if it is itself the
+    Pod's controller, else None.
+    """
 
     pod: PodTemplate
     user: str
+    controller: OwnerReference | None = None
+    workload: Needed | None = None
+    uid: str | None = None
 
 
 class UnknownOwner(NamedTuple):
@@ -137,6 +143,8 @@ class Context(Generic[S]):
     required_fields: tuple[SpecField, ...] = ()
     # The namespace of a Pod that is judged without its workload.
     namespace: str = ""
+    # The uid of the opted-in workload that a judged Pod belongs to; empty if it belongs to none.
+    owner: str = ""
     # Whether Rollcall makes the gangs of opted-in workloads for that scheduler.
     makes_gangs: bool = False
     # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.

@@ -188,6 +188,7 @@ NAMESPACED = (
     "composite_pod_groups",
     "group_pods",
     "pod_gangs",
+    "gang_objects",
     "pod_clique_sets",
     "jobs",
     "job_sets",
@@ -208,7 +209,7 @@ def elsewhere(facts: ClusterFacts, *, empty: bool) -> ClusterFacts:
     for name in NAMESPACED:
         part = getattr(facts, name)
         if part is not None:
-            moved = {} if empty else {("elsewhere", key[1]): _elsewhere(value) for key, value in part.items()}
+            moved = {} if empty else {(*key[:-2], "elsewhere", key[-1]): _elsewhere(part[key]) for key in part}
             changed[name] = type(part)(moved) if isinstance(part, dict) else moved
     return replace(facts, **changed)
 

@@ -147,13 +147,13 @@ def pod_groups() -> dict[str, Any]:
 
 
 def group_pods() -> dict[str, Any]:
-    labels, annotations = "object.metadata.labels", "object.metadata.annotations"
+    labels, annotations = "object.metadata.?labels.orValue({})", "object.metadata.?annotations.orValue({})"
     named = (
-        f'((has({labels}) && ("pod-group.scheduling.sigs.k8s.io" in {labels}'
+        f'("pod-group.scheduling.sigs.k8s.io" in {labels}'
         f' || "pod-group.scheduling.sigs.k8s.io/name" in {labels}'
-        f' || "pod-group.scheduling.sigs.k8s.io/min-available" in {labels}))'
-        f' || (has({annotations}) && ("gang.scheduling.koordinator.sh/name" in {annotations}'
-        f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})))'
+        f' || "pod-group.scheduling.sigs.k8s.io/min-available" in {labels}'
+        f' || "gang.scheduling.koordinator.sh/name" in {annotations}'
+        f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})'
     )
     return {
         "name": "group-pods.validate.rollcall.dev",

@@ -89,7 +89,12 @@ SAID: dict[str, tuple[Manifest, LivingGang | None]] = {
         None,
     ),
     "of another manager": (gang_object(POD_CLIQUE_SET, gang=OLD, manager="Helm", annotations=LISTED), None),
-    "of an opted-in workload": (gang_object(gang="train", podgang=None), None),
+    "of an opted-in workload": (
+        gang_object(owner("batch/v1", "Job", "train"), gang="train", podgang=None),
+        LivingGang("train", "", (), moved=False, owner="uid-of-train"),
+    ),
+    "of an opted-in workload, without an owner": (gang_object(gang="train", podgang=None), None),
+    "of no gang": (gang_object(owner("batch/v1", "Job", "train"), podgang=None), None),
 }
 
 
@@ -115,9 +120,9 @@ def test_gangs_are_found_by_each_of_their_members_in_their_namespace() -> None:
     assert known.of_member("team-a", "demo-0-worker") == []
 
 
-def test_only_objects_that_rollcall_made_for_podgangs_are_listed() -> None:
+def test_only_objects_that_rollcall_made_are_listed() -> None:
     projection = living_gangs(POD_GROUP)
-    assert projection.selector == {"labelSelector": "app.kubernetes.io/managed-by=rollcall,grove.io/podgang"}
+    assert projection.selector == {"labelSelector": "app.kubernetes.io/managed-by=rollcall"}
     assert projection is living_gangs(POD_GROUP), "the parts of a server are found by their projection"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
 from webhook.backends.coscheduling import gangs, pods
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
-from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP, POD_GROUPS
+from webhook.backends.coscheduling.keys import GROUP_MARK, NAME, POD_GROUP, POD_GROUPS
 from webhook.backends.coscheduling.packing import packing_of
 from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
@@ -21,7 +21,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import Judged
+from webhook.model.stored_object import PODS, Judged
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.gang_scheduler import permit_retry_seconds
@@ -68,7 +68,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:
         # Its one rule about PodGroups counts the pods in the same files.
-        return ()
+        return (PODS,)
 
     @property
     def judged_in_files(self) -> tuple[Judged, ...]:
@@ -85,8 +85,12 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
         return CAPABILITIES
 
     @property
+    def judged_marks(self) -> tuple[Mark, ...]:
+        return (GROUP_MARK,)
+
+    @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        return ((Mark("labels", LABEL_POD_GROUP),),)
+        return ((GROUP_MARK,),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member)

@@ -3,6 +3,7 @@
 Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go, manifests/install/charts (values.yaml).
 """
 
+from webhook.model.claims import Mark
 from webhook.model.keys import Api
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 from webhook.model.stored_object import Judged
@@ -17,6 +18,7 @@ POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
 
 # On a pod: the PodGroup in its namespace that the pod belongs to.
 LABEL_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+GROUP_MARK = Mark("labels", LABEL_POD_GROUP)
 
 
 def pod_group(podgang: str) -> str:

@@ -10,10 +10,10 @@ from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.ceilings import ceilings_of
 from webhook.backends.kai.facts import PROJECTIONS, SHAPES, TOPOLOGIES
 from webhook.backends.kai.keys import (
-    ANNOTATION_GROUP,
     ANNOTATION_SKIP,
     CONTROLLERS,
     DEFAULT_QUEUE,
+    GROUP_MARK,
     GROUPED_KINDS,
     LABEL_SUBGROUP,
     NAME,
@@ -97,11 +97,15 @@ class KaiBackend(Backend[KaiSettings]):
         return CAPABILITIES
 
     @property
+    def judged_marks(self) -> tuple[Mark, ...]:
+        return (GROUP_MARK,)
+
+    @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
         # If one of them is missing, podgrouper treats the pod as its own.
         return (
             (
-                Mark("annotations", ANNOTATION_GROUP),
+                GROUP_MARK,
                 Mark("annotations", ANNOTATION_SKIP, "true"),
                 Mark("labels", LABEL_SUBGROUP),
             ),

@@ -5,6 +5,7 @@ Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis
 
 import hashlib
 
+from webhook.model.claims import Mark
 from webhook.model.keys import Api
 from webhook.model.known_objects import SpecField
 from webhook.model.naming import label_name
@@ -24,6 +25,7 @@ QUEUES = Judged(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
 
 # On a pod: its PodGroup, in the pod's namespace. The key has no prefix.
 ANNOTATION_GROUP = "pod-group-name"
+GROUP_MARK = Mark("annotations", ANNOTATION_GROUP)
 # On a pod: the leaf of the group's tree in which the pod counts.
 LABEL_SUBGROUP = "kai.scheduler/subgroup-name"
 # On a pod: only the value "true" keeps podgrouper from making its own group and assigning the pod to that group.

@@ -49,18 +49,6 @@ from webhook.validators.opted_in_names import first_named
 FIRST_VERSION = Version(1, 5)
 
 
-def _has_any(part: str, *keys: str) -> str:
-    """A CEL expression that is true if the object's metadata has any of these labels or annotations."""
-    each = " || ".join(f'"{key}" in object.metadata.{part}' for key in keys)
-    return f"has(object.metadata.{part}) && ({each})"
-
-
-_NAMES_A_GANG = (
-    f"({_has_any('labels', LABEL_POD_GROUP, LABEL_OLD_NAME, LABEL_OLD_MINIMUM)})"
-    f" || ({_has_any('annotations', ANNOTATION_NAME, ANNOTATION_MINIMUM)})"
-)
-
-
 class KoordinatorBackend(Backend[KoordinatorSettings]):
     """Koordinator 1.5 and newer; topology from 1.7."""
 
@@ -102,8 +90,11 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return None
 
     @property
-    def judged_pods(self) -> str | None:
-        return _NAMES_A_GANG
+    def judged_marks(self) -> tuple[Mark, ...]:
+        return (
+            *(Mark("labels", key) for key in (LABEL_POD_GROUP, LABEL_OLD_NAME, LABEL_OLD_MINIMUM)),
+            *(Mark("annotations", key) for key in (ANNOTATION_NAME, ANNOTATION_MINIMUM)),
+        )
 
     @property
     def implied(self) -> tuple[Capability, ...]:

@@ -32,8 +32,8 @@ from webhook.model.stored_object import Judged
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# Selects the pods that name a group.
-_IN_A_GROUP = "has(object.spec.schedulingGroup) || has(object.spec.workloadRef)"
+# Each generation reads one of the fields and drops the other.
+_MARKS = (Mark("spec", "schedulingGroup"), Mark("spec", "workloadRef"))
 
 
 class KubeBackend(Backend[KubeSettings]):
@@ -55,8 +55,8 @@ class KubeBackend(Backend[KubeSettings]):
         return super().judged_kinds if self.settings.gangScheduling else ()
 
     @property
-    def judged_pods(self) -> str | None:
-        return _IN_A_GROUP if self.settings.gangScheduling else None
+    def judged_marks(self) -> tuple[Mark, ...]:
+        return _MARKS if self.settings.gangScheduling else ()
 
     @property
     def trees(self) -> Trees | None:
@@ -114,9 +114,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        # Each generation reads one of the fields and drops the other.
-        fields = ("schedulingGroup", "workloadRef")
-        return tuple((Mark("spec", field),) for field in fields) if self.settings.gangScheduling else ((),)
+        return tuple((mark,) for mark in _MARKS) if self.settings.gangScheduling else ((),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member, self.settings)

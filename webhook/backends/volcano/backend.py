@@ -13,8 +13,8 @@ from webhook.backends.volcano.ceilings import ceilings_of
 from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, SHAPES
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
-    ANNOTATION_GROUP,
     CONTROLLERS,
+    GROUP_MARK,
     HYPER_NODE,
     NAME,
     POD_GROUP,
@@ -102,8 +102,12 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return capabilities(self.settings)
 
     @property
+    def judged_marks(self) -> tuple[Mark, ...]:
+        return (GROUP_MARK,)
+
+    @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        return ((Mark("annotations", ANNOTATION_GROUP), Mark("annotations", ANNOTATION_DEVICE_GROUP)),)
+        return ((GROUP_MARK, Mark("annotations", ANNOTATION_DEVICE_GROUP)),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member)

@@ -3,6 +3,7 @@
 Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis, pkg/scheduler/api/job_info.go (`getJobID`).
 """
 
+from webhook.model.claims import Mark
 from webhook.model.keys import Api
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
@@ -19,6 +20,7 @@ QUEUES = Judged(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
 # The only key that the scheduler and the podgroup controller read. Without it, the controller makes its own group for
 # the pod.
 ANNOTATION_GROUP = "scheduling.k8s.io/group-name"
+GROUP_MARK = Mark("annotations", ANNOTATION_GROUP)
 # Only the device code reads it, instead of the first key.
 ANNOTATION_DEVICE_GROUP = "scheduling.volcano.sh/group-name"
 # The queue of a group that Volcano makes itself, and of its own jobs. Volcano reads neither of them on a pod that names

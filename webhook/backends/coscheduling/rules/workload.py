@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webhook.backends import families
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
-from webhook.backends.coscheduling.keys import POD_GROUPS
+from webhook.backends.coscheduling.keys import GROUP_MARK, POD_GROUP, POD_GROUPS
 from webhook.backends.coscheduling.settings import RuleContext
 from webhook.model.capabilities import Capability
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -73,6 +73,14 @@ claimed_pods = families.claimed_pods(
     "coscheduling/claimed-pods",
     source="kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.",
     labels={"scheduling.x-k8s.io/pod-group": "training"},
+)
+
+
+foreign_member = families.foreign_member(
+    "coscheduling/foreign-member",
+    "kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go (`Permit`: pods are counted by label), v0.34.7.",
+    POD_GROUP,
+    GROUP_MARK,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.backends import families
-from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, PREEMPTIBILITIES
+from webhook.backends.kai.keys import GROUP_MARK, LABEL_PREEMPTIBILITY, POD_GROUP, PREEMPTIBILITIES
 from webhook.backends.kai.settings import RuleContext
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, FieldPath
@@ -20,6 +20,15 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.pod_guard import HasAnnotation, sees
 from webhook.validators.registry import Change, Example, Results, Subject, rule
+
+foreign_member = families.foreign_member(
+    "kai/foreign-member",
+    "kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (a pod without owners, or with "
+    "`kai.scheduler/skip-podgrouper`, keeps the group that it names).",
+    POD_GROUP,
+    GROUP_MARK,
+)
+
 
 claimed_pods = families.claimed_pods(
     "kai/claimed-pods",

@@ -4,6 +4,7 @@ ways.
 
 from __future__ import annotations
 
+from webhook.backends import families
 from webhook.backends.koordinator.gang_settings import is_scheduled_here, naming
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
@@ -12,10 +13,12 @@ from webhook.backends.koordinator.keys import (
     LABEL_OLD_MINIMUM,
     LABEL_OLD_NAME,
     LABEL_POD_GROUP,
+    POD_GROUP,
 )
 from webhook.backends.koordinator.rules.examples import annotated_pod, known, pod, pod_group
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.model.bounds import name_text
+from webhook.model.claims import Mark
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.go_values import int32
@@ -154,6 +157,17 @@ def settings_unread(found: StoredObject, _: RuleContext) -> Results:
             remedy = "name a gang" if named is None else "set it on the PodGroup"
             yield Finding(at=at, found=written, why=why, remedy=remedy)
             return
+
+
+foreign_member = families.foreign_member(
+    "koordinator/foreign-member",
+    "koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`: any pod "
+    "that names the gang), v1.8.0.",
+    POD_GROUP,
+    Mark("labels", LABEL_POD_GROUP),
+    Mark("labels", LABEL_OLD_NAME),
+    Mark("annotations", ANNOTATION_NAME),
+)
 
 
 def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from webhook.backends import families
 from webhook.backends.volcano.capabilities import capabilities
+from webhook.backends.volcano.keys import GROUP_MARK, POD_GROUP
 
 multi_node_nvlink = families.multi_node_nvlink(
     "volcano/mnnvl",
@@ -27,6 +28,14 @@ resource_claims = families.resource_claims(
     Source: volcano-sh/volcano, pkg/scheduler/plugins/predicates (`predicate.DynamicResourceAllocationEnable`); release
     notes of v1.15.0. Not seen running.
     """,
+)
+
+
+foreign_member = families.foreign_member(
+    "volcano/foreign-member",
+    "volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`: a pod's annotation is all that is read), v1.15.1.",
+    POD_GROUP,
+    GROUP_MARK,
 )
 
 
