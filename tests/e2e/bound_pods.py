@@ -29,8 +29,8 @@ def is_bound(played: Played, pods: int) -> None:
     """The whole gang is on nodes. koord-scheduler 1.8 now and then loses sight of a gang that it has rejected: its pods
     stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes.
 
-    If it tries the gang again before such a rejection has reached all of its pods, it counts those as waiting, binds
-    the others and loses sight of these (pkg/scheduler/plugins/coscheduling/core/core.go: Permit, Unreserve).
+    If it tries the gang again while a rejection is still on its way to a pod, it counts that pod as waiting, binds the
+    others and loses sight of it (pkg/scheduler/plugins/coscheduling/core/core.go: Permit, Unreserve; seen in the log).
     """
     deadline = time.monotonic() + FORGOTTEN_SECONDS
 

@@ -39,10 +39,9 @@ def _add(plane: ControlPlane, name: str, cpu: int, gpu: int, labels: Mapping[str
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no machine"}
     status = {"capacity": room, "allocatable": room, "conditions": [ready]}
     path = f"/api/v1/nodes/{name}"
-    # Every new node is tainted as not ready, which the node lifecycle controller would undo. Room comes last, so that a
-    # scheduler has one reason to try a waiting pod again, and not two within milliseconds.
-    plane.http.patch(path, json={"spec": {"taints": None}}, headers=_MERGE).raise_for_status()
     plane.http.patch(f"{path}/status", json={"status": status}, headers=_MERGE).raise_for_status()
+    # Every new node is tainted as not ready, which the node lifecycle controller would undo.
+    plane.http.patch(path, json={"spec": {"taints": None}}, headers=_MERGE).raise_for_status()
 
 
 def remove_nodes(plane: ControlPlane) -> None:
