@@ -161,8 +161,8 @@ class ClusterView:
         return self.podgangs.is_needed(key, objects)
 
     def is_empty(self, podgang: PodGang) -> bool:
-        """Whether this is a PodGang that needs no objects yet: it has no pods, no PodClique that could make them, and no
-        gang objects. `gang_changed` gets its key as soon as there is one of these.
+        """Whether this is a PodGang without pods, without a PodClique that could make them, and without gang objects:
+        it needs none yet. `gang_changed` gets its key as soon as that changes.
         """
         return not isinstance(podgang, OptedInGang) and self.podgangs.is_empty(podgang)
 

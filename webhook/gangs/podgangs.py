@@ -32,7 +32,7 @@ from webhook.model.keys import ObjectKey, Record
 from webhook.model.living_gang import MOST_MEMBERS, living_gang, of_set
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest, mapping
-from webhook.model.workloads.pod_controllers import OF_GROVE, POD_CLIQUES, kept_controller
+from webhook.model.workloads.pod_controllers import OF_GROVE, POD_CLIQUES
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
 
@@ -42,10 +42,12 @@ STALE_SECONDS = 90.0
 
 
 class _Empty(NamedTuple):
-    """The PodCliques that could make the pods of a PodGang, and the uid of the controller that must be above them."""
+    """The PodCliques that could make the pods of a PodGang, and the uid of the controller that must be above them; None
+    if they must have no controller.
+    """
 
     pod_cliques: tuple[str, ...]
-    uid: str
+    uid: str | None
 
 
 class _EmptyPodGangs(Indexed[GangKey, _Empty]):
@@ -146,9 +148,12 @@ class PodGangs:
     def is_empty(self, podgang: PodGang) -> bool:
         """Whether a PodGang has no pods, no PodClique that could make them, and no gang objects. It is remembered then:
         see `awaiting`. A pod counts if it names the PodGang, a PodClique if it has the name of a member and the
-        PodGang's controller above it, by uid.
+        PodGang's controller above it, by uid; of a PodGang without a controller, if it has none either. Grove makes all
+        PodCliques of a PodGang, so of more than `MOST_MEMBERS` members the first are enough.
         """
-        key, found = key_of_gang(podgang), _pod_cliques_of(podgang)
+        key, controller = key_of_gang(podgang), controller_in(mapping(podgang.raw.get("metadata")))
+        names = dict.fromkeys(member.name for member in islice(podgang.members, MOST_MEMBERS))
+        found = _Empty(tuple(names), None if controller is None else controller.uid or "")
         if (
             self._is_blind
             or self._pods.any_of(key)
@@ -184,9 +189,12 @@ class PodGangs:
             watch.trouble is not None and watch.silence() > STALE_SECONDS for watch in watches
         )
 
-    def _makes(self, uid: str, pod_clique: ObjectKey) -> bool:
-        """Whether a PodClique exists and has the controller with this uid above it."""
-        return self._pods.controllers.is_below(POD_CLIQUES, pod_clique, uid)
+    def _makes(self, uid: str | None, pod_clique: ObjectKey) -> bool:
+        """Whether a PodClique exists and has the controller with this uid above it, or without a uid no controller."""
+        controllers = self._pods.controllers
+        if uid is None:
+            return controllers.is_uncontrolled(POD_CLIQUES, pod_clique)
+        return controllers.is_below(POD_CLIQUES, pod_clique, uid)
 
     def _podgangs(self) -> Iterator[PodGang]:
         known = (self.gang(key) for key in sorted(self.keys))
@@ -244,17 +252,6 @@ class PodGangs:
     def _stored(self, namespace: str, name: str) -> Manifest | None:
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         return None if store is None else store.objects.get((namespace, name))
-
-
-def _pod_cliques_of(podgang: PodGang) -> _Empty:
-    """The PodCliques that could make the pods of a PodGang; none if it has no controller, because no pod is a member
-    then. Grove makes all of them, so of more than `MOST_MEMBERS` the first are enough.
-    """
-    controller = kept_controller(mapping(podgang.raw.get("metadata")))
-    if controller is None or not controller.uid:
-        return _Empty((), "")
-    names = dict.fromkeys(member.name for member in islice(podgang.members, MOST_MEMBERS))
-    return _Empty(tuple(names), controller.uid)
 
 
 def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:

@@ -352,8 +352,8 @@ class Reconciler:
             self.health.mark(key)
 
     def _is_new(self, key: GangKey | ObjectKey) -> bool:
-        """Whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty PodGang has
-        no pods.
+        """Whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty PodGang
+        has no pods.
         """
         return (
             isinstance(key, GangKey)

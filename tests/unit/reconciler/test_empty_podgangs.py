@@ -143,17 +143,33 @@ async def test_what_makes_no_pods_of_a_podgang_does_not_fill_it(collection: str,
         assert cluster.writes == []
 
 
-async def test_a_podgang_without_a_controller_waits_for_pods_that_name_it() -> None:
-    """No pod is a member of it, so no PodClique makes its pods."""
+def podgang_without_controller() -> WritableWorld:
     cluster = WritableWorld()
     gang = podgang("demo-0-a")
     gang["metadata"] |= {"ownerReferences": [], "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}
-    cluster.put(CLIQUES, clique_without_controller())
     cluster.put(GANGS, gang)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("collection", "raw"), [(CLIQUES, clique_without_controller()), (PODS, grove_pod("one"))], ids=["PodClique", "pod"]
+)
+async def test_a_podgang_that_nothing_controls_gets_its_objects_with(collection: str, raw: dict[str, Any]) -> None:
+    cluster = podgang_without_controller()
     async with running(cluster) as found:
         await skipped(found)
-        cluster.put(PODS, grove_pod("one"))
+        assert cluster.writes == []
+        cluster.put(collection, raw)
         await until(lambda: names(cluster) == ["demo-0-a"])
+
+
+async def test_a_podclique_of_a_set_makes_no_pods_of_a_podgang_that_nothing_controls() -> None:
+    cluster = podgang_without_controller()
+    cluster.put(CLIQUES, pod_clique("demo-0-a"))
+    async with running(cluster) as found:
+        await skipped(found)
+        await looked_at_all(found)
+        assert cluster.writes == []
 
 
 async def test_in_the_order_of_grove_a_gang_starts_as_before() -> None:
