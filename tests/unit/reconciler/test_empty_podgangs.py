@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,8 @@ from webhook.reconciler.single_pass import reconcile_once
 
 KEY = GangKey("team-a", "demo-0")
 EMPTY = {"scheduler": "koord-scheduler", "health": "empty"}
+# Played seconds within which only events and the answers to writes come.
+AT_ONCE = 0.5
 
 
 def empty_world(*members: str) -> WritableWorld:
@@ -84,11 +87,12 @@ async def test_an_empty_podgang_gets_its_objects_as_soon_as_there_is(objects: li
     async with running(cluster) as found:
         await skipped(found)
         assert cluster.writes == []
-        # Nothing but the event of the object itself may be needed.
-        checks = sample(found, "rollcall_reconcile_seconds_count")
+        checks, begun = sample(found, "rollcall_reconcile_seconds_count"), asyncio.get_running_loop().time()
         for collection, raw in objects:
             cluster.put(collection, raw)
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"] and found.idle)
+        # The event of the object itself is enough: no later look at all gangs, and no retry.
+        assert asyncio.get_running_loop().time() - begun < AT_ONCE
         assert sample(found, "rollcall_reconcile_seconds_count") <= checks + 1 + len(cluster.writes)
 
 
@@ -102,8 +106,10 @@ async def test_a_podgang_gets_its_objects_at_once_if_there_already_is(
         cluster.put(collection, raw)
     async with running(cluster) as found:
         await until(lambda: found.idle)
+        begun = asyncio.get_running_loop().time()
         cluster.put(GANGS, podgang("demo-0-a", "demo-0-b"))
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"] and found.idle)
+        assert asyncio.get_running_loop().time() - begun < AT_ONCE
         assert sample(found, "rollcall_left_alone_total", why="empty") == 0
 
 
