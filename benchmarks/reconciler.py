@@ -156,6 +156,15 @@ def _newcomer(plane: ControlPlane, number: int) -> float:
     )
     uid = made.raise_for_status().json()["metadata"]["uid"]
     owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": name, "uid": uid, "controller": True}
+    plane.http.post(
+        f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliques",
+        json={
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "PodClique",
+            "metadata": {"name": f"{name}-0-a", "ownerReferences": [owner]},
+            "spec": clique,
+        },
+    ).raise_for_status()
     begun = time.perf_counter()
     plane.http.post(
         f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs",

@@ -95,7 +95,7 @@ class Cluster(NamedTuple):
                 "spec": {"podgroups": groups},
             }
         )
-        for member in members if made else ():
+        for member in members:
             metadata = {"name": member, "namespace": namespace, "labels": labels, "ownerReferences": [owner]}
             spec = {"roleName": member.rpartition("-")[2], "replicas": 2, "minAvailable": 1, "podSpec": _POD_SPEC}
             yield _stored({"apiVersion": "grove.io/v1alpha1", "kind": "PodClique", "metadata": metadata, "spec": spec})

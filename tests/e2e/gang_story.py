@@ -1,7 +1,7 @@
 """The life of some gangs, step by step and the same in every namespace, so that the results of two reconcilers can be
 compared: gangs are created, deleted and changed, and in the end half of them are deleted.
 
-PodGangs and pods are made by hand here, as they are once Grove's operator and admission are done with them.
+PodCliques, PodGangs and pods are made by hand here, as they are once Grove's operator and admission are done with them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import httpx
 
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.grove_operator import GATE
+from tests.e2e.workloads import pod_clique_alone
 
 T = TypeVar("T")
 
 STEPS = ("create", "scale", "update", "delete")
 KOORD, KUBE = "koord-scheduler", "default-scheduler"
 _PODGANGS = "/apis/scheduler.grove.io/v1alpha1/namespaces/{}/podgangs"
+_POD_CLIQUES = "/apis/grove.io/v1alpha1/namespaces/{}/podcliques"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 # The gang objects of each scheduler.
 _KINDS = {
@@ -55,6 +57,7 @@ class Story:
         self.gangs: dict[int, Gang] = {}
         self._pods = pods
         self._podgangs = _PODGANGS.format(namespace)
+        self._pod_cliques = _POD_CLIQUES.format(namespace)
 
     def tell(self, step: str) -> None:
         """Do one of `STEPS`."""
@@ -119,6 +122,8 @@ class Story:
             "metadata": metadata,
             "spec": {"podgroups": _pod_groups(gang.members)},
         }
+        for member, pods in gang.members.items():
+            _answered(self.plane.http.post(self._pod_cliques, json=pod_clique_alone(member, self.namespace, pods)))
         _answered(self.plane.http.post(self._podgangs, json=body))
         self.gangs[number] = gang
         if gang.pods:
@@ -164,6 +169,10 @@ class Story:
     def _remove_one(self, number: int) -> None:
         gang = self.gangs.pop(number)
         _answered(self.plane.http.delete(f"{self._podgangs}/{gang.name}"))
+        for member in gang.members:
+            answer = self.plane.http.delete(f"{self._pod_cliques}/{member}")
+            # A member that came later has none: one PodClique of a gang is enough.
+            assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, answer.text
         if gang.pods:
             self._delete_pods(gang)
 

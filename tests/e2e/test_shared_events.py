@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -11,8 +13,10 @@ from tests.e2e.conftest import KOORDINATOR
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Leader, Reconcilers
 from tests.e2e.gang_story import KOORD
+from tests.e2e.gang_writer import posted
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.workloads import pod_clique_alone
 from webhook.reconciler.held_gangs import OWN_EVENTS
 
 GANGS = 200
@@ -31,13 +35,18 @@ def podgang(number: int, namespace: str, members: int = 1) -> Manifest:
     }
 
 
-def create_gangs(plane: ControlPlane, namespace: str, numbers: range, members: int = 1) -> None:
-    """Create PodGangs without pods."""
-    path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs"
+def create(plane: ControlPlane, objects: Iterable[Manifest]) -> None:
+    """Create PodGangs or PodCliques."""
     with ThreadPoolExecutor(4) as clients:
-        made = (podgang(number, namespace, members) for number in numbers)
-        for answer in clients.map(lambda one: plane.http.post(path, json=one), made):
+        for answer in clients.map(partial(posted, plane), objects):
             assert answer.is_success, answer.text
+
+
+def create_gangs(plane: ControlPlane, namespace: str, numbers: range, members: int = 1) -> None:
+    """Create PodGangs without pods, and their PodCliques."""
+    made = [podgang(number, namespace, members) for number in numbers]
+    create(plane, (pod_clique_alone(group["name"], namespace) for one in made for group in one["spec"]["podgroups"]))
+    create(plane, made)
 
 
 def events(plane: ControlPlane, namespace: str) -> list[Manifest]:
@@ -84,6 +93,23 @@ def test_many_gangs_of_one_cause_share_an_event_and_then_nothing_is_written(
     before = writes(started, namespace)
     assert len(before) == GANGS + OWN_EVENTS + 1, before
     assert before.count(("create", "events.k8s.io/events")) == OWN_EVENTS + 1
+
+
+def test_podgangs_without_pods_and_podcliques_have_nothing_written(
+    plane: ControlPlane, leader: Leader, namespace: str
+) -> None:
+    create(plane, (podgang(number, namespace) for number in range(GANGS)))
+    started = leader(KOORDINATOR)
+
+    def empty() -> bool:
+        return started.metric("rollcall_gangs", scheduler=KOORD, health="empty") == GANGS
+
+    eventually(empty, "every PodGang is found empty", timeout=60)
+    assert writes(started, namespace) == []
+    create(plane, [pod_clique_alone("g0007-c0", namespace)])
+    path = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
+    eventually(lambda: [one["metadata"]["name"] for one in plane.items(path)] == ["g0007-c0"], "it has its PodGroup")
+    assert [resource for _, resource in writes(started, namespace)] == ["scheduling.sigs.k8s.io/podgroups"]
 
 
 @pytest.mark.soak

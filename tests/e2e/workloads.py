@@ -55,3 +55,12 @@ def nvlink(name: str, namespace: str, **labels: str) -> Manifest:
 def two_cliques(name: str, namespace: str, **fields: Any) -> Manifest:
     """A leader and two workers: three pods of one CPU each."""
     return pod_clique_set(name, namespace, clique("leader", 1), clique("worker", 2), **fields)
+
+
+def pod_clique_alone(name: str, namespace: str, replicas: int = 2) -> Manifest:
+    """A PodClique that nothing controls. A PodGang that was made by hand has no gang objects before there is one of its
+    members, or a pod.
+    """
+    spec = {**clique(name, replicas)["spec"], "minAvailable": replicas}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "grove.io/v1alpha1", "kind": "PodClique", "metadata": metadata, "spec": spec}

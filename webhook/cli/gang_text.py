@@ -26,6 +26,7 @@ _STYLES = {
     "held": "yellow",
     "inPart": "bold red",
     "leaving": "dim",
+    "empty": "dim",
     "queued": "cyan",
     "elsewhere": "dim",
     "suspended": "dim",

@@ -20,7 +20,7 @@ from webhook.cluster.watch import Watch, unread
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
-from webhook.gangs.controllers import Controllers
+from webhook.gangs.controllers import ControllerKey, Controllers
 from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES, OF_ONE_NAMESPACE
 from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import GangFits
@@ -122,7 +122,14 @@ class ClusterView:
         )
         self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods_changed = pods_changed
-        self._pods = GangPods(self.client, pods_changed, filled=read, ended=pod_ended, clock=clock)
+        self._pods = GangPods(
+            self.client,
+            self._pods_noticed,
+            filled=read,
+            ended=pod_ended,
+            controller_changed=self._controller_noticed,
+            clock=clock,
+        )
         self._workloads = StoredWorkloads(
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
         )
@@ -152,6 +159,12 @@ class ClusterView:
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Whether the gang objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
         return self.podgangs.is_needed(key, objects)
+
+    def is_empty(self, podgang: PodGang) -> bool:
+        """Whether this is a PodGang without pods, without a PodClique that could make them, and without gang objects:
+        it needs none yet. `gang_changed` gets its key as soon as that changes.
+        """
+        return not isinstance(podgang, OptedInGang) and self.podgangs.is_empty(podgang)
 
     def workload_uid(self, key: GangKey) -> str | None:
         """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
@@ -253,6 +266,7 @@ class ClusterView:
             self._queued.places,
             self._clock.now(),
             self.fits,
+            self.is_empty(podgang),
         )
 
     def unready(self) -> Iterator[str]:
@@ -397,12 +411,24 @@ class ClusterView:
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
-            self._gang_changed(shared_key(GangKey(*key)))
+            gang = shared_key(GangKey(*key))
+            self.podgangs.forget(gang)
+            self._gang_changed(gang)
             return
         self._object_changed(api, key)
         for gang in concerned:
             for one in (gang,) if gang.kind else self.opted_in.labelled(gang.namespace, gang.name):
                 self._gang_changed(one)
+
+    def _pods_noticed(self, gang: GangKey) -> None:
+        if self.podgangs.forget(gang):
+            self._gang_changed(gang)
+        self._pods_changed(gang)
+
+    def _controller_noticed(self, controller: ControllerKey) -> None:
+        for gang in self.podgangs.awaiting(controller):
+            self.podgangs.forget(gang)
+            self._gang_changed(gang)
 
     def _workload_changed(self, key: ObjectKey) -> None:
         if self.podgangs.keys_of(key):

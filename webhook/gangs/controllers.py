@@ -132,6 +132,11 @@ class Controllers:
         known = self._known((resource.api.group, resource.api.kind, *key))
         return known is not None and any(found.uid == uid for found in self.above(key[0], known.controller))
 
+    def is_uncontrolled(self, resource: Resource, key: ObjectKey) -> bool:
+        """Whether an object of this kind exists and has no controller."""
+        known = self._known((resource.api.group, resource.api.kind, *key))
+        return known is not None and known.controller is None
+
     def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
         """The kind of the last object of the chain `above` if that object is not known: it may be too new."""
         if not above or len(above) == LONGEST:

@@ -23,7 +23,7 @@ from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.losses import LostMembers
 from webhook.gangs.object_reasons import object_reasons
 from webhook.gangs.observed import Observed
-from webhook.gangs.plan import is_groves, recorded
+from webhook.gangs.plan import SkipReason, decided, is_groves, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_reasons import Tally, astray, gated, migration, tallies, too_few, unowned, unscheduled
 from webhook.gangs.rule_reasons import rule_reasons
@@ -47,6 +47,8 @@ class State(StrEnum):
     IN_PART = "inPart"
     HELD = "held"
     LEAVING = "leaving"
+    # PodGangs only: without pods, PodCliques and gang objects. Nothing waits for it.
+    EMPTY = "empty"
     # Kueue has not admitted it.
     QUEUED = "queued"
     # Opted-in workloads only: suspended, run in another cluster, finished, or to start after another part of the same
@@ -121,7 +123,7 @@ class GangHealth:
 
     @property
     def word(self) -> str:
-        """The first reason; the state if there is none, or if it only waits for its turn."""
+        """The first reason; the state if there is none, if it only waits for its turn, or if it is empty."""
         return self.obstacles[0].reason.value if self.in_trouble else self.state.value
 
     @property
@@ -132,7 +134,9 @@ class GangHealth:
 
     @property
     def in_trouble(self) -> bool:
-        """Whether it has a hold reason, and does not only wait for its turn in Kueue's queue."""
+        """Whether it has a hold reason, is not empty, and does not only wait for its turn in Kueue's queue."""
+        if self.state is State.EMPTY:
+            return False
         if self.state is State.QUEUED:
             return any(one.reason not in ITS_TURN for one in self.obstacles)
         return bool(self.obstacles)
@@ -184,8 +188,8 @@ def judge(seen: Observed) -> GangHealth:
     profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
     counted = tallies(podgang, seen.roster.members)
     strays = _strays(seen, profile, record)
-    state = _state(podgang, counted)
-    obstacles: list[HoldReason] = []
+    state = _state(seen, counted)
+    obstacles = list(object_reasons(seen)) if state is State.EMPTY else list[HoldReason]()
     wait: Wait | None = None
     kueue, room = KueueHold(), NOTHING_ABOUT_ROOM
     if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
@@ -300,7 +304,10 @@ def _wait(seen: Observed, counted: Sequence[Tally]) -> Wait | None:
     return wait_of(seen.podgang, anchors_of(seen.podgang, pods, seen.facts), seen.anchors)
 
 
-def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
+def _state(seen: Observed, counted: Sequence[Tally]) -> State:
+    podgang = seen.podgang
+    if seen.empty and decided(podgang, seen.facts, seen.settings, empty=True) is SkipReason.EMPTY:
+        return State.EMPTY
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return State.LEAVING
     if isinstance(podgang, OptedInGang) and (other := _of_its_workload(podgang, counted)) is not None:

@@ -21,7 +21,7 @@ from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     """What is wrong with the objects of a gang."""
     try:
-        planned = plan(seen.podgang, seen.facts, seen.settings)
+        planned = plan(seen.podgang, seen.facts, seen.settings, empty=seen.empty)
     except Inexpressible as refusal:
         yield _untranslated(seen, refusal)
         return
@@ -109,6 +109,11 @@ _ASIDES = {
         Reason.NO_PROFILE,
         "the scheduler recorded on its {kind} is not a profile of this configuration",
         "enable the profile again, or recreate the {kind} for another scheduler",
+    ),
+    SkipReason.EMPTY: HoldReason(
+        Reason.TOO_FEW_PODS,
+        "no pod names it and none of its PodCliques exists, so no gang objects are written yet",
+        "read the log of Grove's operator, which creates PodCliques; delete the PodGang if nobody uses it",
     ),
 }
 

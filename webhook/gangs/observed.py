@@ -26,7 +26,7 @@ class Observed(NamedTuple):
     `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
     workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
     judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time. `fits` judges
-    whether the gang can ever start; None if that is not judged.
+    whether the gang can ever start; None if that is not judged. `empty` as by `PodGangs.is_empty`.
     """
 
     podgang: PodGang
@@ -41,3 +41,4 @@ class Observed(NamedTuple):
     places: QueuePlaces = QueuePlaces()
     now: datetime = datetime.max.replace(tzinfo=UTC)
     fits: Fits | None = None
+    empty: bool = False

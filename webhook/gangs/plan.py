@@ -30,6 +30,8 @@ class SkipReason(StrEnum):
     NO_PROFILE = "noProfile"
     GROVE = "groveWrites"
     EXTERNAL = "external"
+    # PodGangs only. It has neither pods nor a PodClique that could make them, nor objects of before.
+    EMPTY = "empty"
     # Opted-in workloads only. It has no pods now, and may be resumed with other pods.
     SUSPENDED = "suspended"
     # Another system has claimed its pods, or its own controller makes its gang.
@@ -50,12 +52,12 @@ class Plan:
     objects: list[Manifest]
 
 
-def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | SkipReason:
-    """The objects that `podgang` needs, or why it is skipped.
+def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bool = False) -> Plan | SkipReason:
+    """The objects that `podgang` needs, or why it is skipped. `empty` as for `decided`.
 
     Raises `FactsUnavailable` if its workload is not known, `Inexpressible` if its scheduler cannot express it.
     """
-    profile = decided(podgang, facts, settings)
+    profile = decided(podgang, facts, settings, empty=empty)
     if isinstance(profile, SkipReason):
         return profile
     if isinstance(podgang, OptedInGang):
@@ -66,8 +68,9 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | Sk
     return Plan(profile, profile.backend.gang_objects(podgang, _known_record(podgang, facts), facts))
 
 
-def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Profile | SkipReason:
-    """The profile that makes the objects of `podgang`, or why it is skipped. No object is made.
+def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bool = False) -> Profile | SkipReason:
+    """The profile that makes the objects of `podgang`, or why it is skipped. No object is made. `empty` as by
+    `PodGangs.is_empty`.
 
     Raises `FactsUnavailable` if its workload is not known.
     """
@@ -78,6 +81,9 @@ def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Profil
             return SkipReason.EXTERNAL
         if is_groves(podgang):
             return SkipReason.GROVE
+        if empty:
+            # Before its workload is looked for: a PodGang may name one that never comes.
+            return SkipReason.EMPTY
     record = _known_record(podgang, facts)
     if record.scheduler is None:
         return SkipReason.UNRECORDED

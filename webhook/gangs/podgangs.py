@@ -1,19 +1,24 @@
-"""The PodGangs of a cluster: each with the name of its gang, and whether the objects of a missing one are still needed.
+"""The PodGangs of a cluster: each with the name of its gang, whether the objects of a missing one are still needed, and
+whether one is empty, so that it needs no objects yet.
 
-Grove deletes a PodGang to give it another name while its pods run, and also when it was scaled in.
+Grove deletes a PodGang to give it another name while its pods run, and also when it was scaled in. It creates
+PodCliques before their pods. A PodGang for which nobody has created any is not Grove's, or not complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 from webhook.backends.base import PodChanges
 from webhook.cluster.facts import LiveFacts
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
+from webhook.gangs.controllers import ControllerKey
 from webhook.gangs.identity import Known, gang_of
-from webhook.gangs.key import GangKey, key_of_gang, shared_key
+from webhook.gangs.key import GangKey, key_of_gang, objects_of, shared_key
 from webhook.gangs.plan import recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pods import GangPods
@@ -22,13 +27,36 @@ from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.indexed import Indexed
 from webhook.model.keys import ObjectKey, Record
-from webhook.model.living_gang import living_gang, of_set
+from webhook.model.living_gang import MOST_MEMBERS, living_gang, of_set
 from webhook.model.projections import POD_GANGS
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, mapping
 from webhook.model.workloads.pod_controllers import OF_GROVE, POD_CLIQUES
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
+
+# After an interruption of so many seconds, pods and PodCliques may be there that are not known. A watch that works gets
+# a bookmark about once a minute, and a restart of the API server takes less.
+STALE_SECONDS = 90.0
+
+
+class _Empty(NamedTuple):
+    """The PodCliques that could make the pods of a PodGang, and the uid of the controller that must be above them; None
+    if they must have no controller.
+    """
+
+    pod_cliques: tuple[str, ...]
+    uid: str | None
+
+
+class _EmptyPodGangs(Indexed[GangKey, _Empty]):
+    """The empty PodGangs, indexed by their PodCliques."""
+
+    @staticmethod
+    def terms(key: GangKey, value: _Empty) -> Iterable[Hashable]:
+        """The namespace and name of each PodClique."""
+        return ((key.namespace, name) for name in value.pod_cliques)
 
 
 class PodGangs:
@@ -52,6 +80,8 @@ class PodGangs:
         self._workloads = workloads
         self._give_back = give_back
         self._known: StoredPodGangs | None = None
+        # Those that were found empty, until something of them changes.
+        self._empty = _EmptyPodGangs()
 
     @property
     def keys(self) -> list[GangKey]:
@@ -114,6 +144,57 @@ class PodGangs:
             if (owner := controller_in(live["metadata"])) is not None and (gang := living_gang(live)) is not None
             for member in gang.members
         )
+
+    def is_empty(self, podgang: PodGang) -> bool:
+        """Whether a PodGang has no pods, no PodClique that could make them, and no gang objects. It is remembered then:
+        see `awaiting`. A pod counts if it names the PodGang, a PodClique if it has the name of a member and the
+        PodGang's controller above it, by uid; of a PodGang without a controller, if it has none either. Grove makes all
+        PodCliques of a PodGang, so of more than `MOST_MEMBERS` members the first are enough.
+        """
+        key, controller = key_of_gang(podgang), controller_in(mapping(podgang.raw.get("metadata")))
+        names = dict.fromkeys(member.name for member in islice(podgang.members, MOST_MEMBERS))
+        found = _Empty(tuple(names), None if controller is None else controller.uid or "")
+        if (
+            self._is_blind
+            or self._pods.any_of(key)
+            or any(self._makes(found.uid, (key.namespace, name)) for name in found.pod_cliques)
+            or self._stores.owned_by(podgang.owners, objects_of(podgang))
+        ):
+            self.forget(key)
+            return False
+        self._empty[shared_key(key)] = found
+        return True
+
+    def was_empty(self, key: GangKey) -> bool:
+        """Whether a PodGang was found empty, and nothing of it has changed since."""
+        return key in self._empty
+
+    def awaiting(self, controller: ControllerKey) -> list[GangKey]:
+        """The PodGangs that were found empty, and whose pods this controller, which changed, can make."""
+        group, kind, *place = controller
+        if (group, kind) != (POD_CLIQUES.api.group, POD_CLIQUES.api.kind):
+            return []
+        there = (place[0], place[1])
+        return [key for key in self._empty.having(there) if self._makes(self._empty[key].uid, there)]
+
+    def forget(self, key: GangKey) -> bool:
+        """Forget that a PodGang was found empty. Return whether it was."""
+        return self._empty.pop(key, None) is not None
+
+    @property
+    def _is_blind(self) -> bool:
+        """Whether pods or PodCliques may be there that are not known."""
+        watches = (watch for _, watch in self._pods.watches())
+        return not self._pods.filled or any(
+            watch.trouble is not None and watch.silence() > STALE_SECONDS for watch in watches
+        )
+
+    def _makes(self, uid: str | None, pod_clique: ObjectKey) -> bool:
+        """Whether a PodClique exists and has the controller with this uid above it, or without a uid no controller."""
+        controllers = self._pods.controllers
+        if uid is None:
+            return controllers.is_uncontrolled(POD_CLIQUES, pod_clique)
+        return controllers.is_below(POD_CLIQUES, pod_clique, uid)
 
     def _podgangs(self) -> Iterator[PodGang]:
         known = (self.gang(key) for key in sorted(self.keys))

@@ -27,7 +27,8 @@ class GangPods:
     `changed` gets the gang of each pod whose projection is created, changed or deleted, and of each pod whose
     controllers change. `selector` selects the pods, `read` makes the projection, and `kinds` are the kinds of
     controllers between pods and workloads. `filled` is called each time all objects of a kind were read once. `ended`
-    gets each pod on a node that does not count any more, before `changed` gets its gang.
+    gets each pod on a node that does not count any more, before `changed` gets its gang. `controller_changed` gets the
+    key of each controller that changes or has one above it that does, with or without pods.
     """
 
     def __init__(  # noqa: PLR0913 - what it watches, and whom it tells
@@ -40,9 +41,11 @@ class GangPods:
         filled: Callable[[], None] = lambda: None,
         *,
         ended: Callable[[PodEnd], None] | None = None,
+        controller_changed: Callable[[ControllerKey], None] = lambda _: None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._changed = changed
+        self._controller_changed = controller_changed
         self._ended = ended
         self._say_filled = filled
         self._of: Grouping[ObjectKey, GangKey] = Grouping()
@@ -69,6 +72,10 @@ class GangPods:
     def of(self, gang: GangKey) -> list[GangPod]:
         """The pods that name a gang, members or not, sorted by name."""
         return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
+
+    def any_of(self, gang: GangKey) -> bool:
+        """Whether any pod names a gang, member or not."""
+        return bool(self._of.members(gang))
 
     def gang_of(self, pod: ObjectKey) -> GangKey | None:
         """The gang that a pod names, or None if the pod does not exist or names none."""
@@ -147,6 +154,7 @@ class GangPods:
             self._changed(now)
 
     def _controller_noticed(self, where: ControllerKey) -> None:
+        self._controller_changed(where)
         concerned = {self._of.group(key) for key in self._below.members(where)}
         for gang in concerned:
             if gang is not None:

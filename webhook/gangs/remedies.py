@@ -238,7 +238,7 @@ def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:
 def _live_objects(seen: Observed) -> list[Manifest]:
     """The existing objects in the places of those that the gang should have, without those of other owners."""
     try:
-        planned = plan(seen.podgang, seen.facts, seen.settings)
+        planned = plan(seen.podgang, seen.facts, seen.settings, empty=seen.empty)
         if isinstance(planned, SkipReason):
             return []
         found = [live for desired in planned.objects if (live := seen.live(desired)) is not None]

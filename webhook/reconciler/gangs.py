@@ -71,6 +71,9 @@ class Known(Protocol):
     def is_needed(self, key: GangKey, objects: Sequence[Manifest]) -> bool:
         """Whether objects of a PodGang that is missing are still needed. Raises `FactsUnavailable`."""
 
+    def is_empty(self, podgang: PodGang) -> bool:
+        """Whether this is a PodGang that needs no objects yet; its key is queued as soon as it does."""
+
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """The pods of a gang, None if they are not read yet."""
 
@@ -141,7 +144,7 @@ class GangReconciler:
         if podgang is None:
             return await (self._gone(key) if key.workload else self._missing(key))
         try:
-            planned = plan(podgang, self._live.facts, self._settings)
+            planned = plan(podgang, self._live.facts, self._settings, empty=self._known.is_empty(podgang))
         except Inexpressible as refusal:
             if refusal.unjudged and not refusal.findings:
                 raise FactsUnavailable(str(refusal), refusal.outline) from None

@@ -169,7 +169,9 @@ class HealthWatch:
         if not (room or held):
             return
         for key, known in self._known.items():
-            if known.obstacles and (None in held or key.namespace in held or (room and known.word in _FOR_ROOM)):
+            if not known.obstacles or known.state is State.EMPTY:
+                continue
+            if None in held or key.namespace in held or (room and known.word in _FOR_ROOM):
                 self._again.put(key)
 
     def _due(self) -> Iterator[GangKey]:

@@ -56,4 +56,6 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         health.why,
         held,
     )
-    return found if found.obstacles or found.held is not None else _latest(found)
+    # Of empty PodGangs all that is kept is the same, and a tenant may create thousands.
+    is_own = found.state is not State.EMPTY and (found.obstacles or found.held is not None)
+    return found if is_own else _latest(found)

@@ -352,8 +352,14 @@ class Reconciler:
             self.health.mark(key)
 
     def _is_new(self, key: GangKey | ObjectKey) -> bool:
-        """Whether a gang has no objects yet: its pods wait for them, so it comes before what stands."""
-        return isinstance(key, GangKey) and not self.following.stores.has_any(key)
+        """Whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty PodGang
+        has no pods.
+        """
+        return (
+            isinstance(key, GangKey)
+            and not self.following.stores.has_any(key)
+            and not self.following.podgangs.was_empty(key)
+        )
 
     def _pods_changed(self, key: GangKey) -> None:
         if self._only is not None and key.namespace != self._only:

@@ -120,7 +120,7 @@ def present_gang(seen: Observed) -> PresentGang | None:
 def _written(seen: Observed) -> tuple[str, Sequence[Manifest | None]]:
     """Why the gang's objects are not known, and the live object for each that it should have."""
     try:
-        planned = plan(seen.podgang, seen.facts, seen.settings)
+        planned = plan(seen.podgang, seen.facts, seen.settings, empty=seen.empty)
         if isinstance(planned, Plan):
             return "", [_live(seen, desired) for desired in planned.objects]
     except (FactsUnavailable, Inexpressible) as error:

@@ -18,7 +18,7 @@ from tests.unit.cli.conftest import CONFIG, Run, unframed
 from tests.unit.cli.gang_cluster import GATE, cluster, config, pod, quiet
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.grove import put_pods
+from tests.unit.reconciler.grove import CLIQUES, pod_clique, put_pods, put_with_cliques
 from tests.unit.reconciler.opted_in_workloads import (
     JOB_PATH,
     JOB_SET_PATH,
@@ -105,13 +105,29 @@ def test_gangs_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> No
 
 
 def test_only_the_requested_gangs_are_shown(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    started = podgang("demo-0-a", minimum=0)
-    started["metadata"] |= {"name": "done", "namespace": "team-b"}
-    cluster.put(GANGS, started)
+    started = podgang("demo-0-a", namespace="team-b", minimum=0)
+    started["metadata"] |= {"name": "done"}
+    put_with_cliques(cluster, started)
     assert len(rollcall("gangs", "--config", config).out.splitlines()) == 3
     assert "demo-0" not in rollcall("gangs", "--config", config, "-n", "team-b").out
     assert "done" not in rollcall("gangs", "--config", config, "--held").out
     assert rollcall("gangs", "--config", config, "-n", "team-c") == (0, "", "rollcall: no gangs in team-c\n")
+
+
+def test_an_empty_podgang_is_shown_with_the_reason_why_nothing_is_written(
+    rollcall: Run, cluster: WritableWorld, config: str
+) -> None:
+    cluster.put(GANGS, podgang("demo-0-a", namespace="team-b"))
+    (found,) = json.loads(rollcall("gangs", "--config", config, "-n", "team-b", "-o", "json").out)["gangs"]
+    assert found["state"] == "empty"
+    assert [one["reason"] for one in found["reasons"]] == ["GangTooFewPods"]
+    code, text, _ = rollcall("explain", "podgang/demo-0", "-n", "team-b", "--config", config)
+    # It is no failure.
+    assert (code, text.splitlines()[0]) == (0, "PodGang team-b/demo-0: empty")
+    assert "no gang objects are written" in unframed(text)
+    cluster.put(CLIQUES, pod_clique("demo-0-a", "team-b"))
+    (found,) = json.loads(rollcall("gangs", "--config", config, "-n", "team-b", "-o", "json").out)["gangs"]
+    assert found["state"] == "held"
 
 
 @pytest.mark.parametrize("output", ["text", "json"])

@@ -75,6 +75,17 @@ def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts,
     assert plan(gang, facts, SETTINGS) is why
 
 
+@pytest.mark.parametrize("why", [SkipReason.LEAVING, SkipReason.GROVE, SkipReason.EXTERNAL])
+def test_an_empty_podgang_that_is_leaving_or_of_another_writer_is_skipped_for_that(why: SkipReason) -> None:
+    (gang,) = (gang for gang, _, reason in ALONE.values() if reason is why)
+    assert plan(gang, NOTHING_KNOWN, SETTINGS, empty=True) is why
+
+
+@pytest.mark.parametrize("facts", [NOTHING_KNOWN, recorded_for("koord-scheduler"), recorded_for(None)])
+def test_an_empty_podgang_is_skipped_whatever_is_known_of_its_workload(facts: ClusterFacts) -> None:
+    assert plan(podgang(), facts, SETTINGS, empty=True) is SkipReason.EMPTY
+
+
 @pytest.mark.parametrize("facts", [NOTHING_KNOWN, ClusterFacts(pod_clique_sets={})])
 def test_the_plan_waits_for_an_unknown_workload(facts: ClusterFacts) -> None:
     with pytest.raises(FactsUnavailable, match="PodCliqueSet team-a/demo "):
@@ -95,6 +106,11 @@ def opted_in_gang(workload: type[OptedInWorkload], raw: dict[str, Any], schedule
     raw["metadata"]["labels"] = {"rollcall.dev/scheduler": scheduler}
     (found,) = gangs_of(workload(raw))
     return found
+
+
+def test_the_gang_of_an_opted_in_workload_is_never_empty() -> None:
+    gang = opted_in_gang(Job, job(), "koord-scheduler")
+    assert plan(gang, NOTHING_KNOWN, SETTINGS, empty=True) == plan(gang, NOTHING_KNOWN, SETTINGS)
 
 
 def test_a_job_set_without_a_queue_uses_the_queue_of_its_train_job() -> None:

@@ -23,6 +23,15 @@ def pod_clique(name: str, namespace: str = "team-a") -> dict[str, Any]:
     }
 
 
+def put_with_cliques(cluster: WritableWorld, gang: dict[str, Any]) -> None:
+    """The PodCliques of a PodGang, and then the PodGang: without them it would get no gang objects."""
+    namespace = gang["metadata"]["namespace"]
+    for group in gang["spec"]["podgroups"]:
+        if cluster.get(CLIQUES, namespace, group["name"]) is None:
+            cluster.put(CLIQUES, pod_clique(group["name"], namespace))
+    cluster.put(GANGS, gang)
+
+
 def grove_pod(name: str, clique: str = "demo-0-a", gang: str = "demo-0", **spec: Any) -> dict[str, Any]:
     """A pod of a PodClique, which nothing names yet."""
     labels = {

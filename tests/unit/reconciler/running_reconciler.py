@@ -61,9 +61,7 @@ def world(*members: str) -> WritableWorld:
 
 def put_gang(cluster: WritableWorld, *members: str) -> None:
     """The PodGang of these members, and their PodCliques."""
-    cluster.put(GANGS, podgang(*members))
-    for member in members:
-        cluster.put(grove.CLIQUES, grove.pod_clique(member))
+    grove.put_with_cliques(cluster, podgang(*members))
 
 
 def at_once(client: Client) -> Client:

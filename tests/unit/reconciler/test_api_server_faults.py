@@ -9,8 +9,8 @@ import httpx
 from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.grove import put_with_cliques
 from tests.unit.reconciler.running_reconciler import (
-    GANGS,
     GROUPS,
     SETS,
     names,
@@ -29,7 +29,7 @@ async def test_retry_after_of_the_api_server_delays_all_gangs() -> None:
     for number in range(40):
         gang = podgang(f"demo-{number}-a")
         gang["metadata"] |= {"name": f"demo-{number}", "uid": f"u-{number}"}
-        cluster.put(GANGS, gang)
+        put_with_cliques(cluster, gang)
     cluster.put(SETS, workload())
     throttled = httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "1"})
     sent: list[float] = []

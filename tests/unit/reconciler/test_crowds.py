@@ -15,7 +15,7 @@ from tests.played import PlayedClock, elapse
 from tests.texts import Text
 from tests.unit.growth.step_counts import Cost
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.grove import grove_pod, put_pods
+from tests.unit.reconciler.grove import grove_pod, put_pods, put_with_cliques
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
@@ -50,7 +50,7 @@ def crowd_of(number: int, namespace: str = "crowd") -> list[dict[str, Any]]:
 def put_crowd(cluster: WritableWorld, number: int, namespace: str = "crowd") -> None:
     cluster.put(SETS, workload(namespace))
     for gang in crowd_of(number, namespace):
-        cluster.put(GANGS, gang)
+        put_with_cliques(cluster, gang)
 
 
 def written(cluster: WritableWorld) -> Counter[str]:
@@ -124,7 +124,7 @@ async def test_a_new_gang_is_written_before_what_stands_is_written_again() -> No
             gang["spec"]["podgroups"][0]["minReplicas"] = 7
             cluster.apply(GANGS, gang)
         await until(lambda: len(cluster.writes) > 10)
-        cluster.put(GANGS, podgang("new-a", namespace="crowd"))
+        put_with_cliques(cluster, podgang("new-a", namespace="crowd"))
         await until(lambda: written(cluster)["crowd"] == 301)
         assert len(cluster.writes) < 100
         await until(lambda: len(cluster.writes) > 300)

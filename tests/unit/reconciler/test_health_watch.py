@@ -12,13 +12,14 @@ from tests.played import PlayedClock
 from tests.texts import Text
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
-from tests.unit.reconciler.grove import grove_pod, put_pods
+from tests.unit.reconciler.grove import grove_pod, put_pods, put_with_cliques
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     SETS,
     looked,
     names,
     podgang,
+    put_gang,
     running,
     sample,
     workload,
@@ -46,7 +47,7 @@ def put_gangs(cluster: WritableWorld, numbers: range, names: str = "many-{:03}")
         gang = podgang("demo-0-a")
         gang["metadata"] |= {"name": name, "uid": f"g{index}"}
         gang["spec"]["podgroups"][0]["name"] = f"{name}-a"
-        cluster.put(GANGS, gang)
+        put_with_cliques(cluster, gang)
 
 
 def reasons(cluster: WritableWorld) -> list[str]:
@@ -85,7 +86,7 @@ async def test_a_gang_without_an_enabled_scheduler_is_counted_as_other() -> None
     cluster = WritableWorld()
     unknown = {"name": "demo", "namespace": "team-a", "labels": {"rollcall.dev/scheduler": "lpx-scheduler"}}
     cluster.put(SETS, {"metadata": unknown, "spec": {"template": {"cliques": []}}})
-    cluster.put(GANGS, podgang("demo-0-a"))
+    put_gang(cluster, "demo-0-a")
     async with running(cluster) as found:
         labels = {"scheduler": "other", "health": "GangNoProfile"}
         await until(lambda: sample(found, "rollcall_gangs", **labels) == 1)
@@ -163,7 +164,7 @@ async def test_a_gang_is_judged_after_its_objects_are_written() -> None:
     waiting = True
     async with running(cluster) as found:
         found.health._has_turn = lambda _: waiting
-        cluster.put(GANGS, podgang("demo-0-a", "demo-0-b"))
+        put_gang(cluster, "demo-0-a", "demo-0-b")
         await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
         await looked(found.health, 3)
         assert "demo-0-b" not in last_judged(found)

@@ -20,6 +20,12 @@ def test_gangs_that_have_started_share_one_judgement() -> None:
     assert one is other
 
 
+def test_empty_gangs_share_one_judgement_though_they_say_why() -> None:
+    one, other = (judgement_of(health(name, State.EMPTY, SHORT), None) for name in ("demo-0", "demo-1"))
+    assert one is other
+    assert (one.word, one.in_trouble, one.why) == ("empty", False, SHORT.why)
+
+
 def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
     assert judgement_of(health("demo-0", State.HELD, SHORT, OTHER), SHORT) == Judgement(
         scheduler="koord-scheduler",

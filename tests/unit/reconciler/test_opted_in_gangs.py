@@ -21,7 +21,7 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     opted_in_world,
 )
-from tests.unit.reconciler.running_reconciler import GANGS, GROUPS, SETS, names, podgang, running, sample, workload
+from tests.unit.reconciler.running_reconciler import GROUPS, SETS, names, put_gang, running, sample, workload
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.model.workloads.kinds import JOB_SETS
@@ -161,10 +161,8 @@ async def test_leftover_objects_of_a_group_without_pods_are_found_at_the_start()
 
 
 async def test_a_job_a_job_set_and_a_podgang_with_one_name_are_distinguished() -> None:
-    gang = podgang("demo-0-a")
-    cluster = opted_in_world(
-        (SETS, workload()), (GANGS, gang), (JOB_PATH, job("demo-0")), (JOB_SET_PATH, job_set("demo-0", ("b", 2)))
-    )
+    cluster = opted_in_world((SETS, workload()), (JOB_PATH, job("demo-0")), (JOB_SET_PATH, job_set("demo-0", ("b", 2))))
+    put_gang(cluster, "demo-0-a")
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["demo-0", "demo-0-a", "demo-0-b"])
         kinds = {name: group(cluster, name)["metadata"]["ownerReferences"][0]["kind"] for name in names(cluster)}

@@ -12,12 +12,14 @@ from tests.texts import Text
 from tests.unit.backends.pod_gangs import EARLIER_OWNER
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
+from tests.unit.reconciler.grove import put_with_cliques
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
     SETS,
     names,
     podgang,
+    put_gang,
     reconciler,
     running,
     sample,
@@ -216,7 +218,7 @@ async def test_a_refusal_of_the_api_server_is_reported_once_with_its_message() -
 async def test_objects_of_a_kind_that_is_installed_later_are_written_then() -> None:
     cluster = WritableWorld(*SERVED)
     cluster.put(SETS, workload())
-    cluster.put(GANGS, podgang("demo-0-a"))
+    put_gang(cluster, "demo-0-a")
     async with running(cluster) as found:
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 0)
         assert cluster.writes == []
@@ -226,7 +228,7 @@ async def test_objects_of_a_kind_that_is_installed_later_are_written_then() -> N
 
 async def test_a_gang_is_written_when_its_workload_is_created_later() -> None:
     cluster = WritableWorld()
-    cluster.put(GANGS, podgang("demo-0-a"))
+    put_gang(cluster, "demo-0-a")
     async with running(cluster) as found:
         await until(lambda: found.queue.failing == 1)
         cluster.put(SETS, workload())
@@ -236,7 +238,7 @@ async def test_a_gang_is_written_when_its_workload_is_created_later() -> None:
 async def test_with_one_namespace_gangs_of_others_are_ignored() -> None:
     cluster = world("demo-0-a")
     cluster.put(SETS, workload("team-b"))
-    cluster.put(GANGS, podgang("demo-0-a", namespace="team-b"))
+    put_with_cliques(cluster, podgang("demo-0-a", namespace="team-b"))
     async with running(cluster, namespace="team-b") as found:
         await until(lambda: names(cluster) == ["demo-0-a"])
         await until(lambda: found.idle)
@@ -251,7 +253,7 @@ def test_once_exits_when_every_gang_is_complete() -> None:
 
 def test_once_reports_a_gang_that_cannot_be_written() -> None:
     cluster = WritableWorld()
-    cluster.put(GANGS, podgang("demo-0-a"))
+    put_gang(cluster, "demo-0-a")
     with pytest.raises(FactsUnavailable, match="1 gangs or topologies"):
         run(reconcile_once(reconciler(cluster)))
 

@@ -16,7 +16,7 @@ from tests.played import PlayedClock
 from tests.unit.cluster.scripted import client, failure
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, workload
+from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, put_gang, running, workload
 from tests.unit.server.conftest import Call, body, review
 from tests.unit.telemetry.receiver import Receiver
 from tests.unit.worlds import gang_pod, koordinator
@@ -110,7 +110,7 @@ def gang_that_is_refused() -> tuple[WritableWorld, bytes]:
     made["metadata"]["annotations"] = {QUOTA: MARKER}
     made["spec"]["template"]["cliques"] = [*secretive()["spec"]["template"]["cliques"], clique("b")]
     cluster.put(SETS, made)
-    cluster.put(GANGS, podgang("demo-0-worker", "demo-0-b"))
+    put_gang(cluster, "demo-0-worker", "demo-0-b")
     cause = {"reason": "FieldValueInvalid", "message": f'Invalid value: "{MARKER}"', "field": "spec.quota"}
     refusal = {
         **failure(422, f'PodGroup "demo-0-b" is invalid: spec.quota: Invalid value: "{MARKER}"'),
