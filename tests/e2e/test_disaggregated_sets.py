@@ -13,11 +13,12 @@ from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Controllers, Nodes, Reconcilers, Rollcall
 from tests.e2e.gang_commands import bind
+from tests.e2e.gang_queues import kai_queue
 from tests.e2e.kubelet import Kubelet
 from tests.e2e.opted_in_cluster import KOORDINATOR, KUBE, POD_GROUPS, OptedIn, Start, opted_in
 from tests.e2e.opted_in_workloads import pod_template
 from tests.e2e.programs import eventually
-from tests.e2e.test_five_schedulers import KAI_QUEUE, kai_queue
+from tests.e2e.test_five_schedulers import KAI_QUEUE
 from tests.e2e.workload_objects import created, deleted, listed, patched, path_of, read, until_pods
 
 SET = "disaggregatedset.x-k8s.io/v1"

@@ -12,6 +12,7 @@ from tests.configurations import configuration_of
 from tests.e2e.conftest import STAND_INS
 from tests.e2e.control_plane import ControlPlane, Manifest, Ran
 from tests.e2e.fixture_types import Grove, Rollcall
+from tests.e2e.gang_queues import kai_queue, set_state, volcano_queue
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
@@ -32,17 +33,6 @@ NVLINK = {"grove.io/mnnvl-group": "train"}
 def everyone(plane: ControlPlane, rollcall: Rollcall) -> RollcallServer:
     """A server with every built-in scheduler enabled."""
     return rollcall(plane, ALL)
-
-
-def kai_queue(name: str, parent: str | None = None) -> Manifest:
-    """A queue without limits. What a queue does not state is nothing."""
-    unlimited = {kind: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for kind in ("cpu", "gpu", "memory")}
-    spec: Manifest = {"resources": unlimited} if parent is None else {"resources": unlimited, "parentQueue": parent}
-    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
-
-
-def volcano_queue(name: str) -> Manifest:
-    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
 
 
 def asking(namespace: str, scheduler: str, **metadata: Any) -> Manifest:
@@ -104,13 +94,6 @@ def test_the_server_watches_the_queues_of_volcano(
     assert tried(plane, workload).code == 0
     set_state(plane, name, "Closed")
     eventually(lambda: 'is "Closed"' in tried(plane, workload).err, "the queue is closed")
-
-
-def set_state(plane: ControlPlane, queue: str, state: str) -> None:
-    """What Volcano's controller does."""
-    path = f"/apis/scheduling.volcano.sh/v1beta1/queues/{queue}/status"
-    headers = {"Content-Type": "application/merge-patch+json"}
-    plane.http.patch(path, json={"status": {"state": state}}, headers=headers).raise_for_status()
 
 
 def test_a_KAI_topology_is_judged_by_its_current_levels(

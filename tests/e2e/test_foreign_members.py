@@ -9,13 +9,14 @@ import pytest
 from tests.configurations import configuration_of
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Reconcilers, Rollcall
+from tests.e2e.gang_queues import kai_queue, set_state, volcano_queue
 from tests.e2e.programs import eventually
 from tests.e2e.workloads import two_cliques
 
 PROFILES: tuple[Manifest, ...] = (
     {"name": "koord-scheduler"},
-    {"name": "volcano"},
-    {"name": "kai-scheduler"},
+    {"name": "volcano", "config": {"defaultQueue": "strangers"}},
+    {"name": "kai-scheduler", "config": {"defaultQueue": "strangers"}},
     {"name": "scheduler-plugins-scheduler"},
     {"name": "default-scheduler", "config": {"gangScheduling": True}},
 )
@@ -79,6 +80,9 @@ def test_a_pod_that_joins_the_gang_of_another_owner_is_reported(
     grove: Grove,
 ) -> None:
     rule, way = named.split(maxsplit=1)[0], WAYS[named]
+    for queue in (volcano_queue("strangers"), kai_queue("strangers")):
+        plane.apply(queue, check=True)
+    set_state(plane, "strangers", "Open")
     rollcall(plane, CONFIG)
     reconciler(CONFIG).until_leading()
     played = grove(two_cliques("demo", namespace, labels={"rollcall.dev/scheduler": way.scheduler})).create()
@@ -108,7 +112,9 @@ def test_a_pod_that_joins_the_gang_of_another_owner_is_refused_where_the_rule_de
     plane: ControlPlane, rollcall: Rollcall, reconciler: Reconcilers, namespace: str, grove: Grove
 ) -> None:
     way = WAYS["koordinator/foreign-member by label"]
-    config = configuration_of({"name": "koord-scheduler", "rules": {"koordinator/foreign-member": "deny"}})
+    config = configuration_of(
+        {"name": "koord-scheduler", "enforcement": {"rules": {"koordinator/foreign-member": "deny"}}}
+    )
     rollcall(plane, config)
     reconciler(config).until_leading()
     played = grove(two_cliques("demo", namespace)).create()

@@ -12,10 +12,11 @@ from tests.configurations import configuration_of
 from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.e2e.fixture_types import Leader, Nodes, Rollcall, Scheduler
 from tests.e2e.gang_commands import Gangs, bind, pod_groups
+from tests.e2e.gang_queues import kai_queue
 from tests.e2e.grove_operator import Played
 from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
-from tests.e2e.test_five_schedulers import KAI_QUEUE, LABEL, kai_queue
+from tests.e2e.test_five_schedulers import KAI_QUEUE, LABEL
 from tests.e2e.workloads import clique, pod_clique_set
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
 

@@ -13,11 +13,12 @@ from tests.e2e.bound_pods import is_bound
 from tests.e2e.conftest import gated
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.fixture_types import Grove, Nodes, Reconcilers, Rollcall, Scheduler
+from tests.e2e.gang_queues import kai_queue
 from tests.e2e.grove_operator import Clique, Played
 from tests.e2e.kube_configuration import configuration
 from tests.e2e.programs import eventually
 from tests.e2e.reconciler_process import SERIES, forget_lease
-from tests.e2e.test_five_schedulers import KAI_QUEUE, kai_queue
+from tests.e2e.test_five_schedulers import KAI_QUEUE
 from tests.e2e.test_reconciler import pod_groups
 from tests.e2e.workloads import clique, pod_clique_set, two_cliques
 
