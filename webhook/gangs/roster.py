@@ -20,18 +20,21 @@ from webhook.model.workloads.podgang import OwnerReference, PodGang
 class Roster(NamedTuple):
     """The pods that name a gang. Only `members` count.
 
-    The PodGang does not name the pods in `unnamed` yet. The pods in `unowned` were not made by a controller of the
-    gang's workload.
+    The PodGang does not name the pods in `unnamed` yet. The pods in `unowned` have its labels and were not made by a
+    controller of the gang's workload. Neither were `strangers`: they only name a group of the gang by the mark of its
+    scheduler. These were searched for, if the gang waits; `further` is how many there are besides.
     """
 
     members: Sequence[GangPod] = ()
     unnamed: Sequence[GangPod] = ()
     unowned: Sequence[GangPod] = ()
+    strangers: Sequence[GangPod] = ()
+    further: int = 0
 
     @property
     def pods(self) -> list[GangPod]:
-        """All pods that name the gang."""
-        return [*self.members, *self.unnamed, *self.unowned]
+        """All pods that name the gang, as far as they are kept."""
+        return [*self.members, *self.unnamed, *self.unowned, *self.strangers]
 
 
 def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReference]]]) -> Roster:
