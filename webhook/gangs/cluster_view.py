@@ -196,7 +196,10 @@ class ClusterView:
             found = None if podgang is None else self._watched_roster(podgang)
         except (FactsUnavailable, Malformed):
             return None
-        return None if podgang is None or found is None else self._sought(podgang, found)
+        if podgang is None or found is None:
+            return None
+        own = self.stores.owned_by(podgang.owners, objects_of(podgang))
+        return self._sought(podgang, found)._replace(own=own)
 
     def put_strangers(self, key: GangKey, strangers: Strangers) -> bool:
         """Keep the strangers of a gang that a search has found. Report the gang, and return True, if they have
@@ -212,9 +215,8 @@ class ClusterView:
         return True
 
     def _sought(self, podgang: PodGang, found: Roster) -> SoughtGang:
-        own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
-        return SoughtGang(key_of_gang(podgang), podgang, own, {pod.name for pod in found.pods}, above)
+        return SoughtGang(key_of_gang(podgang), podgang, {pod.name for pod in found.pods}, above)
 
     def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)

@@ -40,15 +40,15 @@ Above = Callable[[OwnerReference | None], Sequence[OwnerReference]]
 
 
 class SoughtGang(NamedTuple):
-    """A gang whose strangers are searched for: its own gang objects, the names of the pods that are known to name it,
-    and the controllers above other pods.
+    """A gang whose strangers are searched for: the names of the pods that are known to name it, the controllers above
+    other pods, and its own gang objects.
     """
 
     key: GangKey
     podgang: PodGang
-    own: Collection[Manifest]
     known: Collection[str]
     above: Above
+    own: Collection[Manifest] = ()
 
 
 class StrangerSearch:
