@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
-from webhook.gangs.roster import Roster
+from webhook.gangs.roster import GangWorkload, Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.strangers import NO_STRANGERS, SoughtGang, Strangers, StrangerSearch, still_strangers
@@ -175,12 +176,16 @@ class ClusterView:
 
     async def stranger_search(self, keys: Iterable[GangKey]) -> StrangerSearch:
         """A search for the strangers of these gangs of one namespace, which has seen no pod yet."""
-        turn, gangs = LoopTurn(self._clock), []
+        search, turn = StrangerSearch(self._settings.profiles.values()), LoopTurn(self._clock)
         for key in keys:
-            if (found := self._sought_gang(key)) is not None:
-                gangs.append(found)
+            with suppress(FactsUnavailable, Malformed):
+                podgang = self.gang(key)
+                found = None if podgang is None else self._watched_roster(podgang)
+                if podgang is not None and found is not None:
+                    own = self.stores.owned_by(podgang.owners, objects_of(podgang))
+                    search.add(self._sought(podgang, found), own)
             await turn.pause()
-        return StrangerSearch(gangs, self._settings.profiles.values())
+        return search
 
     def living_pods(self, namespace: str) -> AsyncGenerator[Page, None]:
         """Yield the pods of a namespace that have not ended, page by page, in the order of names. Raises
@@ -188,18 +193,6 @@ class ClusterView:
         """
         selector = {"fieldSelector": LIVING}
         return self.client.pages(PODS, namespace=namespace, selector=selector, again=_goes_on)
-
-    def _sought_gang(self, key: GangKey) -> SoughtGang | None:
-        """A gang as its strangers are searched for; None if it does not exist or is not read."""
-        try:
-            podgang = self.gang(key)
-            found = None if podgang is None else self._watched_roster(podgang)
-        except (FactsUnavailable, Malformed):
-            return None
-        if podgang is None or found is None:
-            return None
-        own = self.stores.owned_by(podgang.owners, objects_of(podgang))
-        return self._sought(podgang, found)._replace(own=own)
 
     def put_strangers(self, key: GangKey, strangers: Strangers) -> bool:
         """Keep the strangers of a gang that a search has found. Report the gang, and return True, if they have
@@ -216,7 +209,7 @@ class ClusterView:
 
     def _sought(self, podgang: PodGang, found: Roster) -> SoughtGang:
         above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
-        return SoughtGang(key_of_gang(podgang), podgang, {pod.name for pod in found.pods}, above)
+        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in found.pods}, above)
 
     def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)

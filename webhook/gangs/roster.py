@@ -53,14 +53,31 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     return Roster(members, unnamed, unowned)
 
 
+class GangWorkload(NamedTuple):
+    """The workload of a gang: its uid, and whether PodCliques make its pods."""
+
+    uid: str | None
+    has_cliques: bool
+
+    @classmethod
+    def of(cls, podgang: PodGang) -> GangWorkload | None:
+        """The workload of a gang; None for a PodGang without a controller."""
+        if isinstance(podgang, OptedInGang):
+            return cls(podgang.workload.uid, has_cliques=False)
+        workload = kept_controller(mapping(podgang.raw.get("metadata")))
+        return None if workload is None else cls(workload.uid, has_cliques=True)
+
+    def controls(self, above: Sequence[OwnerReference]) -> bool:
+        """Whether a pod with these controllers belongs to the workload."""
+        if self.has_cliques and not (above and is_a(above[0], POD_CLIQUES)):
+            return False
+        return any(found.uid == self.uid for found in (above[1:] if self.has_cliques else above))
+
+
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Whether a pod with these controllers belongs to the gang's workload."""
-    if isinstance(podgang, OptedInGang):
-        return any(found.uid == podgang.workload.uid for found in above)
-    workload = kept_controller(mapping(podgang.raw.get("metadata")))
-    if workload is None or not above:
-        return False
-    return is_a(above[0], POD_CLIQUES) and any(found.uid == workload.uid for found in above[1:])
+    workload = GangWorkload.of(podgang)
+    return workload is not None and workload.controls(above)
 
 
 def _named(podgang: PodGang) -> set[tuple[str, str]]:

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from webhook.config.settings import Profile
 from webhook.gangs.key import GangKey
 from webhook.gangs.pod import GangPod, read_gang_pod
-from webhook.gangs.roster import is_controlled
+from webhook.gangs.roster import GangWorkload
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Api
 from webhook.model.living_gang import GangObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.model.workloads.pod_controllers import kept_controller
-from webhook.model.workloads.podgang import OwnerReference, PodGang
+from webhook.model.workloads.podgang import OwnerReference
 
 # How many strangers of a gang are kept, the first by name; the others are counted. Anyone who may create pods in a
 # namespace can make any number of them.
@@ -40,28 +40,34 @@ Above = Callable[[OwnerReference | None], Sequence[OwnerReference]]
 
 
 class SoughtGang(NamedTuple):
-    """A gang whose strangers are searched for: the names of the pods that are known to name it, the controllers above
-    other pods, and its own gang objects.
+    """A gang whose strangers are searched for: its workload, the names of the pods that are known to name it, and the
+    controllers above other pods. Little of it is kept, because a namespace may have thousands of such gangs.
     """
 
     key: GangKey
-    podgang: PodGang
+    workload: GangWorkload | None
     known: Collection[str]
     above: Above
-    own: Collection[Manifest] = ()
+
+    def has(self, pod: str, controller: OwnerReference | None) -> bool:
+        """Whether a pod with that controller is known to name the gang, or belongs to it."""
+        return pod in self.known or (self.workload is not None and self.workload.controls(self.above(controller)))
 
 
 class StrangerSearch:
     """A search through the pods of a namespace for the strangers of its gangs."""
 
-    def __init__(self, gangs: Iterable[SoughtGang], profiles: Iterable[Profile]) -> None:
+    def __init__(self, profiles: Iterable[Profile]) -> None:
         self._backends = [profile.backend for profile in profiles if profile.backend.judged_marks]
-        self._gangs = {gang.key: gang for gang in gangs}
-        self._of: dict[GangObjectKey, GangKey] = {
-            _object_key(live): gang.key for gang in self._gangs.values() for live in gang.own
-        }
+        self._gangs: dict[GangKey, SoughtGang] = {}
+        self._of: dict[GangObjectKey, GangKey] = {}
         self._pods: dict[GangKey, list[GangPod]] = {}
         self._further: dict[GangKey, int] = {}
+
+    def add(self, gang: SoughtGang, own: Iterable[Manifest]) -> None:
+        """Search for the strangers of a gang, too, which has these gang objects of Rollcall's."""
+        self._gangs[gang.key] = gang
+        self._of.update((_object_key(live), gang.key) for live in own)
 
     @property
     def is_needed(self) -> bool:
@@ -86,7 +92,9 @@ class StrangerSearch:
         for key in self._named(pod):
             metadata = mapping(raw.get("metadata"))
             ended = mapping(raw.get("status")).get("phase") in _ENDED
-            if ended or metadata.get("deletionTimestamp") is not None or not self._is_stranger(self._gangs[key], pod):
+            if ended or metadata.get("deletionTimestamp") is not None:
+                continue
+            if self._gangs[key].has(pod.name, kept_controller(metadata)):
                 continue
             kept = self._pods.setdefault(key, [])
             if len(kept) < KEPT:
@@ -100,21 +108,12 @@ class StrangerSearch:
         every = (self._of.get(key) for group in named if group is not None for key in group.objects)
         return dict.fromkeys(gang for gang in every if gang is not None)
 
-    def _is_stranger(self, gang: SoughtGang, pod: StoredObject) -> bool:
-        if pod.name in gang.known:
-            return False
-        return not is_controlled(gang.podgang, gang.above(kept_controller(mapping(pod.raw.get("metadata")))))
-
 
 def still_strangers(gang: SoughtGang, before: Strangers) -> Strangers:
     """The strangers without those that have turned out to name the gang by its labels, or to belong to it: a list may
     be ahead of the watches.
     """
-    left = tuple(
-        pod
-        for pod in before.pods
-        if pod.name not in gang.known and not is_controlled(gang.podgang, gang.above(pod.controller))
-    )
+    left = tuple(pod for pod in before.pods if not gang.has(pod.name, pod.controller))
     return before if len(left) == len(before.pods) else Strangers(left, before.further)
 
 
