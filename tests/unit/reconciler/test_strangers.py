@@ -26,6 +26,7 @@ from webhook.gangs.key import GangKey
 from webhook.gangs.strangers import KEPT
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
+from webhook.reconciler import stranger_watch
 from webhook.reconciler.run import Reconciler
 from webhook.reconciler.stranger_watch import PERIOD_SECONDS, SETTLE_SECONDS
 
@@ -395,3 +396,44 @@ async def test_a_list_that_fails_keeps_what_was_found_and_is_tried_again_later()
             await until(lambda: unowned(found) == 149)
     said = [line for line in lines if line["event"] == "strangers not read"]
     assert next((line["namespace"], line["failures"]) for line in said) == ("team-a", 1)
+
+
+class Expiring(WritableWorld):
+    """A cluster that has forgotten the version of a list by its second page, and goes on from there."""
+
+    expired = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        token = request.url.params.get("continue", "")
+        if request.url.path == LISTED.format("team-a") and token and not self.expired:
+            self.expired += 1
+            body = {"kind": "Status", "reason": "Expired", "message": "old", "metadata": {"continue": token}}
+            return httpx.Response(410, json=body)
+        return await super().handle_async_request(request)
+
+
+async def test_a_list_that_takes_longer_than_its_version_is_kept_goes_on() -> None:
+    cluster = Expiring(*SERVED, Resource(KOORDINATOR_GROUP, "podgroups"))
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    for index in range(150):
+        cluster.put(PODS, stranger(KOORDINATOR.mark, f"stranger-{index:03}"))
+    start_in_part(cluster)
+    async with running(cluster, settings=settings(KOORDINATOR)) as found:
+        await until(lambda: state(found) == "inPart")
+        pass_time(found)
+        await until(lambda: unowned(found) == 150)
+    assert cluster.expired == 1
+
+
+async def test_a_list_ends_after_so_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stranger_watch, "MOST_PAGES", 2)
+    cluster = cluster_of(KOORDINATOR)
+    for index in range(350):
+        cluster.put(PODS, stranger(KOORDINATOR.mark, f"stranger-{index:03}"))
+    start_in_part(cluster)
+    async with running(cluster, settings=settings(KOORDINATOR)) as found:
+        await until(lambda: state(found) == "inPart")
+        pass_time(found)
+        await until(lambda: unowned(found) == 200)
+        assert lists(cluster) == 2
