@@ -109,7 +109,11 @@ class StrangerWatch:
         """Read the next pages, each of the namespace whose turn it is. Another leader ends that."""
         self._looked, read = True, 0
         while read < PAGES_A_LOOK and self._leads() and (name := self._next()) is not None:
-            read += await self._read(name, self._namespaces[name])
+            namespace = self._namespaces[name]
+            read += await self._read(name, namespace)
+            if self._namespaces.get(name) is not namespace:
+                # None of its gangs is in part any more.
+                self._leave(namespace)
         await self._close()
 
     def _next(self) -> str | None:
