@@ -24,10 +24,10 @@ from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
-from webhook.model.living_gang import living_gangs
+from webhook.model.living_gang import NamedGroup, living_gangs
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import Judged
+from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import NodeTopology, TopologyDrift
 from webhook.model.topology_tree import NodeLabels
@@ -214,6 +214,12 @@ class Backend(GangScheduler, ABC, Generic[S]):
         keys, and no other. Empty if its rules judge no such pods.
         """
         return ()
+
+    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+        """The group that a pod names by the marks that the scheduler reads; None if it names none, or if the scheduler
+        reads no such marks. Raises `Malformed`.
+        """
+        return None
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from webhook.model.bounds import name_text
 from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
 from webhook.model.claims import Mark
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath
+from webhook.model.fields import ANNOTATIONS, LABELS, SPEC
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import PriorityClass
-from webhook.model.living_gang import GangObjectKey, GangObjects, LivingGang
+from webhook.model.living_gang import GangObjects, LivingGang, NamedGroup
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.stored_object import PODS, Judged, StoredObject
 from webhook.model.workloads.applied_pods import with_pods
@@ -264,14 +264,6 @@ def group_pods(
         documentation=documentation,
     )
     return declare(check)
-
-
-class NamedGroup(NamedTuple):
-    """The group that a pod names: the path and the name, and the keys of the gang objects that may say whose it is."""
-
-    at: FieldPath
-    name: str
-    objects: tuple[GangObjectKey, ...]
 
 
 def marked_group(api: Api, *marks: Mark) -> Callable[[StoredObject, ClusterFacts], NamedGroup | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from webhook.cli.connection import connected, settings_there
-from webhook.cli.gang_text import print_gang
+from webhook.cli.gang_text import print_gang, tell_strangers_unknown
 from webhook.cli.options import console
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 
@@ -73,6 +73,7 @@ def explain_gangs(
 ) -> int:
     """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.gangs.gang_view import looking
+    from webhook.gangs.health import State
     from webhook.telemetry.logs import configure
 
     configure()
@@ -85,8 +86,11 @@ def explain_gangs(
             for one in named:
                 kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or access.namespace or "default"
                 gangs = list(look.named(kind, space, one["name"]))
-                if await look.read_room():
+                room = await look.read_room()
+                waiting = [health.key for health, _ in gangs if health.state in {State.HELD, State.IN_PART}]
+                if await look.read_strangers(waiting) or room:
                     gangs = list(look.named(kind, space, one["name"]))
+                tell_strangers_unknown(look)
                 if not gangs:
                     tell(f"there is no {kind} {space}/{one['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
                     code = UNREADABLE

@@ -11,11 +11,14 @@ from rich.text import Text
 
 from webhook.cli.explain_text import say
 from webhook.cli.loss_lines import print_lost_pods
+from webhook.cli.output import tell
 from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.gangs.hold_reasons import Reason
 from webhook.model.plain_text import printable
 from webhook.model.workloads.place import label_value
 
 if TYPE_CHECKING:
+    from webhook.gangs.gang_view import GangView
     from webhook.gangs.health import GangHealth
     from webhook.gangs.kueue.hold import QueuedAs
     from webhook.gangs.pod import GangPod
@@ -78,8 +81,20 @@ def _row(one: GangHealth, clock: Clock) -> tuple[str, ...]:
         one.word,
         one.disruption_mode or "-",
         one.writer.value,
-        printable(" ".join(one.why.split())),
+        printable(" ".join(_why(one).split())),
     )
+
+
+def _why(one: GangHealth) -> str:
+    """The first reason, and pods of other owners, which no other column shows."""
+    others = (f"{also.reason}: {also.why}" for also in one.obstacles[1:] if also.reason is Reason.UNOWNED)
+    return "; ".join((one.why, *others))
+
+
+def tell_strangers_unknown(look: GangView) -> None:
+    """Say if it is not known which other pods name the groups of some gangs."""
+    if look.strangers_unknown:
+        tell(f"other pods that name the groups of gangs may be missing here: {look.strangers_unknown}")
 
 
 def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
@@ -120,7 +135,12 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
                 say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
     strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
     for pod in strangers:
-        say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
+        if pod.podclique or pod.key not in escapes:
+            say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
+        else:
+            say(out, 1, f"{pod.name}: {', '.join((*_standing(pod), escapes[pod.key].escape.value))}")
+    if one.further:
+        say(out, 1, f"{one.further} more that name a group of the {one.kind} and are not its members")
     if one.lost is not None:
         print_lost_pods(one.lost, out)
     for obstacle in one.obstacles:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from webhook.cli.connection import connected, known_settings_there, namespace_there, settings_there
-from webhook.cli.gang_text import GangTable
+from webhook.cli.gang_text import GangTable, tell_strangers_unknown
 from webhook.cli.loss_text import print_losses
 from webhook.cli.options import (
     CONTEXT_OR_ALL,
@@ -132,8 +132,10 @@ async def _found(look: GangView, choice: _Choice) -> list[GangHealth]:
     from webhook.errors import FactsUnavailable
 
     every = look.gangs(choice.namespace)
-    if await look.read_room():
+    room = await look.read_room()
+    if await look.read_strangers() or room:
         every = look.gangs(choice.namespace)
+    tell_strangers_unknown(look)
     if look.losses_unknown:
         said = f"it is not known which gangs lost pods: {look.losses_unknown}"
         if choice.lost:

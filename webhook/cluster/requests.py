@@ -20,6 +20,8 @@ JSON_PATCH = "application/json-patch+json"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # A fieldSelector: pods that are on a node.
 BOUND = "spec.nodeName!="
+# A fieldSelector: pods that have not ended.
+LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 # Every group, version and kind in one answer.
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

@@ -6,19 +6,21 @@ It reports which gangs an event affects. It never writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import httpx
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster.access import Access
-from webhook.cluster.client import Client
+from webhook.cluster.client import Client, Page
 from webhook.cluster.facts import NOT_ASKED, LiveFacts, live_facts
+from webhook.cluster.requests import LIVING
 from webhook.cluster.watch import Watch, unread
 from webhook.config.settings import Settings
-from webhook.errors import FactsUnavailable
+from webhook.errors import FactsUnavailable, Gone, RequestFailed
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import ControllerKey, Controllers
 from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES, OF_ONE_NAMESPACE
@@ -36,9 +38,10 @@ from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
-from webhook.gangs.roster import Roster
+from webhook.gangs.roster import GangWorkload, Roster
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
+from webhook.gangs.strangers import NO_STRANGERS, SoughtGang, Strangers, StrangerSearch, still_strangers
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
@@ -48,7 +51,7 @@ from webhook.model.kueue.objects import KueueWorkload
 from webhook.model.kueue.projections import LOCAL_QUEUES
 from webhook.model.kueue.projections import WORKLOADS as KUEUE_WORKLOADS
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, Projection
-from webhook.model.reading import Manifest
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.kinds import JOB_SETS
@@ -139,6 +142,7 @@ class ClusterView:
         self.node_pods = FollowedNodePods(self.client, clock=clock)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
         self._owners = QueuedOwners(self._above, self.gangs_of, pods_changed)
+        self._strangers: dict[GangKey, Strangers] = {}
 
     @property
     def gangs(self) -> list[GangKey]:
@@ -176,6 +180,51 @@ class ClusterView:
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
         """The pods that name a gang, members or not; None if they are not read yet."""
+        found = self._watched_roster(podgang)
+        strangers = self._strangers.get(key_of_gang(podgang))
+        if found is None or strangers is None:
+            return found
+        strangers = still_strangers(self._sought(podgang, found), strangers)
+        return found._replace(strangers=strangers.pods, further=strangers.further)
+
+    async def stranger_search(self, keys: Iterable[GangKey]) -> StrangerSearch:
+        """A search for the strangers of these gangs of one namespace, which has seen no pod yet."""
+        search, turn = StrangerSearch(self._settings.profiles.values()), LoopTurn(self._clock)
+        for key in keys:
+            with suppress(FactsUnavailable, Malformed):
+                podgang = self.gang(key)
+                found = None if podgang is None else self._watched_roster(podgang)
+                if podgang is not None and found is not None:
+                    own = self.stores.owned_by(podgang.owners, objects_of(podgang))
+                    search.add(self._sought(podgang, found), own)
+            await turn.pause()
+        return search
+
+    def living_pods(self, namespace: str) -> AsyncGenerator[Page, None]:
+        """Yield the pods of a namespace that have not ended, page by page, in the order of names. Raises
+        `RequestFailed`.
+        """
+        selector = {"fieldSelector": LIVING}
+        return self.client.pages(PODS, namespace=namespace, selector=selector, again=_goes_on)
+
+    def put_strangers(self, key: GangKey, strangers: Strangers) -> bool:
+        """Keep the strangers of a gang that a search has found. Report the gang, and return True, if they have
+        changed.
+        """
+        if self._strangers.get(key, NO_STRANGERS) == strangers:
+            return False
+        if strangers == NO_STRANGERS:
+            del self._strangers[key]
+        else:
+            self._strangers[key] = strangers
+        self._pods_changed(key)
+        return True
+
+    def _sought(self, podgang: PodGang, found: Roster) -> SoughtGang:
+        above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
+        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in found.pods}, above)
+
+    def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
@@ -467,6 +516,11 @@ class ClusterView:
     def _every_gang(self) -> list[GangKey]:
         left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.kind}
         return list(left.union(self.gangs))
+
+
+async def _goes_on(error: RequestFailed) -> bool:
+    """Whether a list goes on with the pods as they are now: it took longer than the API server keeps its version."""
+    return isinstance(error, Gone) and error.token is not None
 
 
 def _namespace_of(projection: Projection, key: Any) -> str | None:

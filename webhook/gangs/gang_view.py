@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import httpx
 
@@ -15,13 +15,14 @@ from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.cluster_view import ClusterView
-from webhook.gangs.health import GangHealth
+from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
 from webhook.gangs.losses import Loss, LostMembers
 from webhook.gangs.members_left import members_left
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.stored_losses import stored_losses, unreadable
+from webhook.gangs.strangers import NO_STRANGERS, StrangerSearch
 from webhook.installation.names import NAMESPACE
 from webhook.model.reading import Malformed
 
@@ -31,6 +32,9 @@ PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 # Interval at which the records of lost pods are read again.
 LOSSES_SECONDS = 5.0
+# The longest time to search the pods of namespaces for strangers, and the interval at which a watch does so again.
+STRANGERS_SECONDS = 10.0
+STRANGERS_PERIOD_SECONDS = 60.0
 # A command may judge as many shapes of gangs as a reconciler in so many seconds.
 LOOKS_OF_A_COMMAND = 25
 
@@ -49,6 +53,8 @@ class GangView:
         self._clock = clock
         self._changed: set[GangKey] = set()
         self._held: set[GangKey] = set()
+        # Those that run in part.
+        self._in_part: set[GangKey] = set()
         self.following = ClusterView(
             settings,
             access,
@@ -63,6 +69,9 @@ class GangView:
         self._losses: dict[GangKey, Loss] = {}
         self._losses_read = 0.0
         self.losses_unknown = ""
+        # Why it is not known which other pods name the groups of some gangs.
+        self.strangers_unknown = ""
+        self._strangers_read = 0.0
 
     async def read_losses(self) -> None:
         """Read which gangs lost pods."""
@@ -93,6 +102,35 @@ class GangView:
                     await asyncio.sleep(0.02)
         return node_pods.pods is not None
 
+    async def read_strangers(self, gangs: Iterable[GangKey] | None = None) -> bool:
+        """Read the pods of the namespaces of these gangs, to find those that name a group of a gang and do not belong
+        to it. By default, of the judged gangs that run in part. Return whether gangs must be judged again.
+        """
+        self._strangers_read, self.strangers_unknown = self._clock.monotonic(), ""
+        wanted: dict[str, list[GangKey]] = {}
+        for key in self._in_part if gangs is None else gangs:
+            wanted.setdefault(key.namespace, []).append(key)
+        searches = [await self.following.stranger_search(keys) for keys in wanted.values()]
+        try:
+            async with asyncio.timeout(STRANGERS_SECONDS):
+                # The client receives a few pages at once, so the namespaces take turns.
+                await asyncio.gather(*(self._read(name, one) for name, one in zip(wanted, searches, strict=True)))
+        except TimeoutError:
+            self.strangers_unknown = f"not all pods were listed within {STRANGERS_SECONDS:g} s"
+        found = [one for search in searches for one in search.found().items()]
+        return sum(self.following.put_strangers(key, strangers) for key, strangers in found) > 0
+
+    async def _read(self, namespace: str, search: StrangerSearch) -> None:
+        if not search.is_needed:
+            return
+        try:
+            async with aclosing(self.following.living_pods(namespace)) as pages:
+                async for page in pages:
+                    search.see(page.items)
+                    del page
+        except RequestFailed as error:
+            self.strangers_unknown = f"the pods of namespace {namespace} were not listed: {error}"
+
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
         """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
@@ -110,6 +148,8 @@ class GangView:
             await asyncio.sleep(LOOK_SECONDS)
             if self._clock.monotonic() - self._losses_read >= LOSSES_SECONDS:
                 await self.read_losses()
+            if self._clock.monotonic() - self._strangers_read >= STRANGERS_PERIOD_SECONDS:
+                await self.read_strangers()
             if self.following.fits.look():
                 self._changed.update(self._held)
             self._judging.forget()
@@ -144,7 +184,15 @@ class GangView:
             return None
         if found is not None and found.obstacles:
             self._held.add(key)
+        self._note_in_part(key, is_in_part=found is not None and found.state is State.IN_PART)
         return found
+
+    def _note_in_part(self, key: GangKey, *, is_in_part: bool) -> None:
+        if is_in_part:
+            self._in_part.add(key)
+        elif key in self._in_part:
+            self._in_part.remove(key)
+            self.following.put_strangers(key, NO_STRANGERS)
 
 
 @asynccontextmanager

@@ -107,6 +107,8 @@ class GangHealth:
     lost: LostMembers | None = None
     # Whether there is room for it now, by an estimate; None without one.
     has_room: bool | None = None
+    # How many unowned pods there are besides those in `escaped`.
+    further: int = 0
 
     def with_loss(self, lost: LostMembers) -> GangHealth:
         """The health of a gang that had started and lost pods. If none of its pods is on a node, it holds nothing, and
@@ -178,6 +180,7 @@ class GangHealth:
             "escaped": [
                 {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
             ],
+            **({"furtherUnowned": self.further} if self.further else {}),
         }
 
 
@@ -232,7 +235,7 @@ def judge(seen: Observed) -> GangHealth:
         str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
         tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
         ordered(obstacles),
-        (*strays, *not_its_own(seen.roster.unowned)),
+        (*strays, *not_its_own((*seen.roster.unowned, *seen.roster.strangers))),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
         _is_unmoved(podgang, seen.own),
@@ -243,6 +246,7 @@ def judge(seen: Observed) -> GangHealth:
         kueue.deadline,
         room.never,
         has_room=room.has_room,
+        further=seen.roster.further,
     )
 
 

@@ -198,13 +198,22 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
 
 
 def unowned(roster: Roster, podgang: PodGang) -> Iterator[HoldReason]:
-    """Pods with the gang's labels that do not belong to it. They are reported, but hide no other reason: any user may
-    create them.
+    """Pods with the gang's labels, or with the mark of one of its groups, that do not belong to it. They are reported,
+    but hide no other reason: any user may create them.
     """
-    if pods := [pod.name for pod in roster.unowned if pod.counts]:
-        have = "has its labels but does not belong" if len(pods) == 1 else "have its labels but do not belong"
-        why = f"{_pods(len(pods))} ({_names(pods)}) {have} to this {podgang.workload_kind} by uid, so not counted"
-        remedy = "find out who created them and delete them: the scheduler counts pods by label"
+    labelled = [pod.name for pod in roster.unowned if pod.counts]
+    marked = [pod.name for pod in roster.strangers if pod.counts]
+    for names, further, have, counts in (
+        (labelled, 0, ("has its labels", "have its labels"), "label"),
+        (marked, roster.further, ("names its group", "name its group"), "this mark"),
+    ):
+        if not names:
+            continue
+        number = len(names) + further
+        what = f"{have[0]} but does not belong" if number == 1 else f"{have[1]} but do not belong"
+        listed = _names(names, further)
+        why = f"{_pods(number)} ({listed}) {what} to this {podgang.workload_kind} by uid, so not counted"
+        remedy = f"find out who created them and delete them: the scheduler counts pods by {counts}"
         yield HoldReason(Reason.UNOWNED, why, remedy)
 
 
@@ -235,7 +244,8 @@ def _pods(number: int) -> str:
     return f"{number} pod{'' if number == 1 else 's'}"
 
 
-def _names(names: Iterable[str]) -> str:
+def _names(names: Iterable[str], further: int = 0) -> str:
     every = list(names)
-    more = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    left = max(len(every) - _NAMED, 0) + further
+    more = f" and {left} more" if left else ""
     return ", ".join(every[:_NAMED]) + more

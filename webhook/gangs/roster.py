@@ -20,18 +20,21 @@ from webhook.model.workloads.podgang import OwnerReference, PodGang
 class Roster(NamedTuple):
     """The pods that name a gang. Only `members` count.
 
-    The PodGang does not name the pods in `unnamed` yet. The pods in `unowned` were not made by a controller of the
-    gang's workload.
+    The PodGang does not name the pods in `unnamed` yet. The pods in `unowned` have its labels and were not made by a
+    controller of the gang's workload. Neither were `strangers`: they only name a group of the gang by the mark of its
+    scheduler. These were searched for, if the gang waits; `further` is how many there are besides.
     """
 
     members: Sequence[GangPod] = ()
     unnamed: Sequence[GangPod] = ()
     unowned: Sequence[GangPod] = ()
+    strangers: Sequence[GangPod] = ()
+    further: int = 0
 
     @property
     def pods(self) -> list[GangPod]:
-        """All pods that name the gang."""
-        return [*self.members, *self.unnamed, *self.unowned]
+        """All pods that name the gang, as far as they are kept."""
+        return [*self.members, *self.unnamed, *self.unowned, *self.strangers]
 
 
 def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReference]]]) -> Roster:
@@ -50,14 +53,31 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     return Roster(members, unnamed, unowned)
 
 
+class GangWorkload(NamedTuple):
+    """The workload of a gang: its uid, and whether PodCliques make its pods."""
+
+    uid: str | None
+    has_cliques: bool
+
+    @classmethod
+    def of(cls, podgang: PodGang) -> GangWorkload | None:
+        """The workload of a gang; None for a PodGang without a controller."""
+        if isinstance(podgang, OptedInGang):
+            return cls(podgang.workload.uid, has_cliques=False)
+        workload = kept_controller(mapping(podgang.raw.get("metadata")))
+        return None if workload is None else cls(workload.uid, has_cliques=True)
+
+    def controls(self, above: Sequence[OwnerReference]) -> bool:
+        """Whether a pod with these controllers belongs to the workload."""
+        if self.has_cliques and not (above and is_a(above[0], POD_CLIQUES)):
+            return False
+        return any(found.uid == self.uid for found in (above[1:] if self.has_cliques else above))
+
+
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Whether a pod with these controllers belongs to the gang's workload."""
-    if isinstance(podgang, OptedInGang):
-        return any(found.uid == podgang.workload.uid for found in above)
-    workload = kept_controller(mapping(podgang.raw.get("metadata")))
-    if workload is None or not above:
-        return False
-    return is_a(above[0], POD_CLIQUES) and any(found.uid == workload.uid for found in above[1:])
+    workload = GangWorkload.of(podgang)
+    return workload is not None and workload.controls(above)
 
 
 def _named(podgang: PodGang) -> set[tuple[str, str]]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import POD_GANG_BYTES, name_text, shared
+from webhook.model.fields import FieldPath
 from webhook.model.gang_object import DIVIDED_ANNOTATION, GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
 from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
@@ -51,6 +52,14 @@ class LivingGang(NamedTuple):
 
 # The kind of a gang object with its namespace and name: a cluster may serve a kind in several versions.
 GangObjectKey = tuple[Api, str, str]
+
+
+class NamedGroup(NamedTuple):
+    """The group that a pod names: the path and the name, and the keys of the gang objects that may say whose it is."""
+
+    at: FieldPath
+    name: str
+    objects: tuple[GangObjectKey, ...]
 
 
 class GangObjects(Indexed[GangObjectKey, LivingGang]):

@@ -14,6 +14,7 @@ from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.errors import FactsUnavailable
 from webhook.fit.amounts import sentence_list
 from webhook.gangs.anchored_health import AnchoredHealth, Health
+from webhook.gangs.escapes import Escape
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
@@ -25,6 +26,7 @@ from webhook.reconciler.held_gangs import HeldGangs, Pace, Series
 from webhook.reconciler.judgements import Judgement, judgement_of
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.remedies import Remedies
+from webhook.reconciler.stranger_watch import StrangerWatch
 from webhook.reconciler.turns import Turns
 from webhook.telemetry.logs import log, outline
 
@@ -93,6 +95,7 @@ class HealthWatch:
         remedies: Remedies | None = None,
         fits: Looking | None = None,
         losses: Losses | None = None,
+        strangers: StrangerWatch | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
@@ -108,6 +111,7 @@ class HealthWatch:
         self._remedies = remedies
         self._fits = fits
         self._losses = losses
+        self._strangers = strangers
         self._has_turn = has_turn
         self._clock = clock
         # Gangs that changed, and gangs that may have another reason now.
@@ -243,6 +247,8 @@ class HealthWatch:
             self._deletion.judged(key, health)
         if self._remedies is not None:
             self._remedies.judged(key, health)
+        if self._strangers is not None:
+            self._strangers.judged(key, health)
         if health is None:
             self._forget(key)
             return
@@ -252,6 +258,8 @@ class HealthWatch:
         if now.in_trouble:
             reason = now.obstacles[0].reason
             self._held.put(key, reason, self._clock.monotonic(), told=reason in _SAID_BY_WRITER)
+            if _names_unowned(now) and not (before is not None and _names_unowned(before)):
+                self._held.tell_again(key)
         else:
             self._held.drop(key, self._clock.monotonic())
 
@@ -267,6 +275,8 @@ class HealthWatch:
             self._metrics.never.labels(scheduler, known.never.scope.label, known.never.family).inc(by)
         for escape in known.escapes:
             self._metrics.escaped.labels(scheduler, escape).inc(by)
+        if known.further:
+            self._metrics.escaped.labels(scheduler, Escape.UNOWNED.value).inc(by * known.further)
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()
@@ -279,6 +289,10 @@ class HealthWatch:
             elif (podgang := self._podgang(one)) is not None:
                 known = self._known[one]
                 await self._events.say(podgang, known.obstacles[0].reason, _note(known))
+
+
+def _names_unowned(known: Judgement) -> bool:
+    return any(one.reason is Reason.UNOWNED for one in known.obstacles)
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:

@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from math import inf
 from typing import NamedTuple
 
 from webhook.gangs.hold_reasons import Reason
@@ -127,7 +128,15 @@ class HeldGangs:
         held.since[key] = held.changed = now
         held.counted = False
         if told:
-            held.told[key] = float("inf")
+            held.told[key] = inf
+
+    def tell_again(self, key: GangKey) -> None:
+        """Let a gang get one more event of its own, as more is known of it. One whose event another part of the process
+        writes gets none.
+        """
+        cause = self._of.get(key)
+        if cause is not None and self._causes[cause].told.get(key, inf) < inf:
+            del self._causes[cause].told[key]
 
     def drop(self, key: GangKey, now: float) -> None:
         """Forget a gang that is not held any more."""

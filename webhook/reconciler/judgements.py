@@ -26,8 +26,9 @@ class NeverFits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The last judgement of a gang. `escapes` has one entry for each escaped pod. `why` is the first of `obstacles` in
-    words, and `held` is why its scheduler last held it, until it starts. The other fields are those of `GangHealth`.
+    """The last judgement of a gang. `escapes` has one entry for each escaped pod, and `further` counts unowned ones
+    besides. `why` is the first of `obstacles` in words, and `held` is why its scheduler last held it, until it starts.
+    The other fields are those of `GangHealth`.
     """
 
     scheduler: str | None
@@ -40,6 +41,7 @@ class Judgement:
     obstacles: tuple[HoldReason, ...]
     why: str
     held: HoldReason | None
+    further: int = 0
 
 
 def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
@@ -55,6 +57,7 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         health.obstacles,
         health.why,
         held,
+        health.further,
     )
     # Of empty PodGangs all that is kept is the same, and a tenant may create thousands.
     is_own = found.state is not State.EMPTY and (found.obstacles or found.held is not None)

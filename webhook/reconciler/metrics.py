@@ -143,7 +143,7 @@ class Metrics(Exposition):
         self.escaped = Gauge(
             "rollcall_escaped_pods",
             "Pods of gangs that were not prepared correctly, pods that only claim to belong to a gang, and pods of "
-            "unknown kinds, which only the leader counts.",
+            "unknown kinds. Only the leader counts the last, and pods that claim a gang by the mark of its scheduler.",
             ["scheduler", "escape"],
             registry=self.registry,
         )

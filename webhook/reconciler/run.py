@@ -43,6 +43,7 @@ from webhook.reconciler.losses import GangLosses
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.remedies import Remedies
+from webhook.reconciler.stranger_watch import StrangerWatch
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.unknown_kinds import UnknownKinds
 from webhook.reconciler.workers import Workers, ended
@@ -140,6 +141,7 @@ class Reconciler:
         )
         deletion = None if give_back else self._deletion_with(writer)
         remedies = None if give_back else self._remedies_with(writer, events)
+        self.strangers = StrangerWatch(self.following, self.leads, clock=clock)
         self.health = HealthWatch(
             self.following.health,
             self.following.gang,
@@ -150,6 +152,7 @@ class Reconciler:
             remedies=remedies,
             fits=self.following.fits,
             losses=losses,
+            strangers=self.strangers,
             has_turn=self.queue.has_turn,
             clock=clock,
         )
@@ -315,6 +318,7 @@ class Reconciler:
         following.append(asyncio.create_task(self.circles.run()))
         following.append(asyncio.create_task(self.exceptions.run()))
         following.append(asyncio.create_task(self.unknown_kinds.run()))
+        following.append(asyncio.create_task(self.strangers.run()))
         following.append(asyncio.create_task(self.metrics.run()))
         if self.audits is not None:
             following.append(asyncio.create_task(self.audits.run()))

@@ -16,6 +16,7 @@ from webhook.admission.unknown_owner import rules_about, unknown_owner
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
+from webhook.cluster.requests import LIVING
 from webhook.config.settings import Settings
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.escapes import Escape
@@ -46,8 +47,6 @@ KINDS_KEPT = 100
 NAME_CHARACTERS = 80
 NAMED = 10
 
-# Pods that have not ended, and have no gang.
-_LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _WITHOUT_GANG = f"!{GANG_LABEL},!{grove.LABEL_PODGANG}"
 _REMEDY = "declare each kind by a WorkloadShape: `rollcall shapes init KIND --from-crd FILE` drafts one"
 
@@ -56,7 +55,7 @@ class PodList(NamedTuple):
     """One list of pods: of one namespace or of all, with its selectors."""
 
     namespace: str | None
-    fields: str = _LIVING
+    fields: str = LIVING
     labels: str = _WITHOUT_GANG
 
     @property
@@ -213,8 +212,8 @@ class UnknownKinds:
         for namespace in sorted(whole):
             yield PodList(namespace)
         for name in self._named:
-            yield PodList(self._only, f"{_LIVING},spec.schedulerName={name}")
-        fields = (_LIVING, *(f"spec.schedulerName!={name}" for name in self._named))
+            yield PodList(self._only, f"{LIVING},spec.schedulerName={name}")
+        fields = (LIVING, *(f"spec.schedulerName!={name}" for name in self._named))
         yield PodList(self._only, ",".join(fields), f"{SCHEDULER_LABEL},{_WITHOUT_GANG}")
 
     def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: Tally) -> None:

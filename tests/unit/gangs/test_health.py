@@ -56,6 +56,19 @@ def test_foreign_pods_are_named_but_neither_hide_nor_cause_a_hold_reason() -> No
     assert (started.state, started.obstacles, len(started.escaped)) == (State.STARTED, (), 2)
 
 
+def test_pods_that_only_name_a_group_of_the_gang_are_foreign_too() -> None:
+    forged, stranger = pod("worker", 7, node=None), pod("worker", 8, node="n2")
+    found = judged(Roster(whole(), unowned=[forged], strangers=[stranger], further=3))
+    assert [one.reason for one in found.obstacles] == [Reason.SILENT, Reason.UNOWNED, Reason.UNOWNED]
+    assert found.obstacles[1].why == Text("1 pod (demo-0-worker-7)", "uid")
+    assert found.obstacles[2].why == Text("4 pods (demo-0-worker-8 and 3 more)", "uid")
+    assert [(one.pod.name, one.escape) for one in found.escaped] == [
+        ("demo-0-worker-7", Escape.UNOWNED),
+        ("demo-0-worker-8", Escape.UNOWNED),
+    ]
+    assert (found.further, found.as_json()["furtherUnowned"]) == (3, 3)
+
+
 UNNAMED = podgang()
 for _group in UNNAMED["spec"]["podgroups"]:
     _group["podReferences"] = []

@@ -196,3 +196,18 @@ def test_nothing_is_kept_of_a_cause_without_gangs() -> None:
     told.drop(gangs(50))
     told.look(PACE.repeat + 60)
     assert (told.held._causes, told.held._of) == ({}, {})
+
+
+def test_a_gang_of_which_more_is_known_is_told_of_again() -> None:
+    told, (first, second) = Told(), gangs(2)
+    told.put([first])
+    told.put([second], told=True)
+    told.look(60)
+    for key in (first, second, GangKey("team-b", "unknown")):
+        told.held.tell_again(key)
+    told.look(60)
+    assert told.own == [first, first], "another part of the process writes the events of the second"
+    for _ in range(OWN_EVENTS):
+        told.held.tell_again(first)
+        told.look(60)
+    assert told.own == [first] * OWN_EVENTS

@@ -11,6 +11,7 @@ from webhook.backends.coscheduling.keys import GROUP_MARK, NAME, POD_GROUP, POD_
 from webhook.backends.coscheduling.packing import packing_of
 from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
+from webhook.backends.families import marked_group
 from webhook.fit.packing import Packing
 from webhook.fit.reading import COSCHEDULING, PodReading
 from webhook.fit.settings import FitSettings
@@ -19,9 +20,10 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.living_gang import NamedGroup
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import PODS, Judged
+from webhook.model.stored_object import PODS, Judged, StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.gang_scheduler import permit_retry_seconds
@@ -31,6 +33,8 @@ FIRST_VERSION = Version(0, 27)
 
 # The fields that are read of PodGroups stored by other authors, with the type of each field.
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {POD_GROUPS[:2]: {"spec": {"minMember": int}}}
+
+_named_group = marked_group(POD_GROUP, GROUP_MARK)
 
 
 class CoschedulingBackend(Backend[CoschedulingSettings]):
@@ -87,6 +91,9 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def judged_marks(self) -> tuple[Mark, ...]:
         return (GROUP_MARK,)
+
+    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+        return _named_group(pod, facts)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

@@ -4,6 +4,7 @@ Source: apis/extension/{coscheduling,network_topology,qos,priority,elastic_quota
 """
 
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
+from webhook.model.claims import Mark
 from webhook.model.keys import Api
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
@@ -40,6 +41,8 @@ ANNOTATION_MATCH_POLICY = GANG_PREFIX + "match-policy"
 ANNOTATION_MATCH_POLICY_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
 ANNOTATION_TOTAL_NUMBER = GANG_PREFIX + "total-number"
 ANNOTATION_TOPOLOGY = GANG_PREFIX + "network-topology-spec"
+# The ways in which a pod names its gang; the first that is not empty counts.
+GROUP_MARKS = (Mark("labels", LABEL_POD_GROUP), Mark("labels", LABEL_OLD_NAME), Mark("annotations", ANNOTATION_NAME))
 # The settings of a gang, on a PodGroup or on a pod that uses one of the older ways.
 GANG_SETTINGS = (
     ANNOTATION_MINIMUM,

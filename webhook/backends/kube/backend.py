@@ -12,6 +12,7 @@ from webhook.backends.kube.generation import UNREAD, every_kind, generation, kno
 from webhook.backends.kube.keys import CONTROLLERS
 from webhook.backends.kube.packing import packing_of
 from webhook.backends.kube.rules import RULES
+from webhook.backends.kube.rules.pod import named_group
 from webhook.backends.kube.settings import KubeSettings
 from webhook.fit.packing import Packing
 from webhook.fit.reading import KUBE, PodReading
@@ -26,9 +27,10 @@ from webhook.model.findings import Unjudged
 from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
+from webhook.model.living_gang import NamedGroup
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import Judged
+from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -111,6 +113,9 @@ class KubeBackend(Backend[KubeSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
+
+    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+        return named_group(pod, facts) if self.settings.gangScheduling else None
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

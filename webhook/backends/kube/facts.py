@@ -193,6 +193,12 @@ _OF_GROUPS = tuple(
 _READ = frozenset(one.name for one in (*VERSIONS, *COMPOSITE_VERSIONS) if not one.announced)
 # In each generation a gang has one Workload.
 WORKLOADS_OF_GANGS = tuple(Resource(Api(GROUP, version.name, WORKLOADS.kind), WORKLOADS.plural) for version in VERSIONS)
+# In each generation but the first a pod names a PodGroup.
+POD_GROUPS_OF_GANGS = tuple(
+    Resource(Api(GROUP, version.name, "PodGroup"), "podgroups")
+    for version in VERSIONS
+    if version.generation is not Generation.V1ALPHA1
+)
 PROJECTIONS = (
     *(
         Projection("workloads", resource, read_workload, for_objects=True, fields=_OF_WORKLOADS, versions=_READ)
@@ -201,15 +207,14 @@ PROJECTIONS = (
     *(
         Projection(
             "pod_groups",
-            Resource(Api(GROUP, version.name, "PodGroup"), "podgroups"),
+            resource,
             read_pod_group,
             Groups,
             for_objects=True,
             fields=_OF_GROUPS,
             versions=_READ,
         )
-        for version in VERSIONS
-        if version.generation is not Generation.V1ALPHA1
+        for resource in POD_GROUPS_OF_GANGS
     ),
     *(
         Projection(

@@ -10,6 +10,7 @@ from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
     GANG_SETTINGS,
+    GROUP_MARKS,
     LABEL_OLD_MINIMUM,
     LABEL_OLD_NAME,
     LABEL_POD_GROUP,
@@ -18,7 +19,6 @@ from webhook.backends.koordinator.keys import (
 from webhook.backends.koordinator.rules.examples import annotated_pod, known, pod, pod_group
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.model.bounds import name_text
-from webhook.model.claims import Mark
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.go_values import int32
@@ -164,9 +164,7 @@ foreign_member = families.foreign_member(
     "koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`: any pod "
     "that names the gang), v1.8.0.",
     POD_GROUP,
-    Mark("labels", LABEL_POD_GROUP),
-    Mark("labels", LABEL_OLD_NAME),
-    Mark("annotations", ANNOTATION_NAME),
+    *GROUP_MARKS,
 )
 
 

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.backends import families
-from webhook.backends.kube.facts import WORKLOADS_OF_GANGS, Membership, membership_of, scheduler_of
+from webhook.backends.kube.facts import (
+    POD_GROUPS_OF_GANGS,
+    WORKLOADS_OF_GANGS,
+    Membership,
+    membership_of,
+    scheduler_of,
+)
 from webhook.backends.kube.generation import CARRIES_CLASS, generation
 from webhook.backends.kube.groups import groups_of_tree, priority_of, resolved
 from webhook.backends.kube.rules.examples import ON, TREE, TREES, known, member, pod, root, waiting
@@ -21,6 +27,7 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Group, Groups, ancestors
 from webhook.model.keys import Needed
+from webhook.model.living_gang import NamedGroup
 from webhook.model.reading import integer, mapping, text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.creation_order import least_action
@@ -284,18 +291,19 @@ def _groups_of_one_scheduler(namespace: str, named: Membership, facts: ClusterFa
         yield from (Membership(name) for _, name in tree if name != named.group)
 
 
-def _group_of(pod: StoredObject, facts: ClusterFacts) -> families.NamedGroup | None:
-    """The group that a pod names. The Workload that it was made from says whose it is."""
+def named_group(pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+    """The group that a pod names: a PodGroup, or the Workload that it was made from, says whose it is."""
     group, workload = name_text(_group_name(pod)), name_text(mapping(pod.spec.get("workloadRef")).get("name"))
     at = SPEC / "workloadRef" / "name" if group is None else _GROUP
     if group is not None:
         stored = None if facts.pod_groups is None else facts.pod_groups.get((pod.key[0], group))
         workload = None if stored is None else stored.workload
-    if workload is None:
+    name = group or workload
+    if name is None:
         return None
-    return families.NamedGroup(
-        at, group or workload, tuple((kind.api, pod.key[0], workload) for kind in WORKLOADS_OF_GANGS)
-    )
+    groups = () if group is None else tuple((kind.api, pod.key[0], group) for kind in POD_GROUPS_OF_GANGS)
+    workloads = () if workload is None else tuple((kind.api, pod.key[0], workload) for kind in WORKLOADS_OF_GANGS)
+    return NamedGroup(at, name, (*groups, *workloads))
 
 
 foreign_member = families.foreign_member(
@@ -303,7 +311,7 @@ foreign_member = families.foreign_member(
     "kubernetes, pkg/scheduler/framework/plugins/gangscheduling (pods are counted by this field alone), v1.37.0, seen.",
     WORKLOADS_OF_GANGS[0].api,
     Mark("spec", "schedulingGroup"),
-    group_of=_group_of,
+    group_of=named_group,
     known=replace(TREES, pod_groups=Groups({("default", "demo-0"): Group(False, 2, workload="demo-0")})),
     config=ON,
 )
