@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from webhook.config.settings import Profile
 from webhook.fit.verdict import Witness
 from webhook.gangs.anchors import Wait, anchors_of, wait_of
-from webhook.gangs.escapes import Escaped, escaped, not_its_own
+from webhook.gangs.escapes import Escaped, Escapes, not_its_own
 from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, has_room_for_rest, room_reasons, waiting_gang
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.key import POD_GANG, GangKey
@@ -332,8 +332,8 @@ def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> t
     if profile is None or record is None or _is_hindered(seen.podgang) or is_groves(seen.podgang):
         # Pods of a workload without a record are not prepared, so they lack nothing. Grove prepares its own.
         return ()
-    found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.roster.members if pod.counts)
-    return tuple(one for one in found if one is not None)
+    look = Escapes(seen.podgang, profile, record, seen.facts)
+    return tuple(one for pod in seen.roster.members if pod.counts and (one := look.of(pod)) is not None)
 
 
 def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:

@@ -40,8 +40,9 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     unnamed: list[GangPod] = []
     unowned: list[GangPod] = []
     named = None if isinstance(podgang, OptedInGang) else _named(podgang)
+    uid = _workload_uid(podgang)
     for pod, above in pods:
-        if not is_controlled(podgang, above) or (named is not None and above[0].name != pod.podclique):
+        if not _is_below(uid, podgang, above) or (named is not None and above[0].name != pod.podclique):
             unowned.append(pod)
         elif named is not None and (pod.podclique, pod.name) not in named:
             unnamed.append(pod)
@@ -52,12 +53,22 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
 
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Whether a pod with these controllers belongs to the gang's workload."""
+    return _is_below(_workload_uid(podgang), podgang, above)
+
+
+def _workload_uid(podgang: PodGang) -> str | None:
     if isinstance(podgang, OptedInGang):
-        return any(found.uid == podgang.workload.uid for found in above)
+        return podgang.workload.uid
     workload = kept_controller(mapping(podgang.raw.get("metadata")))
-    if workload is None or not above:
+    return None if workload is None else workload.uid
+
+
+def _is_below(uid: str | None, podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
+    if isinstance(podgang, OptedInGang):
+        return any(found.uid == uid for found in above)
+    if uid is None or not above:
         return False
-    return is_a(above[0], POD_CLIQUES) and any(found.uid == workload.uid for found in above[1:])
+    return is_a(above[0], POD_CLIQUES) and any(found.uid == uid for found in above[1:])
 
 
 def _named(podgang: PodGang) -> set[tuple[str, str]]:

@@ -263,8 +263,8 @@ class HealthWatch:
         self._metrics.unmoved.inc(by if known.unmoved else 0)
         if known.never is not None:
             self._metrics.never.labels(scheduler, known.never.scope.label, known.never.family).inc(by)
-        for escape in known.escapes:
-            self._metrics.escaped.labels(scheduler, escape).inc(by)
+        for escape, pods in known.escapes:
+            self._metrics.escaped.labels(scheduler, escape).inc(by * pods)
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()

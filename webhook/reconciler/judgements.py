@@ -6,6 +6,7 @@ counted and told of a gang is kept, and equal judgements are one object, as thos
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class NeverFits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The last judgement of a gang. `escapes` has one entry for each escaped pod. `why` is the first of `obstacles` in
+    """The last judgement of a gang. `escapes` are the numbers of its escaped pods. `why` is the first of `obstacles` in
     words, and `held` is why its scheduler last held it, until it starts. The other fields are those of `GangHealth`.
     """
 
@@ -36,7 +37,7 @@ class Judgement:
     in_trouble: bool
     unmoved: bool
     never: NeverFits | None
-    escapes: tuple[str, ...]
+    escapes: tuple[tuple[str, int], ...]
     obstacles: tuple[HoldReason, ...]
     why: str
     held: HoldReason | None
@@ -51,7 +52,7 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         health.in_trouble,
         health.unmoved,
         None if health.never is None else NeverFits(health.never.scope, health.never.family),
-        tuple(one.escape.value for one in health.escaped),
+        tuple(Counter(one.escape.value for one in health.escaped).items()),
         health.obstacles,
         health.why,
         held,
