@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
@@ -173,30 +174,40 @@ class HealthWatch:
                 self._again.put(key)
 
     def _due(self) -> Iterator[GangKey]:
-        """The gangs to judge at one look."""
-        later: list[GangKey] = []
+        """The gangs to judge at one look. A few of those that may have another reason come first: gangs of one tenant
+        that change all the time must not use up the shapes that a look judges.
+        """
         judged: set[GangKey] = set()
-        for _ in range(min(len(self._marked), CHANGED_A_LOOK)):
-            key = self._marked.take()
-            if key is None:
-                break
-            if self._has_turn(key):
-                later.append(key)
-            else:
-                judged.add(key)
-                yield key
-        for count in range(min(len(self._again), AGAIN_A_LOOK)):
-            if count >= AGAIN_AT_LEAST and self._fits is not None and not self._fits.has_left:
-                break
-            key = self._again.take()
-            if key is None:
-                break
-            if self._has_turn(key):
-                later.append(key)
-            elif key not in judged:
+        later: list[GangKey] = []
+        first = min(AGAIN_AT_LEAST, AGAIN_A_LOOK)
+        for key in chain(self._taken(self._again, first, later), self._taken(self._marked, CHANGED_A_LOOK, later)):
+            judged.add(key)
+            yield key
+        for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: self._judges_shapes):
+            if key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
+
+    @property
+    def _judges_shapes(self) -> bool:
+        """Whether this look may judge more shapes."""
+        return self._fits is None or self._fits.has_left
+
+    def _taken(
+        self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool] = lambda: True
+    ) -> Iterator[GangKey]:
+        """Take so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
+        `later`.
+        """
+        for _ in range(min(len(turns), most)):
+            key = turns.take() if may() else None
+            if key is None:
+                return
+            if self._has_turn(key):
+                later.append(key)
+            else:
+                yield key
 
     async def _unbroken(self, part: str, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant

@@ -14,6 +14,7 @@ from typing import Generic
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled, spread
+from webhook.model.fair_memory import share_of
 from webhook.reconciler.turns import K, Turns
 
 # Pause after a failure: doubled each time up to the second value. The actual pause is a random part of it.
@@ -36,7 +37,7 @@ class KeyQueue(Generic[K]):
         """
         self._clock = clock
         self._urgent = urgent
-        self._share = max(workers * 3 // 4, 1)
+        self._share = share_of(workers)
         self._first: Turns[K] = Turns()
         self._then: Turns[K] = Turns()
         # How many urgent keys were handed out since one that was not.

@@ -6,7 +6,7 @@ A tenant can make any number of gangs in a namespace of his, and must not delay 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from webhook.gangs.key import GangKey
@@ -50,6 +50,11 @@ class Turns(Generic[K]):
     def __contains__(self, key: K) -> bool:
         """Whether `key` waits."""
         return key in self._keys
+
+    @property
+    def namespaces(self) -> Collection[str]:
+        """The namespaces that have waiting keys."""
+        return self._waiting.keys()
 
     def put(self, key: K) -> None:
         """Let `key` wait as the last of its namespace; a key that waits keeps its place."""

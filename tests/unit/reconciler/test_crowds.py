@@ -171,6 +171,17 @@ async def test_gangs_are_judged_again_though_a_look_has_judged_enough_shapes(jud
         assert len(judged) == health_watch.AGAIN_AT_LEAST
 
 
+async def test_gangs_that_change_all_the_time_leave_a_look_time_for_the_shapes_of_others(judged: list[GangKey]) -> None:
+    async with settled_crowds(crowd=30, small=1) as found:
+        found.health.mark_held("small")
+        for key in [key for key in found.health._known if key.namespace == "crowd"]:
+            found.health.mark(key)
+        judged.clear()
+        await found.health.look()
+        assert judged[0] == GangKey("small", "many-0")
+        assert len(judged) == 31
+
+
 async def test_a_gang_whose_objects_are_about_to_be_written_is_judged_afterwards(judged: list[GangKey]) -> None:
     async with settled_crowds(crowd=2) as found:
         found.health._has_turn = lambda key: key.name == "many-0"
