@@ -24,6 +24,7 @@ from webhook.gangs.hold_reasons import (
     GroupReason,
     Reason,
     RemedyReason,
+    ShareReason,
     TopologyReason,
 )
 from webhook.model.fair_memory import FairMemory
@@ -36,6 +37,7 @@ from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.held_gangs import HeldCause, OwnEvents
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.turns import HeldBack, not_noted
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
 
@@ -82,7 +84,16 @@ class RegardedNamespace(NamedTuple):
 
 # What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | RegardedNamespace
-Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason | RemedyReason
+Why = (
+    Reason
+    | TopologyReason
+    | GroupReason
+    | CertificateReason
+    | CheckReason
+    | ExceptionReason
+    | RemedyReason
+    | ShareReason
+)
 # Events that need no person.
 _NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
@@ -97,13 +108,14 @@ class _Said(NamedTuple):
 class Events:
     """Writes events. A failed write is only logged: no gang waits for an event."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         client: Client,
         metrics: Metrics,
         instance: str,
         leads: Callable[[], bool],
         *,
+        held_back: HeldBack = not_noted,
         dry_run: bool = False,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
@@ -114,7 +126,7 @@ class Events:
         self._dry_run = dry_run
         self._clock = clock
         # Which gangs get an event of their own.
-        self.own = OwnEvents()
+        self.own = OwnEvents(held_back)
         self._said: FairMemory[_About, _Said] = FairMemory(MEMORY)
         # How often each report was written.
         self._times: FairMemory[_About, int] = FairMemory(MEMORY)

@@ -15,6 +15,7 @@ from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.errors import FactsUnavailable
 from webhook.fit.amounts import sentence_list
 from webhook.gangs.anchored_health import AnchoredHealth, Health
+from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
@@ -26,7 +27,7 @@ from webhook.reconciler.held_gangs import HeldGangs, Pace, Series
 from webhook.reconciler.judgements import Judgement, judgement_of
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.remedies import Remedies
-from webhook.reconciler.turns import Turns
+from webhook.reconciler.turns import HeldBack, Turns, not_noted
 from webhook.telemetry.logs import log, outline
 
 # Changes come in bursts: a gang is judged once for all changes within this many seconds.
@@ -95,6 +96,7 @@ class HealthWatch:
         fits: Looking | None = None,
         losses: Losses | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,
+        held_back: HeldBack = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
@@ -110,6 +112,7 @@ class HealthWatch:
         self._fits = fits
         self._losses = losses
         self._has_turn = has_turn
+        self._held_back = held_back
         self._clock = clock
         # Gangs that changed, and gangs that may have another reason now.
         self._marked: Turns[GangKey] = Turns()
@@ -117,6 +120,9 @@ class HealthWatch:
         # Where the gangs that have not started are to be judged again; None is everywhere.
         self._held_in: set[str | None] = set()
         self._known: dict[GangKey, Judgement] = {}
+        # Those that have not started, by namespace; and those of them that wait for room, or may do so.
+        self._waiting: Grouping[GangKey, str] = Grouping()
+        self._for_room: set[GangKey] = set()
         # What is to be reported.
         self._held = HeldGangs(events.own)
         # How often each part of a look failed.
@@ -146,11 +152,11 @@ class HealthWatch:
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
         self._judging.forget()
-        self._mark_again(room=self._fits is not None and self._fits.look())
+        turn = LoopTurn(self._clock)
+        await self._mark_again(turn, room=self._fits is not None and self._fits.look())
         if self._losses is not None:
             for key in await self._unbroken("losses", self._losses.look()) or ():
                 self._marked.put(key)
-        turn = LoopTurn(self._clock)
         for key in self._due():
             self._judge(key)
             # Reconciling gangs has priority.
@@ -164,14 +170,14 @@ class HealthWatch:
             if self._remedies is not None:
                 await self._unbroken("remedies", self._remedies.see())
 
-    def _mark_again(self, *, room: bool) -> None:
+    async def _mark_again(self, turn: LoopTurn, *, room: bool) -> None:
         """Mark the gangs that may have another reason now; with `room`, those among them that wait for room."""
         held, self._held_in = self._held_in, set()
-        if not (room or held):
-            return
-        for key, known in self._known.items():
-            if known.obstacles and (None in held or key.namespace in held or (room and known.word in _FOR_ROOM)):
+        namespaces = self._waiting.groups() if None in held else (name for name in held if name is not None)
+        for keys in (*map(self._waiting.members, namespaces), self._for_room if room else ()):
+            for key in keys:
                 self._again.put(key)
+                await turn.pause()
 
     def _due(self) -> Iterator[GangKey]:
         """The gangs to judge at one look. A few of those that may have another reason come first: gangs of one tenant
@@ -183,6 +189,8 @@ class HealthWatch:
         for key in chain(self._taken(self._again, first, later), self._taken(self._marked, CHANGED_A_LOOK, later)):
             judged.add(key)
             yield key
+        for namespace in self._marked.namespaces:
+            self._held_back(namespace)
         for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: self._judges_shapes):
             if key not in judged:
                 yield key
@@ -258,6 +266,11 @@ class HealthWatch:
         held = _last_held(health, None if before is None else before.held)
         now = self._known[key] = judgement_of(_with_both_halves(health, held), held)
         self._count(now, 1)
+        self._waiting.move(key, key.namespace if now.obstacles else None)
+        if now.obstacles and now.word in _FOR_ROOM:
+            self._for_room.add(key)
+        else:
+            self._for_room.discard(key)
         if now.in_trouble:
             reason = now.obstacles[0].reason
             self._held.put(key, reason, self._clock.monotonic(), told=reason in _SAID_BY_WRITER)
@@ -266,6 +279,8 @@ class HealthWatch:
 
     def _forget(self, key: GangKey) -> None:
         self._known.pop(key, None)
+        self._waiting.move(key, None)
+        self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
 
     def _count(self, known: Judgement, by: int) -> None:

@@ -6,7 +6,7 @@ A tenant can make any number of gangs in a namespace of his, and must not delay 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from typing import Generic, TypeVar
 
 from webhook.gangs.key import GangKey
@@ -33,6 +33,14 @@ def _any(_: str) -> bool:
     return True
 
 
+# Gets a namespace each time that it wants more than its share.
+HeldBack = Callable[[str], None]
+
+
+def not_noted(_: str) -> None:
+    """Leave it unsaid that a namespace wants more than its share."""
+
+
 class Turns(Generic[K]):
     """Waiting keys, each once. Each namespace hands out its first key, and then waits until the others had their
     turn.
@@ -52,7 +60,7 @@ class Turns(Generic[K]):
         return key in self._keys
 
     @property
-    def namespaces(self) -> Collection[str]:
+    def namespaces(self) -> KeysView[str]:
         """The namespaces that have waiting keys."""
         return self._waiting.keys()
 
