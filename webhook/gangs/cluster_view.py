@@ -6,13 +6,13 @@ It reports which gangs an event affects. It never writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import httpx
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import NOT_ASKED, LiveFacts, live_facts
@@ -81,7 +81,7 @@ class ClusterView:
         facts_changed: Callable[[str | None], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
-        all_changed: Callable[[], None] = lambda: None,
+        all_changed: Callable[[], Awaitable[None]] | None = None,
         read: Callable[[], None] = lambda: None,
         pod_ended: Callable[[PodEnd], None] | None = None,
         give_back: bool = False,
@@ -419,14 +419,15 @@ class ClusterView:
 
     async def look_slowly(self, seconds: float) -> None:
         """Queue every gang as `look_at_all` does, spread over so many seconds."""
-        every = self._every_gang()
+        every = await self._every_gang()
         turns = max(-(-len(every) // GANGS_A_TURN), 1)
         for turn in range(turns):
             await asyncio.sleep(seconds / turns)
             for key in every[turn * GANGS_A_TURN : (turn + 1) * GANGS_A_TURN]:
                 self._gang_changed(key)
         self._held_changed(None)
-        self._all_changed()
+        if self._all_changed is not None:
+            await self._all_changed()
 
     async def _look_when_asked(self) -> None:
         """Look at all gangs once for all that was asked meanwhile, as when hundreds of nodes come at once."""
@@ -438,9 +439,16 @@ class ClusterView:
             self._looking = False
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _every_gang(self) -> list[GangKey]:
-        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.kind}
-        return list(left.union(self.gangs))
+    async def _every_gang(self) -> list[GangKey]:
+        """All gangs, and those that only have objects left. Each group of them is copied at once, which is quick."""
+        found: dict[GangKey, None] = {}
+        turn = LoopTurn(self._clock)
+        for keys in (lambda: self.gangs, *(store.concerned for store in self.stores.by_kind.values())):
+            for key in keys():
+                if key.kind:
+                    found[key] = None
+                await turn.pause()
+        return list(found)
 
 
 def _namespace_of(projection: Projection, key: Any) -> str | None:

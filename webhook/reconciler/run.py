@@ -279,6 +279,8 @@ class Reconciler:
             self.leads,
             facts=lambda: self.following.live.facts,
             ready=lambda: not any(self.following.live.unready()),
+            look=self.following.look_at_all,
+            held_back=self._held_back_by(Bound.WORKERS),
             only=self._only,
             clock=self.clock,
         )
@@ -402,13 +404,13 @@ class Reconciler:
     def _held_changed(self, namespace: str | None) -> None:
         self.health.mark_held(namespace)
 
-    def _all_changed(self) -> None:
+    async def _all_changed(self) -> None:
         if self._only is None:
             # Topology objects have no namespace.
             self._topologies.follow(self.following.live.facts.apis or frozenset())
         self._topologies.look_at_all()
         if self.admission_checks is not None:
-            self.admission_checks.look_at_all()
+            await self.admission_checks.look_at_all()
 
     def _counted(self) -> None:
         self.metrics.queue.set(len(self.queue))
