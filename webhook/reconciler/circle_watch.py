@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from math import inf
+from typing import NamedTuple
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.config.settings import Settings
 from webhook.gangs.hold_reasons import GroupReason
 from webhook.gangs.stores import Stores
 from webhook.model.circles import circles
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.reading import Malformed, mapping, text
 from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.turns import Turns
 from webhook.telemetry.logs import log
 
 # Groups are created in bursts: all changes within this many seconds are checked together.
@@ -32,6 +34,13 @@ NAMED = 3
 # A group of one of the kinds. A circle is a sequence of groups, each below the next.
 Node = tuple[Api, ObjectKey]
 Circle = tuple[Node, ...]
+
+
+class _Nested(NamedTuple):
+    """The group above a group, and its own uid."""
+
+    parent: Node
+    uid: str | None
 
 
 class CircleWatch:
@@ -54,6 +63,8 @@ class CircleWatch:
         self._leads = leads
         self._clock = clock
         self._marked: set[Node] = set()
+        # What each group that has a parent said when it last changed.
+        self._nested: dict[Node, _Nested] = {}
         self._known: list[Circle] = []
         # The time each group in a circle was last reported.
         self._told: dict[CircledGroup, float] = {}
@@ -72,6 +83,16 @@ class CircleWatch:
     async def look(self) -> None:
         """Count the circles and report their groups. Only the leader reports."""
         marked, self._marked = self._marked, set()
+        turn = LoopTurn(self._clock)
+        if not self._trees.keys() <= self._stores.by_kind.keys():
+            # Nothing tells that the groups of a kind are gone that is not served any more.
+            self._nested = {node: one for node, one in self._nested.items() if node[0] in self._stores.by_kind}
+        for node in marked:
+            if (nested := self._read(node)) is None:
+                self._nested.pop(node, None)
+            else:
+                self._nested[node] = nested
+            await turn.pause()
         # A known circle may have changed shape, so one of its groups is checked again.
         before, self._known = self._known, circles((*marked, *(one[0] for one in self._known)), self._above)
         leads = self._leads()
@@ -80,38 +101,48 @@ class CircleWatch:
             for ended in set(before) - set(self._known):
                 names = [name for _, (_, name) in ended]
                 log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
-            await self._tell()
+            await self._tell(turn)
 
-    async def _tell(self) -> None:
-        concerned = {self._circled(node): circle for circle in self._known for node in circle}
-        self._told = {group: at for group, at in self._told.items() if group in concerned}
-        now, said = self._clock.monotonic(), 0
-        for group, circle in concerned.items():
-            if now - self._told.get(group, -inf) < REPEAT_SECONDS:
-                continue
-            self._told[group] = now
-            await self._events.say(group, GroupReason.CIRCLE, note(circle))
-            said += 1
-            if said == EVENTS_A_LOOK:
-                return
+    async def _tell(self, turn: LoopTurn) -> None:
+        """Report the groups in circles, some at a time. Namespaces take turns."""
+        now, told = self._clock.monotonic(), dict[CircledGroup, float]()
+        due: Turns[tuple[str, CircledGroup, Circle]] = Turns()
+        for circle in self._known:
+            for node in circle:
+                group = self._circled(node)
+                at = self._told.get(group, -inf)
+                if now - at < REPEAT_SECONDS:
+                    told[group] = at
+                else:
+                    due.put((group.namespace, group, circle))
+                await turn.pause()
+        self._told = told
+        for _ in range(min(len(due), EVENTS_A_LOOK)):
+            if (turn_of := due.take()) is not None:
+                _, group, circle = turn_of
+                told[group] = now
+                await self._events.say(group, GroupReason.CIRCLE, note(circle))
 
-    def _live(self, node: Node) -> Manifest | None:
-        store = self._stores.by_kind.get(node[0])
-        return None if store is None else store.objects.get(node[1])
-
-    def _above(self, node: Node) -> Node | None:
+    def _read(self, node: Node) -> _Nested | None:
+        """What a group says; None if it does not exist or has no parent."""
         api, (namespace, _) = node
+        store = self._stores.by_kind.get(api)
+        if store is None or (live := store.objects.get(node[1])) is None:
+            return None
         try:
-            parent = text(mapping((self._live(node) or {}).get("spec")).get(self._trees[api].parent))
+            parent = text(mapping(live.get("spec")).get(self._trees[api].parent))
         except Malformed:
             # The object was stored before the present schema; its scheduler cannot read the parent either.
             return None
-        return None if parent is None else (api, (namespace, parent))
+        return None if parent is None else _Nested((api, (namespace, parent)), live["metadata"].get("uid"))
+
+    def _above(self, node: Node) -> Node | None:
+        nested = self._nested.get(node)
+        return None if nested is None else nested.parent
 
     def _circled(self, node: Node) -> CircledGroup:
         api, (namespace, name) = node
-        metadata = (self._live(node) or {}).get("metadata") or {}
-        return CircledGroup(self._trees[api].resource, namespace, name, metadata.get("uid"))
+        return CircledGroup(self._trees[api].resource, namespace, name, self._nested[node].uid)
 
 
 def trees_of(settings: Settings) -> Iterable[Trees]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, KeysView, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from webhook.gangs.key import GangKey
 
 _NONE: Mapping[str, int] = {}
 
 # What takes turns: the first of its parts is its namespace.
-K = TypeVar("K", bound=tuple[str, ...])
+K = TypeVar("K", bound=tuple[Any, ...])
 
 
 def in_turns(keys: Iterable[GangKey], had: Mapping[str, int] = _NONE) -> list[GangKey]:
