@@ -223,7 +223,16 @@ class Reconciler:
         if not wanted.causes:
             return None
         observed, metrics = self.following.observed, self.metrics.remedies
-        return Remedies(wanted, observed, writer, events, metrics, excepted=self._may_be_excepted, clock=self.clock)
+        return Remedies(
+            wanted,
+            observed,
+            writer,
+            events,
+            metrics,
+            excepted=self._may_be_excepted,
+            held_back=self._held_back_by(Bound.REMEDIES),
+            clock=self.clock,
+        )
 
     def _audits_with(
         self, access: Access, writer: Writer, transport: httpx.AsyncBaseTransport | None

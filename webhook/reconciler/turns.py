@@ -5,28 +5,12 @@ A tenant can make any number of gangs in a namespace of his, and must not delay 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, KeysView, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, KeysView
 from typing import Any, Generic, TypeVar
-
-from webhook.gangs.key import GangKey
-
-_NONE: Mapping[str, int] = {}
 
 # What takes turns: the first of its parts is its namespace.
 K = TypeVar("K", bound=tuple[Any, ...])
-
-
-def in_turns(keys: Iterable[GangKey], had: Mapping[str, int] = _NONE) -> list[GangKey]:
-    """Sort gangs so that namespaces alternate. Those that `had` fewer turns come first, and the order of the gangs of
-    one namespace stays.
-    """
-    turns = Counter(had)
-    found: list[tuple[int, int, GangKey]] = []
-    for place, key in enumerate(keys):
-        found.append((turns[key.namespace], place, key))
-        turns[key.namespace] += 1
-    return [key for *_, key in sorted(found)]
 
 
 def _any(_: str) -> bool:
