@@ -37,6 +37,7 @@ from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import Roster
+from webhook.gangs.rule_reasons import Outcomes
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
@@ -103,6 +104,8 @@ class ClusterView:
         self._say_read = read
         # Whether all gangs must be checked, and whether they are being queued for it.
         self._asked = asyncio.Event()
+        # How often something changed that rules may look at.
+        self._revision = 0
         self._looking = False
         self.live: LiveFacts = live_facts(
             settings,
@@ -239,20 +242,22 @@ class ClusterView:
         return None if podgang is None else self._observed(key, podgang)
 
     def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
-        workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
+        name = str(podgang.labels.get(grove.LABEL_PART_OF) or "")
+        found = self._workloads.latest((key.namespace, name), _JudgedSet)
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(
             podgang,
             self.roster_of(podgang) or Roster(),
             self._object,
             own,
-            None if workload is None else PodCliqueSet(workload),
+            None if found is None else found.workload,
             self.live.facts,
             self._settings,
             anchors,
             self._queued.places,
             self._clock.now(),
             self.fits,
+            None if found is None else found.outcomes_at(self._revision),
         )
 
     def unready(self) -> Iterator[str]:
@@ -347,6 +352,7 @@ class ClusterView:
         self._say_read()
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
+        self._revision += 1
         self._queued.known(served=facts.kueue_workloads is not None)
         self.fits.changed()
         if facts.apis is not None:
@@ -359,6 +365,7 @@ class ClusterView:
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:
+        self._revision += 1
         self._fact_changed(projection, key)
         if projection.part in OF_NODES:
             self.fits.nodes_changed()
@@ -397,6 +404,7 @@ class ClusterView:
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
+            self._revision += 1
             self._gang_changed(shared_key(GangKey(*key)))
             return
         self._object_changed(api, key)
@@ -449,6 +457,21 @@ class ClusterView:
                     found[key] = None
                 await turn.pause()
         return list(found)
+
+
+class _JudgedSet:
+    """A PodCliqueSet, and what the rules said of it when the cluster had a certain revision."""
+
+    def __init__(self, raw: Manifest) -> None:
+        self.workload = PodCliqueSet(raw)
+        self._outcomes: Outcomes = {}
+        self._revision = -1
+
+    def outcomes_at(self, revision: int) -> Outcomes:
+        """What the rules said at this revision."""
+        if revision != self._revision:
+            self._revision, self._outcomes = revision, {}
+        return self._outcomes
 
 
 def _namespace_of(projection: Projection, key: Any) -> str | None:

@@ -248,7 +248,9 @@ def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Pro
     if not _is_hindered(seen.podgang):
         # For a hindered gang the hindrance is the whole reason.
         if profile is not None:
-            yield from rule_reasons(seen.podgang, seen.workload, profile, seen.facts, seen.settings, seen.now)
+            yield from rule_reasons(
+                seen.podgang, seen.workload, profile, seen.facts, seen.settings, seen.now, seen.outcomes
+            )
         yield from too_few(seen.podgang, counted, seen.roster.unnamed)
 
 

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
@@ -41,6 +40,9 @@ EVENTS_A_LOOK = 20
 CHANGED_A_LOOK, AGAIN_A_LOOK = 2000, 200
 # Of the second, so many are judged even if this look has judged enough shapes: most reasons are not about room.
 AGAIN_AT_LEAST = 20
+# So much of a processor is used for judging at one look: gangs may be as large as a tenant likes, and events, records
+# of losses and remedies wait for the end of a look.
+JUDGING_SECONDS = 1.0
 # The reasons of gangs that wait for room, or may do so.
 _FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
@@ -186,12 +188,18 @@ class HealthWatch:
         judged: set[GangKey] = set()
         later: list[GangKey] = []
         first = min(AGAIN_AT_LEAST, AGAIN_A_LOOK)
-        for key in chain(self._taken(self._again, first, later), self._taken(self._marked, CHANGED_A_LOOK, later)):
-            judged.add(key)
-            yield key
+        until = self._clock.processor() + JUDGING_SECONDS
+
+        def may() -> bool:
+            return self._clock.processor() < until
+
+        for turns, most in ((self._again, first), (self._marked, CHANGED_A_LOOK)):
+            for key in self._taken(turns, most, later, may):
+                judged.add(key)
+                yield key
         for namespace in self._marked.namespaces:
             self._held_back(namespace)
-        for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: self._judges_shapes):
+        for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: may() and self._judges_shapes):
             if key not in judged:
                 yield key
         for key in later:
@@ -203,7 +211,7 @@ class HealthWatch:
         return self._fits is None or self._fits.has_left
 
     def _taken(
-        self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool] = lambda: True
+        self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
     ) -> Iterator[GangKey]:
         """Take so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
         `later`.
