@@ -21,6 +21,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import Controllers
+from webhook.gangs.escapes import Escapes
 from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES, OF_ONE_NAMESPACE
 from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import GangFits
@@ -43,6 +44,7 @@ from webhook.gangs.stores import Stores
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.fair_memory import FairMemory
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
@@ -59,6 +61,8 @@ from webhook.model.workloads.podgang import PodGang
 
 # Gangs that are queued before other tasks may run, and the seconds between two times that all are.
 GANGS_A_TURN = 200
+# Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
+LARGE_GANGS = 64
 PAUSE_SECONDS = 0.2
 
 
@@ -106,6 +110,7 @@ class ClusterView:
         self._asked = asyncio.Event()
         # How often something changed that rules may look at.
         self._revision = 0
+        self._escapes: FairMemory[GangKey, Escapes] = FairMemory(LARGE_GANGS)
         self._looking = False
         self.live: LiveFacts = live_facts(
             settings,
@@ -258,6 +263,7 @@ class ClusterView:
             self._clock.now(),
             self.fits,
             None if found is None else found.outcomes_at(self._revision),
+            self._escapes,
         )
 
     def unready(self) -> Iterator[str]:

@@ -31,6 +31,7 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.waiting import turns, until
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS as POD_CLIQUE_SETS_ADMISSION
 from webhook.clock import TURN_SECONDS, LoopTurn
+from webhook.gangs.escapes import Escapes
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey, key_of_gang
 from webhook.gangs.loss_records import line_of
@@ -430,3 +431,23 @@ async def test_the_gangs_of_one_workload_are_made_once_for_all_of_them() -> None
         cluster.apply(JOB_SET_PATH, job_set("train", *parts[:3], **IN_TURN))
         await until(lambda: len(found.following.opted_in.gangs) == 3)
         assert found.following.opted_in.gang(keys[-1]) is None
+
+
+async def test_of_a_large_gang_only_pods_that_changed_are_compared_with_what_they_should_be() -> None:
+    cluster = WritableWorld()
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    put_pods(cluster, *(grove_pod(f"p{index}", schedulerName="koord-scheduler") for index in range(120)))
+    async with running(cluster) as found:
+        await settled(found)
+        looked_at = Escapes._looked_at.__code__
+
+        def compared() -> int:
+            return Cost(lambda: found.following.health(OWN)).runs[looked_at, looked_at.co_firstlineno]
+
+        health = found.following.health(OWN)
+        assert health is not None
+        assert len(health.escaped) == 120
+        assert compared() == 0
+        found.following._pods._watch.index.put(grove_pod("p7", schedulerName="koord-scheduler", priority=7))
+        assert compared() == 1
