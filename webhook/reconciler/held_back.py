@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -46,8 +47,9 @@ class _Noted:
 class HeldBack:
     """Counts and tells which namespaces are held back. Call `note` each time that one is."""
 
-    def __init__(self, metrics: Metrics, *, clock: Clock = MACHINE_CLOCK) -> None:
+    def __init__(self, metrics: Metrics, leads: Callable[[], bool], *, clock: Clock = MACHINE_CLOCK) -> None:
         self._metrics = metrics
+        self._leads = leads
         self._clock = clock
         self._noted: dict[tuple[str, Bound], _Noted] = {}
         # When each namespace was last told.
@@ -60,7 +62,7 @@ class HeldBack:
         noted.last = now
 
     async def run(self, events: Events) -> None:
-        """Count and tell from time to time, until cancelled. Only the leader writes events."""
+        """Count and tell from time to time, until cancelled. Only the leader tells."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look(events)
@@ -72,6 +74,8 @@ class HeldBack:
         counts = Counter(bound for _, bound in self._noted)
         for bound in Bound:
             self._metrics.held_back.labels(bound.value).set(counts[bound])
+        if not self._leads():
+            return
         self._told = {namespace: at for namespace, at in self._told.items() if now - at < REPEAT_SECONDS}
         lasting: dict[str, list[Bound]] = {}
         for (namespace, bound), noted in self._noted.items():

@@ -85,7 +85,7 @@ class Reconciler:
         """
         self.clock = clock
         self.metrics = Metrics(settings.profiles)
-        self.held_back = HeldBack(self.metrics, clock=clock)
+        self.held_back = HeldBack(self.metrics, self.leads, clock=clock)
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(
             WORKERS, urgent=self._is_new, held_back=self._held_back_by(Bound.WORKERS), clock=clock

@@ -46,7 +46,8 @@ class Watched:
     def __init__(self) -> None:
         self.clock = PlayedClock()
         self.metrics = Metrics()
-        self.held_back = HeldBack(self.metrics, clock=self.clock)
+        self.leading = True
+        self.held_back = HeldBack(self.metrics, lambda: self.leading, clock=self.clock)
         self.written = Written()
 
     async def look(self, seconds: float, *noted: tuple[Bound, str]) -> None:
@@ -104,6 +105,13 @@ async def test_thousands_of_namespaces_are_told_some_at_a_time() -> None:
     assert len(watched.written.told) == 10
     await watched.look(600, *every)
     assert len(watched.written.told) == len(dict(watched.written.told)) == 50
+
+
+async def test_only_the_leader_tells() -> None:
+    watched = Watched()
+    watched.leading = False
+    await watched.look(600, (Bound.HEALTH, "a"))
+    assert (watched.number(Bound.HEALTH), watched.written.told) == (1, [])
 
 
 async def test_a_crowd_whose_objects_are_written_late_is_counted_and_told() -> None:

@@ -144,6 +144,7 @@ def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family])
         "rollcall_lease_lost_total",
         "rollcall_left_alone_total",
         "rollcall_opted_out_workloads_total",
+        "rollcall_namespaces_held_back",
         "rollcall_remedies_waiting",
         "rollcall_retries_total",
         "rollcall_rotations_total",
