@@ -6,7 +6,8 @@ It reports which gangs an event affects. It never writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -108,6 +109,9 @@ class ClusterView:
         self._say_read = read
         # Whether all gangs must be checked, and whether they are being queued for it.
         self._asked = asyncio.Event()
+        # Gangs of a workload that changed and has very many, and whether there are any.
+        self._many: OrderedDict[GangKey, None] = OrderedDict()
+        self._has_many = asyncio.Event()
         # How often something changed that rules may look at.
         self._revision = 0
         self._escapes: FairMemory[GangKey, Escapes] = FairMemory(LARGE_GANGS)
@@ -135,7 +139,9 @@ class ClusterView:
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
         )
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
-        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read, pod_ended, clock=clock)
+        self.opted_in = OptedInGangs(
+            self.client, settings, self._gangs_changed, pods_changed, read, pod_ended, clock=clock
+        )
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client, clock=clock)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
@@ -337,6 +343,7 @@ class ClusterView:
                 group.create_task(self.node_pods.run())
                 group.create_task(self.opted_in.run())
                 group.create_task(self._look_when_asked())
+                group.create_task(self._tell_of_many())
         finally:
             await self._workloads.close()
             await self._pods.close()
@@ -378,8 +385,7 @@ class ClusterView:
         elif projection.part not in NOT_OF_FITS:
             self.fits.changed()
         if projection is POD_CLIQUE_SETS:
-            for concerned in self.podgangs.keys_of(key):
-                self._gang_changed(concerned)
+            self._gangs_changed(self.podgangs.keys_of(key))
         elif projection is TRAIN_JOB_FACTS:
             # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
             self.opted_in.look_at(JOB_SETS.api.kind, key)
@@ -422,14 +428,35 @@ class ClusterView:
         if self.podgangs.keys_of(key):
             self._held_changed(key[0])
 
+    def _gangs_changed(self, keys: Collection[GangKey]) -> None:
+        """Queue gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in
+        slices, once for all changes meanwhile.
+        """
+        if len(keys) > GANGS_A_TURN:
+            self._many.update(dict.fromkeys(keys))
+            self._has_many.set()
+            return
+        for key in keys:
+            self._gang_changed(key)
+
+    async def _tell_of_many(self) -> None:
+        turn = LoopTurn(self._clock)
+        while True:
+            await self._has_many.wait()
+            self._has_many.clear()
+            while self._many:
+                key, _ = self._many.popitem(last=False)
+                self._gang_changed(key)
+                await turn.pause()
+
     def look_at_all(self) -> None:
         """Queue every gang soon, and the gangs that no longer exist but still have objects."""
         self._asked.set()
 
     @property
     def looks_at_all(self) -> bool:
-        """Whether gangs are still to be queued because all must be checked."""
-        return self._asked.is_set() or self._looking
+        """Whether gangs are still to be queued because all must be checked, or very many."""
+        return self._asked.is_set() or self._looking or bool(self._many)
 
     async def look_slowly(self, seconds: float) -> None:
         """Queue every gang as `look_at_all` does, spread over so many seconds."""

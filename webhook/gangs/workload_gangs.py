@@ -8,7 +8,7 @@ a workload makes for its roles show the gangs of their first groups (`webhook.ga
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import islice
 
@@ -48,7 +48,7 @@ WorkloadKey = tuple[str, str, str]
 class OptedInGangs:
     """The gangs of opted-in workloads.
 
-    `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
+    `gangs_changed` gets the gangs that are created, changed or deleted; `pods_changed` each gang whose pods changed.
     `filled` is called each time all objects of a kind were read once, `ended` as for `GangPods`. Nothing is followed if
     Rollcall makes no gangs for the enabled schedulers.
     """
@@ -57,7 +57,7 @@ class OptedInGangs:
         self,
         client: Client,
         settings: Settings,
-        gang_changed: Callable[[GangKey], None],
+        gangs_changed: Callable[[Collection[GangKey]], None],
         pods_changed: Callable[[GangKey], None],
         filled: Callable[[], None] = lambda: None,
         ended: Callable[[PodEnd], None] | None = None,
@@ -65,7 +65,7 @@ class OptedInGangs:
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._wanted = settings.gang_workloads
-        self._gang_changed = gang_changed
+        self._gangs_changed = gangs_changed
         self._say_pods_changed = pods_changed
         self._kinds = settings.kinds
         self.pods = GangPods(
@@ -245,12 +245,10 @@ class OptedInGangs:
             self._move(gone, None)
         for gang in now:
             self._move(gang, workload_key)
-        for gang in before | now:
-            self._gang_changed(gang)
+        self._gangs_changed(before | now)
         for made in self._made_for.members(workload_key):
             # Queue and quota of its further groups may be those of the workload.
-            for gang in self._of.members((LeaderWorkerSet.resource.api.kind, *made)):
-                self._gang_changed(gang)
+            self._gangs_changed(self._of.members((LeaderWorkerSet.resource.api.kind, *made)))
 
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
@@ -264,7 +262,7 @@ class OptedInGangs:
         self._named.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
             self._move(key, workload if self._is_living(key) else None)
-            self._gang_changed(key)
+            self._gangs_changed((key,))
 
     def _note_maker(self, key: ObjectKey) -> None:
         """Assign a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""

@@ -103,8 +103,8 @@ class _Held:
     begun: float
     changed: float
     since: dict[GangKey, float] = field(default_factory=dict)
-    untold: dict[GangKey, None] = field(default_factory=dict)
-    told: dict[GangKey, float] = field(default_factory=dict)
+    untold: OrderedDict[GangKey, None] = field(default_factory=OrderedDict)
+    told: OrderedDict[GangKey, float] = field(default_factory=OrderedDict)
     series: _Written | None = None
     counted: bool = False
 
@@ -181,9 +181,8 @@ class HeldGangs:
         """The gangs that get an event of their own, first those that had one before."""
         while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
-            # The last again.
-            held.told.pop(key, None)
             held.told[key] = now
+            held.told.move_to_end(key)
             yield key
 
     def _series(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Series | None:

@@ -451,3 +451,19 @@ async def test_of_a_large_gang_only_pods_that_changed_are_compared_with_what_the
         assert compared() == 0
         found.following._pods._watch.index.put(grove_pod("p7", schedulerName="koord-scheduler", priority=7))
         assert compared() == 1
+
+
+async def test_gangs_of_a_workload_with_very_many_are_queued_in_slices_and_once() -> None:
+    async with settled_crowds(crowd=300, small=1) as found:
+        queued: list[GangKey] = []
+        found.following._gang_changed = queued.append
+        found.following._clock = BusyClock()
+        for _ in range(3):
+            found.following._touched(POD_CLIQUE_SETS, ("crowd", "demo"))
+        assert queued == []
+        assert found.following.looks_at_all
+        assert not found.idle
+        found.following._touched(POD_CLIQUE_SETS, ("small", "demo"))
+        assert queued == [GangKey("small", "many-0")], "few are queued at once"
+        await until(lambda: not found.following.looks_at_all)
+        assert len(queued) == len(set(queued)) == 301
