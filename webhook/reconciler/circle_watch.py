@@ -7,8 +7,8 @@ exists yet when the other is judged. The circles that result are counted, and re
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from math import inf
 from typing import NamedTuple
 
 from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
@@ -65,9 +65,14 @@ class CircleWatch:
         self._marked: set[Node] = set()
         # What each group that has a parent said when it last changed.
         self._nested: dict[Node, _Nested] = {}
-        self._known: list[Circle] = []
-        # The time each group in a circle was last reported.
-        self._told: dict[CircledGroup, float] = {}
+        # The known circles, also by each of their groups.
+        self._known: dict[Circle, None] = {}
+        self._circle_of: dict[Node, Circle] = {}
+        # The groups that are to be reported, and when the others were, the first first.
+        self._turns: Turns[tuple[str, Node]] = Turns()
+        self._told: OrderedDict[Node, float] = OrderedDict()
+        # Whether this process led at the last look.
+        self._led = False
 
     def mark(self, api: Api, key: ObjectKey) -> None:
         """Check at the next look whether this group is in a circle, if its kind can be nested."""
@@ -81,47 +86,63 @@ class CircleWatch:
             await self.look()
 
     async def look(self) -> None:
-        """Count the circles and report their groups. Only the leader reports."""
+        """Count the circles and report their groups. Only the leader counts and reports."""
+        await self._read_marked()
+        leads = self._leads()
+        self._metrics.circles.set(len(self._known) if leads else 0)
+        if leads:
+            await self._tell()
+        else:
+            self._turns, self._told, self._led = Turns(), OrderedDict(), False
+
+    async def _read_marked(self) -> None:
+        """Find the circles that the marked groups are in now: only a group that changed makes a circle, or ends one."""
         marked, self._marked = self._marked, set()
         turn = LoopTurn(self._clock)
         if not self._trees.keys() <= self._stores.by_kind.keys():
             # Nothing tells that the groups of a kind are gone that is not served any more.
-            self._nested = {node: one for node, one in self._nested.items() if node[0] in self._stores.by_kind}
+            marked.update(node for node in self._nested if node[0] not in self._stores.by_kind)
+        before = {circle: None for node in marked if (circle := self._circle_of.get(node)) is not None}
         for node in marked:
             if (nested := self._read(node)) is None:
                 self._nested.pop(node, None)
             else:
+                if (known := self._nested.get(node)) is not None and known.uid != nested.uid:
+                    self._told.pop(node, None)
                 self._nested[node] = nested
             await turn.pause()
-        # A known circle may have changed shape, so one of its groups is checked again.
-        before, self._known = self._known, circles((*marked, *(one[0] for one in self._known)), self._above)
-        leads = self._leads()
-        self._metrics.circles.set(len(self._known) if leads else 0)
-        if leads:
-            for ended in set(before) - set(self._known):
-                names = [name for _, (_, name) in ended]
-                log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
-            await self._tell(turn)
-
-    async def _tell(self, turn: LoopTurn) -> None:
-        """Report the groups in circles, some at a time. Namespaces take turns."""
-        now, told = self._clock.monotonic(), dict[CircledGroup, float]()
-        due: Turns[tuple[str, CircledGroup, Circle]] = Turns()
-        for circle in self._known:
+        now = dict.fromkeys(circles((*marked, *(circle[0] for circle in before)), self._above))
+        for ended in before.keys() - now.keys():
+            del self._known[ended]
+            for node in ended:
+                del self._circle_of[node]
+                self._told.pop(node, None)
+            names = [name for _, (_, name) in ended]
+            log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
+        for circle in now:
+            self._known[circle] = None
             for node in circle:
-                group = self._circled(node)
-                at = self._told.get(group, -inf)
-                if now - at < REPEAT_SECONDS:
-                    told[group] = at
-                else:
-                    due.put((group.namespace, group, circle))
-                await turn.pause()
-        self._told = told
-        for _ in range(min(len(due), EVENTS_A_LOOK)):
-            if (turn_of := due.take()) is not None:
-                _, group, circle = turn_of
-                told[group] = now
-                await self._events.say(group, GroupReason.CIRCLE, note(circle))
+                self._circle_of[node] = circle
+                if node not in self._told:
+                    self._turns.put((node[1][0], node))
+
+    async def _tell(self) -> None:
+        """Report the groups in circles, some at a time. Namespaces take turns."""
+        if not self._led:
+            self._led = True
+            for node in self._circle_of:
+                self._turns.put((node[1][0], node))
+        now = self._clock.monotonic()
+        while self._told and now - next(iter(self._told.values())) >= REPEAT_SECONDS:
+            node, _ = self._told.popitem(last=False)
+            self._turns.put((node[1][0], node))
+        left = EVENTS_A_LOOK
+        while left > 0 and (turn := self._turns.take()) is not None:
+            node = turn[1]
+            if (circle := self._circle_of.get(node)) is not None and node not in self._told:
+                self._told[node] = now
+                left -= 1
+                await self._events.say(self._circled(node), GroupReason.CIRCLE, note(circle))
 
     def _read(self, node: Node) -> _Nested | None:
         """What a group says; None if it does not exist or has no parent."""

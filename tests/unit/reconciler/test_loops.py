@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from tests.unit.reconciler.kueue_api import SETTINGS as KUEUE
 from tests.unit.reconciler.kueue_api import Answering, KueueApi, check
 from tests.unit.reconciler.kueue_api import workload as kueue_workload
 from tests.unit.reconciler.running_reconciler import reconciler
+from tests.unit.worlds import settings_of
+from webhook.backends.kube.facts import TREES
 from webhook.clock import LoopTurn
 from webhook.config.reconciler_settings import RemedySettings
 from webhook.gangs.escapes import Escape, Escaped
@@ -36,7 +39,7 @@ from webhook.reconciler.events import Events
 from webhook.reconciler.held_gangs import HeldGangs, OwnEvents, Pace
 from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
-from webhook.reconciler.loss_watch import LossWatch
+from webhook.reconciler.loss_watch import GONE_SECONDS, LossWatch
 from webhook.reconciler.metrics import Bound, Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.remedies import Remedies
@@ -310,7 +313,35 @@ def oldest_workload(others: int) -> Work:
     return lambda: generate_latest(found.metrics.registry)
 
 
+def circles(others: int) -> Work:
+    found = reconciler(WritableWorld(), settings=settings_of("default-scheduler", {"gangScheduling": True})).circles
+    api = TREES.resource.api
+    groups: dict[Any, Manifest] = {}
+    found._stores.by_kind[api] = SimpleNamespace(objects=groups)  # type: ignore[assignment]
+
+    async def say(*_: object) -> None:
+        return
+
+    found._events = SimpleNamespace(say=say)  # type: ignore[assignment]
+    for key in (*crowd(others), OWN):
+        groups[key.namespace, key.name] = {
+            "metadata": {"uid": key.name},
+            "spec": {"parentCompositePodGroupName": key.name},
+        }
+        found.mark(api, (key.namespace, key.name))
+    for _ in range(others // 20 + 2):
+        driven(found.look())
+    assert len(found._told) == others + 1
+
+    def work() -> None:
+        found.mark(api, ("team-a", "demo-0"))
+        driven(found.look())
+
+    return work
+
+
 ALONE: dict[str, Callable[[int], Work]] = {
+    "circles of groups": circles,
     "held gangs": held_gangs,
     "remedies": remedies,
     "deletions": deletions,
@@ -342,3 +373,19 @@ def grown(small: Cost, large: Cost) -> tuple[dict[str, int], dict[str, int]]:
         f"{code.co_name}:{line}": n for (code, line), n in large.bytes.items() if n > small.bytes[code, line] + 3000
     }
     return runs, taken
+
+
+def test_a_node_that_is_gone_is_forgotten_once_no_pod_is_left_on_it() -> None:
+    """While there is one, each judgement of a started gang counts its pods."""
+    clock = PlayedClock()
+    pods = {"n"}
+    found = LossWatch(SimpleNamespace(on_nodes=lambda names: pods & set(names)), clock=clock)
+    clock.move(100)
+    found.node_changed("n", exists=False)
+    found.look()
+    assert found._gone_nodes == {"n"}
+    pods.clear()
+    found.look()
+    clock.move(GONE_SECONDS)
+    found.look()
+    assert found._gone_nodes == set()
