@@ -6,9 +6,10 @@ change. A look judges few shapes; the others keep the answer that they have unti
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from webhook.model.fair_memory import FairMemory
 
 # Answers that are kept: of the shapes that were asked for last.
 MEMORY = 2048
@@ -22,7 +23,7 @@ class Answers(Generic[A]):
     def __init__(self, shapes_a_look: int) -> None:
         self._revision = 0
         self._most = self._left = shapes_a_look
-        self._known: OrderedDict[Hashable, tuple[int, A]] = OrderedDict()
+        self._known: FairMemory[Hashable, tuple[int, A]] = FairMemory(MEMORY)
         self._behind = False
 
     def changed(self) -> None:
@@ -43,19 +44,15 @@ class Answers(Generic[A]):
         behind, self._behind = self._behind, False
         return behind
 
-    def of(self, key: Hashable, judged: Callable[[], A]) -> A | None:
-        """The answer for a shape; an old one, or None, if this look has judged enough shapes."""
+    def of(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
+        """The answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
         known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
-            if known[0] == self._revision:
-                return known[1]
+        if known is not None and known[0] == self._revision:
+            return known[1]
         if not self._left:
             self._behind = True
             return None if known is None else known[1]
         self._left -= 1
         found = judged()
-        self._known[key] = self._revision, found
-        while len(self._known) > MEMORY:
-            self._known.popitem(last=False)
+        self._known.put(namespace, key, (self._revision, found))
         return found

@@ -6,7 +6,17 @@ It reports which gangs an event affects. It never writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,6 +33,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Gone, RequestFailed
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.controllers import ControllerKey, Controllers
+from webhook.gangs.escapes import Escapes
 from webhook.gangs.fact_parts import NOT_OF_FITS, OF_GANGS, OF_NODES, OF_ONE_NAMESPACE
 from webhook.gangs.fit_judgement import StoredFits
 from webhook.gangs.fits import GangFits
@@ -39,12 +50,14 @@ from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
 from webhook.gangs.roster import GangWorkload, Roster
+from webhook.gangs.rule_reasons import Outcomes
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.strangers import NO_STRANGERS, SoughtGang, Strangers, StrangerSearch, still_strangers
 from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.fair_memory import FairMemory
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.kueue.objects import KueueWorkload
@@ -61,6 +74,8 @@ from webhook.model.workloads.podgang import PodGang
 
 # Gangs that are queued before other tasks may run, and the seconds between two times that all are.
 GANGS_A_TURN = 200
+# Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
+LARGE_GANGS = 64
 PAUSE_SECONDS = 0.2
 
 
@@ -84,7 +99,7 @@ class ClusterView:
         facts_changed: Callable[[str | None], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         fact_changed: Callable[[Projection, Any], None] = lambda _, __: None,
-        all_changed: Callable[[], None] = lambda: None,
+        all_changed: Callable[[], Awaitable[None]] | None = None,
         read: Callable[[], None] = lambda: None,
         pod_ended: Callable[[PodEnd], None] | None = None,
         give_back: bool = False,
@@ -106,6 +121,12 @@ class ClusterView:
         self._say_read = read
         # Whether all gangs must be checked, and whether they are being queued for it.
         self._asked = asyncio.Event()
+        # Gangs of a workload that changed and has very many, and whether there are any.
+        self._many: OrderedDict[GangKey, None] = OrderedDict()
+        self._has_many = asyncio.Event()
+        # How often something changed that rules may look at.
+        self._revision = 0
+        self._escapes: FairMemory[GangKey, Escapes] = FairMemory(LARGE_GANGS)
         self._looking = False
         self.live: LiveFacts = live_facts(
             settings,
@@ -137,7 +158,9 @@ class ClusterView:
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
         )
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
-        self.opted_in = OptedInGangs(self.client, settings, gang_changed, pods_changed, read, pod_ended, clock=clock)
+        self.opted_in = OptedInGangs(
+            self.client, settings, self._gangs_changed, pods_changed, read, pod_ended, clock=clock
+        )
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client, clock=clock)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
@@ -301,20 +324,23 @@ class ClusterView:
         return None if podgang is None else self._observed(key, podgang)
 
     def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
-        workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
+        name = str(podgang.labels.get(grove.LABEL_PART_OF) or "")
+        found = self._workloads.latest((key.namespace, name), _JudgedSet)
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(
             podgang,
             self.roster_of(podgang) or Roster(),
             self._object,
             own,
-            None if workload is None else PodCliqueSet(workload),
+            None if found is None else found.workload,
             self.live.facts,
             self._settings,
             anchors,
             self._queued.places,
             self._clock.now(),
             self.fits,
+            None if found is None else found.outcomes_at(self._revision),
+            self._escapes,
             self.is_empty(podgang),
         )
 
@@ -389,6 +415,7 @@ class ClusterView:
                 group.create_task(self.node_pods.run())
                 group.create_task(self.opted_in.run())
                 group.create_task(self._look_when_asked())
+                group.create_task(self._tell_of_many())
         finally:
             await self._workloads.close()
             await self._pods.close()
@@ -410,6 +437,7 @@ class ClusterView:
         self._say_read()
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
+        self._revision += 1
         self._queued.known(served=facts.kueue_workloads is not None)
         self.fits.changed()
         if facts.apis is not None:
@@ -422,14 +450,14 @@ class ClusterView:
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:
+        self._revision += 1
         self._fact_changed(projection, key)
         if projection.part in OF_NODES:
             self.fits.nodes_changed()
         elif projection.part not in NOT_OF_FITS:
             self.fits.changed()
         if projection is POD_CLIQUE_SETS:
-            for concerned in self.podgangs.keys_of(key):
-                self._gang_changed(concerned)
+            self._gangs_changed(self.podgangs.keys_of(key))
         elif projection is TRAIN_JOB_FACTS:
             # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
             self.opted_in.look_at(JOB_SETS.api.kind, key)
@@ -460,6 +488,7 @@ class ClusterView:
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
+            self._revision += 1
             gang = shared_key(GangKey(*key))
             self.podgangs.forget(gang)
             self._gang_changed(gang)
@@ -483,25 +512,47 @@ class ClusterView:
         if self.podgangs.keys_of(key):
             self._held_changed(key[0])
 
+    def _gangs_changed(self, keys: Collection[GangKey]) -> None:
+        """Queue gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in
+        slices, once for all changes meanwhile.
+        """
+        if len(keys) > GANGS_A_TURN:
+            self._many.update(dict.fromkeys(keys))
+            self._has_many.set()
+            return
+        for key in keys:
+            self._gang_changed(key)
+
+    async def _tell_of_many(self) -> None:
+        turn = LoopTurn(self._clock)
+        while True:
+            await self._has_many.wait()
+            self._has_many.clear()
+            while self._many:
+                key, _ = self._many.popitem(last=False)
+                self._gang_changed(key)
+                await turn.pause()
+
     def look_at_all(self) -> None:
         """Queue every gang soon, and the gangs that no longer exist but still have objects."""
         self._asked.set()
 
     @property
     def looks_at_all(self) -> bool:
-        """Whether gangs are still to be queued because all must be checked."""
-        return self._asked.is_set() or self._looking
+        """Whether gangs are still to be queued because all must be checked, or very many."""
+        return self._asked.is_set() or self._looking or bool(self._many)
 
     async def look_slowly(self, seconds: float) -> None:
         """Queue every gang as `look_at_all` does, spread over so many seconds."""
-        every = self._every_gang()
+        every = await self._every_gang()
         turns = max(-(-len(every) // GANGS_A_TURN), 1)
         for turn in range(turns):
             await asyncio.sleep(seconds / turns)
             for key in every[turn * GANGS_A_TURN : (turn + 1) * GANGS_A_TURN]:
                 self._gang_changed(key)
         self._held_changed(None)
-        self._all_changed()
+        if self._all_changed is not None:
+            await self._all_changed()
 
     async def _look_when_asked(self) -> None:
         """Look at all gangs once for all that was asked meanwhile, as when hundreds of nodes come at once."""
@@ -513,9 +564,31 @@ class ClusterView:
             self._looking = False
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _every_gang(self) -> list[GangKey]:
-        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.kind}
-        return list(left.union(self.gangs))
+    async def _every_gang(self) -> list[GangKey]:
+        """All gangs, and those that only have objects left. Each group of them is copied at once, which is quick."""
+        found: dict[GangKey, None] = {}
+        turn = LoopTurn(self._clock)
+        for keys in (lambda: self.gangs, *(store.concerned for store in self.stores.by_kind.values())):
+            for key in keys():
+                if key.kind:
+                    found[key] = None
+                await turn.pause()
+        return list(found)
+
+
+class _JudgedSet:
+    """A PodCliqueSet, and what the rules said of it when the cluster had a certain revision."""
+
+    def __init__(self, raw: Manifest) -> None:
+        self.workload = PodCliqueSet(raw)
+        self._outcomes: Outcomes = {}
+        self._revision = -1
+
+    def outcomes_at(self, revision: int) -> Outcomes:
+        """What the rules said at this revision."""
+        if revision != self._revision:
+            self._revision, self._outcomes = revision, {}
+        return self._outcomes
 
 
 async def _goes_on(error: RequestFailed) -> bool:

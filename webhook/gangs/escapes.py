@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from webhook.backends.base import GangMember
 from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable
 from webhook.gangs.pod import GangPod
@@ -65,32 +66,77 @@ class Escaped(NamedTuple):
         return tuple(field for field in self.fields if field.startswith("/spec/") and field != "/spec/schedulerName")
 
 
-def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, facts: ClusterFacts) -> Escaped | None:
-    """How a pod of `podgang` escaped; None if it is correct, or if what it should have is not known."""
-    gang, clique = _names(pod, podgang)
-    try:
-        member = profile.member(
-            pod.namespace,
-            gang,
-            clique,
-            record,
-            facts,
-            grouped_as=podgang.grouped_as if isinstance(podgang, OptedInGang) else None,
-            divided=clique in podgang.divided,
-        )
-        # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.
-        spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
-        metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
-        prepared = prepare_pod(Pod({"metadata": metadata, "spec": spec}), profile, member)
-    except (FactsUnavailable, Malformed):
-        return None
-    if prepared.claim is not None:
-        return Escaped(pod, Escape.FOREIGN, (str(prepared.claim.path),))
-    fields = tuple(path for operation in prepared.operations if not _may_be_there(path := str(operation["path"]), pod))
-    if not fields:
-        return None
-    kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
-    return Escaped(pod, kind, fields)
+class Escapes:
+    """Tells how pods of one gang escaped. A gang may have thousands of pods, and few members."""
+
+    def __init__(
+        self, podgang: PodGang, profile: Profile, record: Record, facts: ClusterFacts, before: Escapes | None = None
+    ) -> None:
+        """`before` is what was told when the gang was last judged, of which most pods are still as they were."""
+        self._podgang = podgang
+        self._profile = profile
+        self._record = record
+        self._facts = facts
+        self._members: dict[str, GangMember] = {}
+        self._before = before if before is not None and before._profile is profile else None
+        # The members that are as before.
+        self._same: set[str] = set()
+        self._told: dict[str, tuple[GangPod, Escaped | None]] = {}
+
+    def among(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
+        """The escaped ones of these pods."""
+        found = tuple(one for pod in pods if (one := self.of(pod)) is not None)
+        self._before = None
+        return found
+
+    def of(self, pod: GangPod) -> Escaped | None:
+        """How a pod escaped; None if it is correct, or if what it should have is not known."""
+        try:
+            member = self._member(pod)
+        except FactsUnavailable:
+            return None
+        told = None
+        if self._before is not None and pod.podclique in self._same:
+            told = self._before._told.get(pod.uid)
+        if told is None or told[0] is not pod:
+            told = pod, self._looked_at(pod, member)
+        self._told[pod.uid] = told
+        return told[1]
+
+    def _looked_at(self, pod: GangPod, member: GangMember) -> Escaped | None:
+        try:
+            # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.
+            spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
+            metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
+            prepared = prepare_pod(Pod({"metadata": metadata, "spec": spec}), self._profile, member)
+        except (FactsUnavailable, Malformed):
+            return None
+        if prepared.claim is not None:
+            return Escaped(pod, Escape.FOREIGN, (str(prepared.claim.path),))
+        paths = (str(operation["path"]) for operation in prepared.operations)
+        if not (fields := tuple(path for path in paths if not _may_be_there(path, pod))):
+            return None
+        kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
+        return Escaped(pod, kind, fields)
+
+    def _member(self, pod: GangPod) -> GangMember:
+        """The member that a pod is of. Raises `FactsUnavailable`."""
+        found = self._members.get(pod.podclique)
+        if found is None:
+            podgang = self._podgang
+            gang, clique = _names(pod, podgang)
+            found = self._members[pod.podclique] = self._profile.member(
+                pod.namespace,
+                gang,
+                clique,
+                self._record,
+                self._facts,
+                grouped_as=podgang.grouped_as if isinstance(podgang, OptedInGang) else None,
+                divided=clique in podgang.divided,
+            )
+            if self._before is not None and self._before._members.get(pod.podclique) == found:
+                self._same.add(pod.podclique)
+        return found
 
 
 def _may_be_there(path: str, pod: GangPod) -> bool:

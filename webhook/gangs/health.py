@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from webhook.config.settings import Profile
 from webhook.fit.verdict import Witness
 from webhook.gangs.anchors import Wait, anchors_of, wait_of
-from webhook.gangs.escapes import Escaped, escaped, not_its_own
+from webhook.gangs.escapes import Escaped, Escapes, not_its_own
 from webhook.gangs.fit_reasons import NOTHING_ABOUT_ROOM, has_room_for_rest, room_reasons, waiting_gang
 from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
-from webhook.gangs.key import POD_GANG, GangKey
+from webhook.gangs.key import POD_GANG, GangKey, key_of_gang
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.losses import LostMembers
 from webhook.gangs.object_reasons import object_reasons
@@ -37,6 +37,9 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang, controller_in
+
+# Of a gang with so many pods it is kept how each escaped: each takes some tens of microseconds.
+_MANY_PODS = 100
 
 
 class State(StrEnum):
@@ -256,7 +259,9 @@ def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Pro
     if not _is_hindered(seen.podgang):
         # For a hindered gang the hindrance is the whole reason.
         if profile is not None:
-            yield from rule_reasons(seen.podgang, seen.workload, profile, seen.facts, seen.settings, seen.now)
+            yield from rule_reasons(
+                seen.podgang, seen.workload, profile, seen.facts, seen.settings, seen.now, seen.outcomes
+            )
         yield from too_few(seen.podgang, counted, seen.roster.unnamed)
 
 
@@ -343,8 +348,13 @@ def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> t
     if profile is None or record is None or _is_hindered(seen.podgang) or is_groves(seen.podgang):
         # Pods of a workload without a record are not prepared, so they lack nothing. Grove prepares its own.
         return ()
-    found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.roster.members if pod.counts)
-    return tuple(one for one in found if one is not None)
+    key = key_of_gang(seen.podgang)
+    before = None if seen.escapes is None else seen.escapes.get(key)
+    now = Escapes(seen.podgang, profile, record, seen.facts, before)
+    found = now.among(pod for pod in seen.roster.members if pod.counts)
+    if seen.escapes is not None and len(seen.roster.members) >= _MANY_PODS:
+        seen.escapes.put(key.namespace, key, now)
+    return found
 
 
 def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:

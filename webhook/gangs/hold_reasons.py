@@ -150,6 +150,13 @@ class ExceptionReason(StrEnum):
     ENDED = "RollcallExceptionEnded"
 
 
+class ShareReason(StrEnum):
+    """What is to be said of a namespace and what it shares with all others: the reason of an event."""
+
+    # Its gangs are served late, because it uses all of its share.
+    HELD_BACK = "NamespaceHeldBack"
+
+
 class RemedyReason(StrEnum):
     """What was done for a gang that needed a remedy, and whether that helped: the reason of an event."""
 

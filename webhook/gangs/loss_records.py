@@ -3,8 +3,8 @@
 
 Tenants can write PodGangs, workloads and ConfigMaps of their namespaces, and Grove's operator removes annotations that
 it did not make. So the records are where only Rollcall and administrators write. Their number and size is bounded: in a
-cluster where thousands of gangs lost pods at once, the gangs of the namespaces with most of them lose the names of pods
-first, and then are left out.
+cluster where thousands of gangs lost pods at once, the namespaces that need most room lose the names of pods, and then
+records.
 """
 
 from __future__ import annotations
@@ -33,25 +33,68 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Line(NamedTuple):
-    """The record of one gang as it is stored: the text, and the name of its ConfigMap."""
+    """The record of one gang as it is stored: the name of its ConfigMap, and its text with and without pods."""
 
     loss: Loss
     name: str
     text: str
+    short: str
+
+
+class Content(NamedTuple):
+    """The text of one ConfigMap, and the namespaces of which it does not have everything."""
+
+    text: str
+    cut: frozenset[str]
 
 
 def line_of(key: GangKey, loss: Loss) -> Line:
     """The record of one gang as it is stored."""
     digest = sha256("/".join(key).encode(errors="surrogatepass")).digest()
-    return Line(loss, LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)], _text(key, loss))
+    short = loss._replace(pods=(), more=loss.more + len(loss.pods))
+    return Line(loss, LOSS_RECORDS[digest[0] % len(LOSS_RECORDS)], _text(key, loss), _text(key, short))
 
 
-def shards(lines: Mapping[GangKey, Line]) -> dict[str, str]:
-    """The text of each ConfigMap by its name; empty for one that is not needed."""
-    found: dict[str, dict[GangKey, str]] = {name: {} for name in LOSS_RECORDS}
-    for key in sorted(lines):
-        found[lines[key].name][key] = lines[key].text
-    return {name: "\n".join(_fitting(texts, lines)) for name, texts in found.items()}
+def content_with(lines: Mapping[GangKey, Line]) -> Content:
+    """The text of one ConfigMap with these records; empty without any. If they do not fit, each namespace has the same
+    room: of those that need more, records lose the names of pods, and then are left out.
+    """
+    texts = {key: lines[key].text for key in sorted(lines)}
+    sizes = _sizes(texts)
+    if sizes.total() <= MOST_BYTES:
+        return Content("\n".join(texts.values()), frozenset())
+    cut = set[str]()
+    room = _room(sizes.values())
+    for key, whole in list(texts.items()):
+        if sizes[key.namespace] > room:
+            texts[key] = lines[key].short
+            sizes[key.namespace] -= len(whole) - len(texts[key])
+            cut.add(key.namespace)
+    if sizes.total() > MOST_BYTES:
+        room = _room(sizes.values())
+        for key in list(texts):
+            if sizes[key.namespace] > room:
+                sizes[key.namespace] -= len(texts.pop(key)) + 1
+    return Content("\n".join(texts.values()), frozenset(cut))
+
+
+def _sizes(texts: Mapping[GangKey, str]) -> Counter[str]:
+    """The bytes that each namespace needs."""
+    sizes: Counter[str] = Counter()
+    for key, line in texts.items():
+        sizes[key.namespace] += len(line) + 1
+    return sizes
+
+
+def _room(sizes: Iterable[int]) -> int:
+    """The most that each namespace may have, so that all fit: those that need less leave the rest to the others."""
+    left, every = MOST_BYTES, sorted(sizes)
+    for place, size in enumerate(every):
+        share = left // (len(every) - place)
+        if size > share:
+            return share
+        left -= size
+    return left
 
 
 def shard(name: str, namespace: str, content: str) -> Manifest:
@@ -72,27 +115,6 @@ def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
             yield _read(json.loads(line))
         except (ValueError, Malformed, RecursionError):
             continue
-
-
-def _fitting(texts: dict[GangKey, str], lines: Mapping[GangKey, Line]) -> Iterable[str]:
-    """The lines that fit into one ConfigMap."""
-    size = sum(len(text) + 1 for text in texts.values())
-    if size <= MOST_BYTES:
-        return texts.values()
-    of_namespace = Counter(key.namespace for key in texts)
-    crowd = sorted(texts, key=lambda key: (-of_namespace[key.namespace], key))
-    for key in crowd:
-        size -= len(texts[key])
-        loss = lines[key].loss
-        texts[key] = _text(key, loss._replace(pods=(), more=loss.more + len(loss.pods)))
-        size += len(texts[key])
-        if size <= MOST_BYTES:
-            return texts.values()
-    for key in crowd:
-        size -= len(texts.pop(key)) + 1
-        if size <= MOST_BYTES:
-            break
-    return texts.values()
 
 
 def _text(key: GangKey, loss: Loss) -> str:

@@ -150,5 +150,8 @@ def stamp(moment: datetime) -> str:
 
 def hours_since(at: str, now: datetime) -> float:
     """The hours since a moment that `stamp` wrote; 0 for one that is yet to come. Raises `ValueError`."""
-    begun = datetime.strptime(at, _FORMAT).replace(tzinfo=UTC)
+    # Not by `strptime`, which takes a hundred times as long: there may be a hundred thousand lost pods.
+    begun = datetime.fromisoformat(at)
+    if begun.isoformat() != f"{at.removesuffix('Z')}+00:00":
+        raise ValueError(at)
     return max((now - begun).total_seconds(), 0.0) / _SECONDS

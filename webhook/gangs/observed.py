@@ -8,10 +8,14 @@ from typing import NamedTuple
 
 from webhook.config.settings import Settings
 from webhook.gangs.anchors import Anchors
+from webhook.gangs.escapes import Escapes
 from webhook.gangs.fit_reasons import Fits
+from webhook.gangs.key import GangKey
 from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.gangs.roster import Roster
+from webhook.gangs.rule_reasons import Outcomes
 from webhook.model.facts import ClusterFacts
+from webhook.model.fair_memory import FairMemory
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -26,7 +30,9 @@ class Observed(NamedTuple):
     `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
     workload holds its workload itself. `anchors` judges the PodGangs that Grove starts before it; None if they are not
     judged. `places` and `now` are for a gang that Kueue may hold: the order of its queues, and the time. `fits` judges
-    whether the gang can ever start; None if that is not judged. `empty` as by `PodGangs.is_empty`.
+    whether the gang can ever start; None if that is not judged. `outcomes` has what the rules say of `workload` as far
+    as that was worked out, and `escapes` how the pods of large gangs escaped when these were last judged; None if that
+    is not kept. `empty` as by `PodGangs.is_empty`.
     """
 
     podgang: PodGang
@@ -41,4 +47,6 @@ class Observed(NamedTuple):
     places: QueuePlaces = QueuePlaces()
     now: datetime = datetime.max.replace(tzinfo=UTC)
     fits: Fits | None = None
+    outcomes: Outcomes | None = None
+    escapes: FairMemory[GangKey, Escapes] | None = None
     empty: bool = False

@@ -43,8 +43,9 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     unnamed: list[GangPod] = []
     unowned: list[GangPod] = []
     named = None if isinstance(podgang, OptedInGang) else _named(podgang)
+    workload = GangWorkload.of(podgang)
     for pod, above in pods:
-        if not is_controlled(podgang, above) or (named is not None and above[0].name != pod.podclique):
+        if workload is None or not workload.controls(above) or (named is not None and above[0].name != pod.podclique):
             unowned.append(pod)
         elif named is not None and (pod.podclique, pod.name) not in named:
             unnamed.append(pod)

@@ -21,21 +21,29 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import Outcome
 from webhook.validators.selection import Choice
 
+# By profile: what its rules say of a PodCliqueSet, with the facts of today.
+Outcomes = dict[str, Outcome]
 
-def rule_reasons(
+
+def rule_reasons(  # noqa: PLR0913, PLR0917 - what is judged, and by what
     podgang: PodGang,
     workload: PodCliqueSet | None,
     profile: Profile,
     facts: ClusterFacts,
     settings: Settings,
     now: datetime,
+    outcomes: Outcomes | None = None,
 ) -> Iterator[HoldReason]:
     """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD. What an
-    exception covers is no reason.
+    exception covers is no reason. `outcomes` has what was worked out for other gangs of a PodCliqueSet.
     """
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, settings.available)
     try:
-        outcome = _judged(podgang, workload, profile, choice, facts, settings)
+        outcome = None if outcomes is None else outcomes.get(profile.name)
+        if outcome is None:
+            outcome = _judged(podgang, workload, profile, choice, facts, settings)
+            if outcomes is not None and workload is not None:
+                outcomes[profile.name] = outcome
         findings = _counted(outcome.findings, podgang, workload, settings, now)
     except Malformed:
         return

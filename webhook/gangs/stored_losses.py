@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
@@ -28,8 +30,18 @@ async def stored_shards(client: Client, namespace: str) -> dict[str, Manifest]:
 
 async def stored_losses(client: Client, namespace: str) -> dict[GangKey, Loss]:
     """The records of all gangs. Raises `RequestFailed`, `Malformed`."""
-    every = await stored_shards(client, namespace)
-    return {key: loss for raw in every.values() for key, loss in losses_in(content_of(raw))}
+    return await losses_of(await stored_shards(client, namespace))
+
+
+async def losses_of(shards: Mapping[str, Manifest], clock: Clock = MACHINE_CLOCK) -> dict[GangKey, Loss]:
+    """The records in these ConfigMaps, which may be thousands. Raises `Malformed`."""
+    found: dict[GangKey, Loss] = {}
+    turn = LoopTurn(clock)
+    for raw in shards.values():
+        for key, loss in losses_in(content_of(raw)):
+            found[key] = loss
+            await turn.pause()
+    return found
 
 
 def unreadable(error: RequestFailed) -> str:

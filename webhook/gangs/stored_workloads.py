@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
@@ -11,11 +11,15 @@ from webhook.cluster.served_watch import ServedWatch
 from webhook.gangs.stores import METADATA
 from webhook.model import grove
 from webhook.model.bounds import STORED_BYTES, Packed
+from webhook.model.fair_memory import FairMemory
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.workloads.workload import TERMINAL
 
+# Each may take megabytes.
+LATEST = 4
+V = TypeVar("V")
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 _CONDITIONS = TERMINAL | {grove.MIGRATING}
@@ -38,11 +42,25 @@ class StoredWorkloads(ServedWatch):
     ) -> None:
         projection = Projection("", resource, self._packed, most=STORED_BYTES, own_key=True)
         super().__init__(client, projection, changed, selector, filled, clock=clock)
+        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST)
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """One workload; None if it does not exist."""
         found = self.entries.get(key)
         return None if found is None else Packed.manifest(found)
+
+    def latest(self, key: ObjectKey, make: Callable[[Manifest], V]) -> V | None:
+        """What `make` makes of one workload; None if it does not exist. Of the workloads that were asked for last it is
+        made once: one may have thousands of gangs, which are judged one after the other.
+        """
+        kept = self.entries.get(key)
+        if kept is None:
+            return None
+        if (known := self._latest.get(key)) is not None and known[0] is kept:
+            return known[1]  # type: ignore[no-any-return]
+        made = make(Packed.manifest(kept))
+        self._latest.put(key[0], key, (kept, made))
+        return made
 
     def keys(self) -> list[ObjectKey]:
         """The keys of all known workloads."""

@@ -137,9 +137,9 @@ class Store:
         """What an object concerns now; None if it does not exist or concerns nothing."""
         return self._concerned.group(key)
 
-    def concerned(self) -> set[Any]:
+    def concerned(self) -> list[Any]:
         """Everything that the objects of this store concern."""
-        return set(self._concerned.groups())
+        return list(self._concerned.groups())
 
     def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
         found = ((key, self.objects[key]) for key in sorted(keys))

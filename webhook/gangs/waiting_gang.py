@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -117,8 +118,11 @@ def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
     return isinstance(workload, LeaderWorkerSet)
 
 
+@lru_cache(maxsize=4)
 def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
-    """What stands for all that a workload says. Its text can be long, and many are kept."""
+    """What stands for all that a workload says. Its text can be long, and many are kept. Gangs of one workload ask one
+    after the other.
+    """
     if workload is None:
         return None
     metadata = mapping(workload.raw.get("metadata"))

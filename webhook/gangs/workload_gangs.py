@@ -8,8 +8,8 @@ a workload makes for its roles show the gangs of their first groups (`webhook.ga
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from functools import cached_property, partial
 from itertools import islice
 
 from webhook.admission.opted_in import is_part
@@ -48,7 +48,7 @@ WorkloadKey = tuple[str, str, str]
 class OptedInGangs:
     """The gangs of opted-in workloads.
 
-    `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
+    `gangs_changed` gets the gangs that are created, changed or deleted; `pods_changed` each gang whose pods changed.
     `filled` is called each time all objects of a kind were read once, `ended` as for `GangPods`. Nothing is followed if
     Rollcall makes no gangs for the enabled schedulers.
     """
@@ -57,7 +57,7 @@ class OptedInGangs:
         self,
         client: Client,
         settings: Settings,
-        gang_changed: Callable[[GangKey], None],
+        gangs_changed: Callable[[Collection[GangKey]], None],
         pods_changed: Callable[[GangKey], None],
         filled: Callable[[], None] = lambda: None,
         ended: Callable[[PodEnd], None] | None = None,
@@ -65,7 +65,7 @@ class OptedInGangs:
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._wanted = settings.gang_workloads
-        self._gang_changed = gang_changed
+        self._gangs_changed = gangs_changed
         self._say_pods_changed = pods_changed
         self._kinds = settings.kinds
         self.pods = GangPods(
@@ -159,14 +159,14 @@ class OptedInGangs:
     def gang(self, key: GangKey) -> OptedInGang | None:
         """One gang, None if it does not exist. Raises `FactsUnavailable`, `Malformed`."""
         workload = self.workload(key)
-        if workload is None:
+        read = self._read(key.kind, key.workload_key)
+        if workload is None or read is None:
             return None
-        has_roles = workload.together is not None
-        if not (has_roles or isinstance(workload, LeaderWorkerSet)) or no_gang(workload) is not None:
-            gangs = _gangs(workload)
-        elif not self.pods.filled:
+        if read.gangs is not None:
+            return read.gangs.get(key)
+        if not self.pods.filled:
             raise FactsUnavailable("the Pod objects are not read yet")
-        elif not isinstance(workload, LeaderWorkerSet):
+        if not isinstance(workload, LeaderWorkerSet):
             gangs = self._of_roles(workload)
         else:
             shape = self._shapes.get(key)
@@ -192,13 +192,17 @@ class OptedInGangs:
         self._workload_changed(kind, key)
 
     def _view(self, kind: str, key: ObjectKey) -> OptedInWorkload | None:
-        raw = self._workloads[kind].get(key)
-        if raw is None:
-            return None
+        read = self._read(kind, key)
+        return None if read is None else read.workload
+
+    def _read(self, kind: str, key: ObjectKey) -> _Read | None:
         api = self._kinds.gang_workloads[kind].api
-        view = self._kinds.views[api.group, api.kind](raw)
+        view = self._kinds.views[api.group, api.kind]
+        read = self._workloads[kind].latest(key, lambda raw: _Read(view(raw)))
         # The gangs of a JobSet's Jobs belong to the JobSet. A workload that opted out has none.
-        return None if is_part(view, self._kinds) or view.scheduler == OPTED_OUT else view
+        if read is None or read.workload.scheduler == OPTED_OUT or is_part(read.workload, self._kinds):
+            return None
+        return read
 
     def _living(self, kind: str, key: ObjectKey) -> set[GangKey] | None:
         """The gangs that a workload has now; None if it cannot be read although it passed the schema.
@@ -241,12 +245,10 @@ class OptedInGangs:
             self._move(gone, None)
         for gang in now:
             self._move(gang, workload_key)
-        for gang in before | now:
-            self._gang_changed(gang)
+        self._gangs_changed(before | now)
         for made in self._made_for.members(workload_key):
             # Queue and quota of its further groups may be those of the workload.
-            for gang in self._of.members((LeaderWorkerSet.resource.api.kind, *made)):
-                self._gang_changed(gang)
+            self._gangs_changed(self._of.members((LeaderWorkerSet.resource.api.kind, *made)))
 
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
@@ -260,7 +262,7 @@ class OptedInGangs:
         self._named.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
             self._move(key, workload if self._is_living(key) else None)
-            self._gang_changed(key)
+            self._gangs_changed((key,))
 
     def _note_maker(self, key: ObjectKey) -> None:
         """Assign a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
@@ -324,6 +326,25 @@ class OptedInGangs:
         """Assign a gang to a workload, or to none."""
         self._of.move(gang, workload)
         self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
+
+
+class _Read:
+    """A workload, and the gangs that follow from it alone."""
+
+    def __init__(self, workload: OptedInWorkload) -> None:
+        self.workload = workload
+
+    @cached_property
+    def gangs(self) -> Mapping[GangKey, OptedInGang] | None:
+        """The gangs; None if pods show them. Raises `Malformed`."""
+        workload = self.workload
+        shown = workload.together is not None or isinstance(workload, LeaderWorkerSet)
+        if shown and no_gang(workload) is None:
+            return None
+        found: dict[GangKey, OptedInGang] = {}
+        for gang in _gangs(workload):
+            found.setdefault(key_of_gang(gang), gang)
+        return found
 
 
 def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:

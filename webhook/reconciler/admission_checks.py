@@ -8,10 +8,11 @@ resets it when it evicts the Workload. No state is kept that a restart or anothe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from webhook.admission.admission_check import Outcome
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.config.settings import Settings
@@ -34,6 +35,7 @@ from webhook.model.reading import mapping
 from webhook.reconciler.events import CheckedWorkload, Events
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.turns import HeldBack, not_noted
 from webhook.reconciler.workers import Workers
 from webhook.reconciler.workload_owners import WorkloadOwners, read
 from webhook.reconciler.writer import Writer
@@ -47,6 +49,8 @@ PATIENCE_SECONDS = 10.0
 # Pause before looking again for facts that are not read yet.
 LOOK_AGAIN_SECONDS = 0.5
 _MANAGER = "rollcall-admission-check"
+# Entries of the order that may be outdated.
+_OUTDATED = 100
 # The event that each outcome is worth.
 _REASONS = {
     Outcome.REJECTED: CheckReason.REJECTED,
@@ -64,7 +68,8 @@ class _Waiting(NamedTuple):
 
 class AdmissionChecks:
     """Keeps the AdmissionChecks active, and answers them. `facts` are what is known of the cluster, and `ready` is
-    whether that is everything. `only` is the only namespace whose Workloads are answered; then no check is activated.
+    whether that is everything. `look` has `look_at_all` called soon. `only` is the only namespace whose Workloads are
+    answered; then no check is activated.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -78,7 +83,9 @@ class AdmissionChecks:
         *,
         facts: Callable[[], ClusterFacts],
         ready: Callable[[], bool],
+        look: Callable[[], None],
         only: str | None = None,
+        held_back: HeldBack = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self._client = client
@@ -88,13 +95,16 @@ class AdmissionChecks:
         self._leads = leads
         self._owners = WorkloadOwners(settings, client, facts, clock=clock)
         self._ready = ready
+        self._look = look
         self._only = only
         self._facts = facts
         self._clock = clock
         # The names of the AdmissionChecks that Rollcall answers.
         self._ours: set[str] = set()
         self._waiting: dict[ObjectKey, _Waiting] = {}
-        self.queue: KeyQueue[ObjectKey] = KeyQueue(WORKERS, clock=clock)
+        # Since when they have quota, the first first. An entry counts if that is still so.
+        self._reserved: list[tuple[str, ObjectKey]] = []
+        self.queue: KeyQueue[ObjectKey] = KeyQueue(WORKERS, held_back=held_back, clock=clock)
         self.workers = Workers(self.queue, self.reconcile, said=_said, failed=metrics.retry)
         metrics.checks.pending.set_function(lambda: len(self._waiting))
         metrics.checks.oldest.set_function(self._oldest)
@@ -106,16 +116,16 @@ class AdmissionChecks:
         elif projection.part == ADMISSION_CHECKS.part:
             self._check_changed(key)
 
-    def look_at_all(self) -> None:
+    async def look_at_all(self) -> None:
         """Queue every AdmissionCheck of Rollcall, and every Workload that waits."""
         self._ours = {name for name, check in self._checks.items() if check.controller == CONTROLLER}
         for name in self._ours:
             self.queue.add((CLUSTER, name))
         workloads = self._workloads
-        for key in self._waiting.keys() - workloads.keys():
-            del self._waiting[key]
-        for key in workloads:
+        turn = LoopTurn(self._clock)
+        for key in [*self._waiting, *workloads]:
             self._workload_changed(key)
+            await turn.pause()
 
     @property
     def _workloads(self) -> Mapping[ObjectKey, KueueWorkload]:
@@ -141,7 +151,7 @@ class AdmissionChecks:
     def _check_changed(self, name: str) -> None:
         check = self._checks.get(name)
         if (check is not None and check.controller == CONTROLLER) is not (name in self._ours):
-            self.look_at_all()
+            self._look()
         elif name in self._ours:
             self.queue.add((CLUSTER, name))
 
@@ -155,12 +165,22 @@ class AdmissionChecks:
         reserved, known = reserved_at(workload), self._waiting.get(key)
         if known is None or known.reserved != reserved:
             self._waiting[key] = _Waiting(reserved, self._clock.monotonic())
+            heappush(self._reserved, (reserved, key))
+            if len(self._reserved) > 2 * len(self._waiting) + _OUTDATED:
+                self._reserved = [(one.reserved, waiting) for waiting, one in self._waiting.items()]
+                heapify(self._reserved)
         self.queue.add(key)
 
     def _oldest(self) -> float:
         """The seconds for which the Workload that waits longest has held quota."""
-        since = moment(min((one.reserved for one in self._waiting.values()), default=None))
+        while self._reserved and not self._is_waiting(*self._reserved[0]):
+            heappop(self._reserved)
+        since = moment(self._reserved[0][0] if self._reserved else None)
         return 0.0 if since is None else max((self._clock.now() - since).total_seconds(), 0.0)
+
+    def _is_waiting(self, reserved: str, key: ObjectKey) -> bool:
+        known = self._waiting.get(key)
+        return known is not None and known.reserved == reserved
 
     # Writes
 

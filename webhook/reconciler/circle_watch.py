@@ -7,19 +7,21 @@ exists yet when the other is judged. The circles that result are counted, and re
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from math import inf
+from typing import NamedTuple
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.config.settings import Settings
 from webhook.gangs.hold_reasons import GroupReason
 from webhook.gangs.stores import Stores
 from webhook.model.circles import circles
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.model.reading import Malformed, mapping, text
 from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.turns import Turns
 from webhook.telemetry.logs import log
 
 # Groups are created in bursts: all changes within this many seconds are checked together.
@@ -32,6 +34,13 @@ NAMED = 3
 # A group of one of the kinds. A circle is a sequence of groups, each below the next.
 Node = tuple[Api, ObjectKey]
 Circle = tuple[Node, ...]
+
+
+class _Nested(NamedTuple):
+    """The group above a group, and its own uid."""
+
+    parent: Node
+    uid: str | None
 
 
 class CircleWatch:
@@ -54,9 +63,16 @@ class CircleWatch:
         self._leads = leads
         self._clock = clock
         self._marked: set[Node] = set()
-        self._known: list[Circle] = []
-        # The time each group in a circle was last reported.
-        self._told: dict[CircledGroup, float] = {}
+        # What each group that has a parent said when it last changed.
+        self._nested: dict[Node, _Nested] = {}
+        # The known circles, also by each of their groups.
+        self._known: dict[Circle, None] = {}
+        self._circle_of: dict[Node, Circle] = {}
+        # The groups that are to be reported, and when the others were, the first first.
+        self._turns: Turns[tuple[str, Node]] = Turns()
+        self._told: OrderedDict[Node, float] = OrderedDict()
+        # Whether this process led at the last look.
+        self._led = False
 
     def mark(self, api: Api, key: ObjectKey) -> None:
         """Check at the next look whether this group is in a circle, if its kind can be nested."""
@@ -70,48 +86,84 @@ class CircleWatch:
             await self.look()
 
     async def look(self) -> None:
-        """Count the circles and report their groups. Only the leader reports."""
-        marked, self._marked = self._marked, set()
-        # A known circle may have changed shape, so one of its groups is checked again.
-        before, self._known = self._known, circles((*marked, *(one[0] for one in self._known)), self._above)
+        """Count the circles and report their groups. Only the leader counts and reports."""
+        await self._read_marked()
         leads = self._leads()
         self._metrics.circles.set(len(self._known) if leads else 0)
         if leads:
-            for ended in set(before) - set(self._known):
-                names = [name for _, (_, name) in ended]
-                log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
             await self._tell()
+        else:
+            self._turns, self._told, self._led = Turns(), OrderedDict(), False
+
+    async def _read_marked(self) -> None:
+        """Find the circles that the marked groups are in now: only a group that changed makes a circle, or ends one."""
+        marked, self._marked = self._marked, set()
+        turn = LoopTurn(self._clock)
+        if not self._trees.keys() <= self._stores.by_kind.keys():
+            # Nothing tells that the groups of a kind are gone that is not served any more.
+            marked.update(node for node in self._nested if node[0] not in self._stores.by_kind)
+        before = {circle: None for node in marked if (circle := self._circle_of.get(node)) is not None}
+        for node in marked:
+            if (nested := self._read(node)) is None:
+                self._nested.pop(node, None)
+            else:
+                if (known := self._nested.get(node)) is not None and known.uid != nested.uid:
+                    self._told.pop(node, None)
+                self._nested[node] = nested
+            await turn.pause()
+        now = dict.fromkeys(circles((*marked, *(circle[0] for circle in before)), self._above))
+        for ended in before.keys() - now.keys():
+            del self._known[ended]
+            for node in ended:
+                del self._circle_of[node]
+                self._told.pop(node, None)
+            names = [name for _, (_, name) in ended]
+            log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
+        for circle in now:
+            self._known[circle] = None
+            for node in circle:
+                self._circle_of[node] = circle
+                if node not in self._told:
+                    self._turns.put((node[1][0], node))
 
     async def _tell(self) -> None:
-        concerned = {self._circled(node): circle for circle in self._known for node in circle}
-        self._told = {group: at for group, at in self._told.items() if group in concerned}
-        now, said = self._clock.monotonic(), 0
-        for group, circle in concerned.items():
-            if now - self._told.get(group, -inf) < REPEAT_SECONDS:
-                continue
-            self._told[group] = now
-            await self._events.say(group, GroupReason.CIRCLE, note(circle))
-            said += 1
-            if said == EVENTS_A_LOOK:
-                return
+        """Report the groups in circles, some at a time. Namespaces take turns."""
+        if not self._led:
+            self._led = True
+            for node in self._circle_of:
+                self._turns.put((node[1][0], node))
+        now = self._clock.monotonic()
+        while self._told and now - next(iter(self._told.values())) >= REPEAT_SECONDS:
+            node, _ = self._told.popitem(last=False)
+            self._turns.put((node[1][0], node))
+        left = EVENTS_A_LOOK
+        while left > 0 and (turn := self._turns.take()) is not None:
+            node = turn[1]
+            if (circle := self._circle_of.get(node)) is not None and node not in self._told:
+                self._told[node] = now
+                left -= 1
+                await self._events.say(self._circled(node), GroupReason.CIRCLE, note(circle))
 
-    def _live(self, node: Node) -> Manifest | None:
-        store = self._stores.by_kind.get(node[0])
-        return None if store is None else store.objects.get(node[1])
-
-    def _above(self, node: Node) -> Node | None:
+    def _read(self, node: Node) -> _Nested | None:
+        """What a group says; None if it does not exist or has no parent."""
         api, (namespace, _) = node
+        store = self._stores.by_kind.get(api)
+        if store is None or (live := store.objects.get(node[1])) is None:
+            return None
         try:
-            parent = text(mapping((self._live(node) or {}).get("spec")).get(self._trees[api].parent))
+            parent = text(mapping(live.get("spec")).get(self._trees[api].parent))
         except Malformed:
             # The object was stored before the present schema; its scheduler cannot read the parent either.
             return None
-        return None if parent is None else (api, (namespace, parent))
+        return None if parent is None else _Nested((api, (namespace, parent)), live["metadata"].get("uid"))
+
+    def _above(self, node: Node) -> Node | None:
+        nested = self._nested.get(node)
+        return None if nested is None else nested.parent
 
     def _circled(self, node: Node) -> CircledGroup:
         api, (namespace, name) = node
-        metadata = (self._live(node) or {}).get("metadata") or {}
-        return CircledGroup(self._trees[api].resource, namespace, name, metadata.get("uid"))
+        return CircledGroup(self._trees[api].resource, namespace, name, self._nested[node].uid)
 
 
 def trees_of(settings: Settings) -> Iterable[Trees]:

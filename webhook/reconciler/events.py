@@ -8,7 +8,6 @@ event, which is about the namespace. Source: events.k8s.io/v1; the API server ke
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import NamedTuple
@@ -25,8 +24,10 @@ from webhook.gangs.hold_reasons import (
     GroupReason,
     Reason,
     RemedyReason,
+    ShareReason,
     TopologyReason,
 )
+from webhook.model.fair_memory import FairMemory
 from webhook.model.keys import Api
 from webhook.model.kueue.projections import WORKLOAD_KIND
 from webhook.model.plain_text import plain
@@ -36,6 +37,7 @@ from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.held_gangs import HeldCause, OwnEvents
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.turns import HeldBack, not_noted
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
 
@@ -82,7 +84,16 @@ class RegardedNamespace(NamedTuple):
 
 # What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | RegardedNamespace
-Why = Reason | TopologyReason | GroupReason | CertificateReason | CheckReason | ExceptionReason | RemedyReason
+Why = (
+    Reason
+    | TopologyReason
+    | GroupReason
+    | CertificateReason
+    | CheckReason
+    | ExceptionReason
+    | RemedyReason
+    | ShareReason
+)
 # Events that need no person.
 _NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
@@ -97,13 +108,14 @@ class _Said(NamedTuple):
 class Events:
     """Writes events. A failed write is only logged: no gang waits for an event."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         client: Client,
         metrics: Metrics,
         instance: str,
         leads: Callable[[], bool],
         *,
+        held_back: HeldBack = not_noted,
         dry_run: bool = False,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
@@ -114,10 +126,10 @@ class Events:
         self._dry_run = dry_run
         self._clock = clock
         # Which gangs get an event of their own.
-        self.own = OwnEvents()
-        self._said: OrderedDict[_About, _Said] = OrderedDict()
+        self.own = OwnEvents(held_back)
+        self._said: FairMemory[_About, _Said] = FairMemory(MEMORY)
         # How often each report was written.
-        self._times: OrderedDict[_About, int] = OrderedDict()
+        self._times: FairMemory[_About, int] = FairMemory(MEMORY)
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
         """Write a Warning, unless the last one for this object and reason has the same note and is recent, or too many
@@ -127,10 +139,7 @@ class Events:
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
-        self._said[about] = _Said(note, now)
-        self._said.move_to_end(about)
-        while len(self._said) > MEMORY:
-            self._said.popitem(last=False)
+        self._said.put(_namespace(regarded), about, _Said(note, now))
         if self._has_own(regarded, reason, now):
             await self.say(regarded, reason, note, apart=note)
 
@@ -202,16 +211,15 @@ class Events:
     def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
         """Forget the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
-            self._said.pop(_about(regarded, reason), None)
+            self._said.drop(_about(regarded, reason))
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> Manifest:
         identity = _identity(regarded)
-        namespace = identity.namespace or CLUSTER_NAMESPACE
         digest = self._digest(regarded, reason, apart)
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": namespace},
+            "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": _namespace(regarded)},
             "eventTime": self._now(),
             "type": "Normal" if reason in _NORMAL else "Warning",
             "reason": reason.value,
@@ -228,9 +236,8 @@ class Events:
 
     def _digest(self, regarded: Regarded, reason: Why, apart: str) -> str:
         about = _about(regarded, reason)
-        times = self._times[about] = self._times.get(about, 0) + 1
-        if len(self._times) > MEMORY:
-            self._times.popitem(last=False)
+        times = (self._times.get(about) or 0) + 1
+        self._times.put(_namespace(regarded), about, times)
         again = "" if times == 1 else f"{self._instance} {times}"
         what = "\n".join(
             (*about[:2], reason.value, apart, again, str(int(self._clock.now().timestamp() // SAME_SECONDS)))
@@ -277,6 +284,11 @@ def _identity(regarded: Regarded) -> _Identity:
         return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
     return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
+
+
+def _namespace(regarded: Regarded) -> str:
+    """The namespace of an object's events."""
+    return _identity(regarded).namespace or CLUSTER_NAMESPACE
 
 
 def _about(regarded: Regarded, reason: Why) -> _About:

@@ -14,7 +14,7 @@ from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.errors import FactsUnavailable
 from webhook.fit.amounts import sentence_list
 from webhook.gangs.anchored_health import AnchoredHealth, Health
-from webhook.gangs.escapes import Escape
+from webhook.gangs.grouping import Grouping
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
@@ -27,7 +27,7 @@ from webhook.reconciler.judgements import Judgement, judgement_of
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.stranger_watch import StrangerWatch
-from webhook.reconciler.turns import Turns
+from webhook.reconciler.turns import HeldBack, Turns, not_noted
 from webhook.telemetry.logs import log, outline
 
 # Changes come in bursts: a gang is judged once for all changes within this many seconds.
@@ -41,6 +41,9 @@ EVENTS_A_LOOK = 20
 CHANGED_A_LOOK, AGAIN_A_LOOK = 2000, 200
 # Of the second, so many are judged even if this look has judged enough shapes: most reasons are not about room.
 AGAIN_AT_LEAST = 20
+# So much of a processor is used for judging at one look: gangs may be as large as a tenant likes, and events, records
+# of losses and remedies wait for the end of a look.
+JUDGING_SECONDS = 1.0
 # The reasons of gangs that wait for room, or may do so.
 _FOR_ROOM = frozenset({Reason.NEVER_FITS, Reason.NO_ROOM, Reason.SILENT, Reason.SCHEDULER_ERROR})
 # The writer of the objects has reported these already.
@@ -97,6 +100,7 @@ class HealthWatch:
         losses: Losses | None = None,
         strangers: StrangerWatch | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,
+        held_back: HeldBack = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
@@ -113,6 +117,7 @@ class HealthWatch:
         self._losses = losses
         self._strangers = strangers
         self._has_turn = has_turn
+        self._held_back = held_back
         self._clock = clock
         # Gangs that changed, and gangs that may have another reason now.
         self._marked: Turns[GangKey] = Turns()
@@ -120,6 +125,9 @@ class HealthWatch:
         # Where the gangs that have not started are to be judged again; None is everywhere.
         self._held_in: set[str | None] = set()
         self._known: dict[GangKey, Judgement] = {}
+        # Those that have not started, by namespace; and those of them that wait for room, or may do so.
+        self._waiting: Grouping[GangKey, str] = Grouping()
+        self._for_room: set[GangKey] = set()
         # What is to be reported.
         self._held = HeldGangs(events.own)
         # How often each part of a look failed.
@@ -149,11 +157,11 @@ class HealthWatch:
     async def look(self) -> None:
         """Judge the marked gangs, and report what is due."""
         self._judging.forget()
-        self._mark_again(room=self._fits is not None and self._fits.look())
+        turn = LoopTurn(self._clock)
+        await self._mark_again(turn, room=self._fits is not None and self._fits.look())
         if self._losses is not None:
             for key in await self._unbroken("losses", self._losses.look()) or ():
                 self._marked.put(key)
-        turn = LoopTurn(self._clock)
         for key in self._due():
             self._judge(key)
             # Reconciling gangs has priority.
@@ -167,42 +175,58 @@ class HealthWatch:
             if self._remedies is not None:
                 await self._unbroken("remedies", self._remedies.see())
 
-    def _mark_again(self, *, room: bool) -> None:
+    async def _mark_again(self, turn: LoopTurn, *, room: bool) -> None:
         """Mark the gangs that may have another reason now; with `room`, those among them that wait for room."""
         held, self._held_in = self._held_in, set()
-        if not (room or held):
-            return
-        for key, known in self._known.items():
-            if not known.obstacles or known.state is State.EMPTY:
-                continue
-            if None in held or key.namespace in held or (room and known.word in _FOR_ROOM):
+        namespaces = self._waiting.groups() if None in held else (name for name in held if name is not None)
+        for keys in (*map(self._waiting.members, namespaces), self._for_room if room else ()):
+            for key in keys:
                 self._again.put(key)
+                await turn.pause()
 
     def _due(self) -> Iterator[GangKey]:
-        """The gangs to judge at one look."""
-        later: list[GangKey] = []
+        """The gangs to judge at one look. A few of those that may have another reason come first: gangs of one tenant
+        that change all the time must not use up the shapes that a look judges.
+        """
         judged: set[GangKey] = set()
-        for _ in range(min(len(self._marked), CHANGED_A_LOOK)):
-            key = self._marked.take()
-            if key is None:
-                break
-            if self._has_turn(key):
-                later.append(key)
-            else:
+        later: list[GangKey] = []
+        first = min(AGAIN_AT_LEAST, AGAIN_A_LOOK)
+        until = self._clock.processor() + JUDGING_SECONDS
+
+        def may() -> bool:
+            return self._clock.processor() < until
+
+        for turns, most in ((self._again, first), (self._marked, CHANGED_A_LOOK)):
+            for key in self._taken(turns, most, later, may):
                 judged.add(key)
                 yield key
-        for count in range(min(len(self._again), AGAIN_A_LOOK)):
-            if count >= AGAIN_AT_LEAST and self._fits is not None and not self._fits.has_left:
-                break
-            key = self._again.take()
-            if key is None:
-                break
-            if self._has_turn(key):
-                later.append(key)
-            elif key not in judged:
+        for namespace in self._marked.namespaces:
+            self._held_back(namespace)
+        for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: may() and self._judges_shapes):
+            if key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
+
+    @property
+    def _judges_shapes(self) -> bool:
+        """Whether this look may judge more shapes."""
+        return self._fits is None or self._fits.has_left
+
+    def _taken(
+        self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
+    ) -> Iterator[GangKey]:
+        """Take so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
+        `later`.
+        """
+        for _ in range(min(len(turns), most)):
+            key = turns.take() if may() else None
+            if key is None:
+                return
+            if self._has_turn(key):
+                later.append(key)
+            else:
+                yield key
 
     async def _unbroken(self, part: str, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of one part of a look, None if it failed: a fault of ours, as with an object that a tenant
@@ -255,6 +279,12 @@ class HealthWatch:
         held = _last_held(health, None if before is None else before.held)
         now = self._known[key] = judgement_of(_with_both_halves(health, held), held)
         self._count(now, 1)
+        waits = bool(now.obstacles) and now.state is not State.EMPTY
+        self._waiting.move(key, key.namespace if waits else None)
+        if waits and now.word in _FOR_ROOM:
+            self._for_room.add(key)
+        else:
+            self._for_room.discard(key)
         if now.in_trouble:
             reason = now.obstacles[0].reason
             self._held.put(key, reason, self._clock.monotonic(), told=reason in _SAID_BY_WRITER)
@@ -265,6 +295,8 @@ class HealthWatch:
 
     def _forget(self, key: GangKey) -> None:
         self._known.pop(key, None)
+        self._waiting.move(key, None)
+        self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
 
     def _count(self, known: Judgement, by: int) -> None:
@@ -273,10 +305,8 @@ class HealthWatch:
         self._metrics.unmoved.inc(by if known.unmoved else 0)
         if known.never is not None:
             self._metrics.never.labels(scheduler, known.never.scope.label, known.never.family).inc(by)
-        for escape in known.escapes:
-            self._metrics.escaped.labels(scheduler, escape).inc(by)
-        if known.further:
-            self._metrics.escaped.labels(scheduler, Escape.UNOWNED.value).inc(by * known.further)
+        for escape, pods in known.escapes:
+            self._metrics.escaped.labels(scheduler, escape).inc(by * pods)
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()

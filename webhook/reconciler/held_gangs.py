@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import nsmallest
-from math import inf
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
+from webhook.reconciler.turns import HeldBack, not_noted
 
 # How many gangs of one namespace get an event of their own for one reason before the events are repeated.
 OWN_EVENTS = 10
@@ -57,10 +57,11 @@ class Series(NamedTuple):
 
 class OwnEvents:
     """When gangs of a cause got events of their own: at most `OWN_EVENTS` within the time after which events are
-    repeated.
+    repeated. `held_back` gets the namespace of each further gang.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held_back: HeldBack = not_noted) -> None:
+        self.held_back = held_back
         self._times: OrderedDict[HeldCause, deque[float]] = OrderedDict()
 
     def is_left(self, cause: HeldCause, now: float, repeat: float) -> bool:
@@ -71,6 +72,7 @@ class OwnEvents:
     def take(self, cause: HeldCause, now: float, repeat: float) -> bool:
         """Count an event of a gang of this cause, and return whether it may be written."""
         if not self.is_left(cause, now, repeat):
+            self.held_back(cause.namespace)
             return False
         self._times.setdefault(cause, deque(maxlen=OWN_EVENTS)).append(now)
         self._times.move_to_end(cause)
@@ -93,14 +95,16 @@ class _Written:
 
 @dataclass(slots=True)
 class _Held:
-    """The gangs of a cause: since when each is held, and when it got an event of its own. `changed` is when the number
-    of gangs last changed, and `begun` when the first came. `counted` means that the series has that number.
+    """The gangs of a cause: since when each is held, those that got no event of their own, and when the others did,
+    each in the order of time: thousands may wait, so they are not gone through. `changed` is when the number of gangs
+    last changed, and `begun` when the first came. `counted` means that the series has that number.
     """
 
     begun: float
     changed: float
     since: dict[GangKey, float] = field(default_factory=dict)
-    told: dict[GangKey, float] = field(default_factory=dict)
+    untold: OrderedDict[GangKey, None] = field(default_factory=OrderedDict)
+    told: OrderedDict[GangKey, float] = field(default_factory=OrderedDict)
     series: _Written | None = None
     counted: bool = False
 
@@ -127,16 +131,18 @@ class HeldGangs:
             held.begun = now
         held.since[key] = held.changed = now
         held.counted = False
-        if told:
-            held.told[key] = inf
+        if not told:
+            held.untold[key] = None
 
     def tell_again(self, key: GangKey) -> None:
         """Let a gang get one more event of its own, as more is known of it. One whose event another part of the process
         writes gets none.
         """
         cause = self._of.get(key)
-        if cause is not None and self._causes[cause].told.get(key, inf) < inf:
-            del self._causes[cause].told[key]
+        if cause is not None and self._causes[cause].told.pop(key, None) is not None:
+            untold = self._causes[cause].untold
+            untold[key] = None
+            untold.move_to_end(key, last=False)
 
     def drop(self, key: GangKey, now: float) -> None:
         """Forget a gang that is not held any more."""
@@ -145,6 +151,7 @@ class HeldGangs:
             return
         held = self._causes[cause]
         del held.since[key]
+        held.untold.pop(key, None)
         held.told.pop(key, None)
         held.changed, held.counted = now, False
 
@@ -182,14 +189,10 @@ class HeldGangs:
 
     def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Iterator[GangKey]:
         """The gangs that get an event of their own, first those that had one before."""
-        if not self._own.is_left(cause, now, pace.repeat):
-            return
-        waiting = (key for key, since in held.since.items() if now - since >= pace.settle)
-        due = (key for key in waiting if key not in held.told or now - held.told[key] >= pace.repeat)
-        for key in nsmallest(OWN_EVENTS, due, key=lambda key: (key not in held.told, key)):
-            if not self._own.take(cause, now, pace.repeat):
-                return
+        while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
+            held.untold.pop(key, None)
             held.told[key] = now
+            held.told.move_to_end(key)
             yield key
 
     def _series(self, cause: HeldCause, held: _Held, now: float, pace: Pace) -> Series | None:
@@ -204,11 +207,21 @@ class HeldGangs:
         if changing and now - (held.begun if before is None else before.at) < longest:
             return None
         held.counted = not changing
-        settled = [key for key, since in held.since.items() if now - since >= pace.settle]
-        examples = tuple(nsmallest(EXAMPLES, settled))
+        late = takewhile(lambda since: now - since < pace.settle, reversed(held.since.values()))
+        settled = len(held.since) - sum(1 for _ in late)
+        examples = tuple(islice(held.since, min(settled, EXAMPLES)))
         if before is not None and not expired:
-            changed = len(settled) not in {before.number, 0}
-            return Series(cause, len(settled), examples, before.event) if changed else None
+            changed = settled not in {before.number, 0}
+            return Series(cause, settled, examples, before.event) if changed else None
         spent = not self._own.is_left(cause, now, pace.repeat)
-        needed = len(settled) > OWN_EVENTS or (spent and any(key not in held.told for key in settled))
-        return Series(cause, len(settled), examples, None) if needed else None
+        needed = settled > OWN_EVENTS or (spent and _next(held, now, pace) in held.untold)
+        return Series(cause, settled, examples, None) if needed else None
+
+
+def _next(held: _Held, now: float, pace: Pace) -> GangKey | None:
+    """The next gang that an event of its own is due for, None if there is none."""
+    told = next(iter(held.told), None)
+    if told is not None and now - held.told[told] >= pace.repeat:
+        return told
+    untold = next(iter(held.untold), None)
+    return untold if untold is not None and now - held.since[untold] >= pace.settle else None

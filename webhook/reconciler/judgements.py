@@ -6,10 +6,12 @@ counted and told of a gang is kept, and equal judgements are one object, as thos
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from webhook.fit.verdict import Family, Scope
+from webhook.gangs.escapes import Escape
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.hold_reasons import HoldReason
 from webhook.model.bounds import latest_equal
@@ -26,9 +28,8 @@ class NeverFits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The last judgement of a gang. `escapes` has one entry for each escaped pod, and `further` counts unowned ones
-    besides. `why` is the first of `obstacles` in words, and `held` is why its scheduler last held it, until it starts.
-    The other fields are those of `GangHealth`.
+    """The last judgement of a gang. `escapes` are the numbers of its escaped pods. `why` is the first of `obstacles` in
+    words, and `held` is why its scheduler last held it, until it starts. The other fields are those of `GangHealth`.
     """
 
     scheduler: str | None
@@ -37,15 +38,17 @@ class Judgement:
     in_trouble: bool
     unmoved: bool
     never: NeverFits | None
-    escapes: tuple[str, ...]
+    escapes: tuple[tuple[str, int], ...]
     obstacles: tuple[HoldReason, ...]
     why: str
     held: HoldReason | None
-    further: int = 0
 
 
 def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
     """What is kept of a health."""
+    escapes = Counter(one.escape.value for one in health.escaped)
+    if health.further:
+        escapes[Escape.UNOWNED.value] += health.further
     found = Judgement(
         health.scheduler,
         health.state,
@@ -53,11 +56,10 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         health.in_trouble,
         health.unmoved,
         None if health.never is None else NeverFits(health.never.scope, health.never.family),
-        tuple(one.escape.value for one in health.escaped),
+        tuple(escapes.items()),
         health.obstacles,
         health.why,
         held,
-        health.further,
     )
     # Of empty PodGangs all that is kept is the same, and a tenant may create thousands.
     is_own = found.state is not State.EMPTY and (found.obstacles or found.held is not None)

@@ -23,7 +23,7 @@ from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.losses import Loss
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Malformed, Manifest, mapping, sequence
-from webhook.reconciler.turns import in_turns
+from webhook.reconciler.turns import HeldBack, Turns, not_noted
 from webhook.reconciler.writer import REFUSALS, Writer
 from webhook.telemetry.logs import log, outline
 
@@ -38,53 +38,82 @@ _MESSAGE_CHARACTERS = 1024
 class LossConditions:
     """The conditions that were written. Only the leader may use it."""
 
-    def __init__(self, client: Client, writer: Writer, *, clock: Clock = MACHINE_CLOCK) -> None:
+    def __init__(
+        self, client: Client, writer: Writer, *, held_back: HeldBack = not_noted, clock: Clock = MACHINE_CLOCK
+    ) -> None:
         self._client = client
         self._writer = writer
+        self._held_back = held_back
         self._clock = clock
         # What each PodGang says, and those that may have a condition of an earlier leader.
         self._said: dict[GangKey, Loss | None] = {}
+        # Those that may say something else than they should; and whether that may be any.
+        self._turns: Turns[GangKey] = Turns()
+        self._any = True
         self._due = 0.0
         # Until when nothing is written to a namespace.
         self._paused: dict[str, float] = {}
 
     def forget(self) -> None:
         """Another process may write them from now on."""
-        self._said = {}
+        self._said, self._turns, self._any = {}, Turns(), True
 
     def stored(self, keys: Iterable[GangKey]) -> None:
         """An earlier leader may have written conditions of these gangs."""
         self._said.update(dict.fromkeys(key for key in keys if key.kind == POD_GANG))
+        self._any = True
 
-    async def keep(self, losses: Mapping[GangKey, Loss]) -> None:
-        """Write the conditions that differ, some at a time."""
+    def missed(self) -> None:
+        """Any loss may have changed since `keep` was called."""
+        self._any = True
+
+    async def keep(self, losses: Mapping[GangKey, Loss], changed: Iterable[GangKey]) -> None:
+        """Write the conditions that differ, some at a time. So many of `losses` changed since the last call."""
         now = self._clock.monotonic()
+        for gang in (*changed, *((*losses, *self._said) if self._any else ())):
+            if gang.kind == POD_GANG:
+                self._turns.put(gang)
+        self._any = False
         if now < self._due:
             return
         self._paused = {namespace: until for namespace, until in self._paused.items() if now < until}
-        wanted = {key: loss for key, loss in losses.items() if key.kind == POD_GANG}
-        due = [key for key in wanted if self._said.get(key) != wanted[key]]
-        due += [key for key in self._said if key not in wanted]
-        due = [key for key in due if key.namespace not in self._paused]
-        for key in in_turns(due)[:WRITES_A_LOOK]:
-            if key.namespace in self._paused:
-                continue
-            try:
-                done = await self._write(key, wanted.get(key))
-            except Malformed:
-                done = True
-            except (RequestFailed, NotLeading) as error:
-                log.warning("condition not written", namespace=key.namespace, name=key.name, why=outline(error))
-                if isinstance(error, RequestFailed) and error.code in REFUSALS:
-                    # It may be about this object: those of other namespaces must not wait for it.
-                    self._paused[key.namespace] = now + RETRY_SECONDS
-                    continue
-                self._due = now + RETRY_SECONDS
+        for _ in range(WRITES_A_LOOK):
+            key = self._next(losses)
+            if key is None or not await self._keep(key, losses.get(key), now):
                 return
-            if done and key in wanted:
-                self._said[key] = wanted[key]
-            elif done:
-                del self._said[key]
+        for namespace in self._turns.namespaces - self._paused.keys():
+            self._held_back(namespace)
+
+    async def _keep(self, key: GangKey, loss: Loss | None, now: float) -> bool:
+        """Write the condition of one PodGang, and return whether others may be written."""
+        try:
+            done = await self._write(key, loss)
+        except Malformed:
+            done = True
+        except (RequestFailed, NotLeading) as error:
+            self._turns.put(key)
+            log.warning("condition not written", namespace=key.namespace, name=key.name, why=outline(error))
+            if isinstance(error, RequestFailed) and error.code in REFUSALS:
+                # It may be about this object: those of other namespaces must not wait for it.
+                self._paused[key.namespace] = now + RETRY_SECONDS
+                return True
+            self._due = now + RETRY_SECONDS
+            return False
+        if not done:
+            self._turns.put(key)
+        elif loss is None:
+            self._said.pop(key, None)
+        else:
+            self._said[key] = loss
+        return True
+
+    def _next(self, losses: Mapping[GangKey, Loss]) -> GangKey | None:
+        """The next PodGang that does not say what it should; None without one in a namespace that may be written to."""
+        while (key := self._turns.take(lambda namespace: namespace not in self._paused)) is not None:
+            differs = self._said.get(key) != losses[key] if key in losses else key in self._said
+            if differs:
+                return key
+        return None
 
     async def _write(self, key: GangKey, loss: Loss | None) -> bool:
         """Write the condition of one PodGang, or remove it. Return whether nothing is left to do."""

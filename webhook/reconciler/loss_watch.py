@@ -7,7 +7,8 @@ pods are lost.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -20,16 +21,21 @@ from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod, stamp
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.roster import is_controlled
+from webhook.model.fair_memory import share_of
 from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang
+from webhook.reconciler.turns import HeldBack, not_noted
 
 # A record is written once it has lasted so long: a pod that is replaced at once costs no write.
 SETTLE_SECONDS = 3.0
 # Ends of pods that belong to no gang, as of one that only names a gang, are dropped after this time.
 FORGET_SECONDS = 60.0
-# How many ends of pods wait to be looked at. Those above are lost pods that Rollcall did not see.
+# How many ends of pods are remembered of so many seconds. Those above, or above the share of their namespace, are lost
+# pods that Rollcall did not see.
 MOST_ENDS = 50_000
+# How often it is looked whether nodes that are gone still have pods.
+GONE_SECONDS = 60.0
 # When a stored record was opened: before anything in this process.
 _EARLIER = float("-inf")
 # The causes of pods that do not say why they were deleted.
@@ -76,26 +82,39 @@ class _Kept:
 class LossWatch:
     """The records of all gangs that lost pods."""
 
-    def __init__(self, view: View, *, clock: Clock = MACHINE_CLOCK) -> None:
+    def __init__(self, view: View, *, held_back: HeldBack = not_noted, clock: Clock = MACHINE_CLOCK) -> None:
         self._view = view
+        self._held_back = held_back
         self._clock = clock
         self._ends: dict[GangKey, dict[str, _End]] = {}
-        self._waiting = 0
+        # The order in which they came, and the numbers of each namespace; some may have been taken since.
+        self._order: deque[tuple[GangKey, _End]] = deque()
+        self._recent: Counter[str] = Counter()
         # Gangs that were seen whole, and gangs that may never have been.
         self._whole: set[GangKey] = set()
         self._starting: set[GangKey] = set()
         self._kept: dict[GangKey, _Kept] = {}
+        # Those that are to be stored, those that are too new, and those of them that changed.
+        self._settled: dict[GangKey, Loss] = {}
+        self._settling: deque[tuple[GangKey, _Kept]] = deque()
+        self._changed: set[GangKey] = set()
         # Nodes that came or went, and nodes that are gone and have pods.
         self._changed_nodes: set[str] = set()
         self._gone_nodes: set[str] = set()
+        self._gone_looked = 0.0
 
     # What happens in the cluster.
 
     def pod_ended(self, end: PodEnd) -> None:
         """A pod on a node does not count for its gang any more."""
-        if self._waiting < MOST_ENDS:
-            self._ends.setdefault(end.pod.gang, {})[end.pod.uid] = _End(end, self._clock.now(), self._clock.monotonic())
-            self._waiting += 1
+        namespace = end.pod.namespace
+        if self._recent[namespace] >= share_of(MOST_ENDS) or len(self._order) >= MOST_ENDS:
+            self._held_back(namespace)
+            return
+        key, one = end.pod.gang, _End(end, self._clock.now(), self._clock.monotonic())
+        self._ends.setdefault(key, {})[end.pod.uid] = one
+        self._order.append((key, one))
+        self._recent[namespace] += 1
 
     def node_changed(self, name: str, *, exists: bool) -> None:
         """A node came, changed or went."""
@@ -104,6 +123,11 @@ class LossWatch:
 
     def look(self) -> None:
         """Have the gangs judged again that a node that came or went has pods of."""
+        now = self._clock.monotonic()
+        if self._gone_nodes and now - self._gone_looked >= GONE_SECONDS:
+            # Nothing tells that the last pod of a node is gone that is gone itself.
+            self._gone_looked = now
+            self._changed_nodes |= self._gone_nodes
         if self._changed_nodes:
             changed, self._changed_nodes = self._changed_nodes, set()
             self._gone_nodes = (self._gone_nodes - changed) | self._view.on_nodes(changed)
@@ -111,8 +135,17 @@ class LossWatch:
     def drop_unclaimed(self) -> None:
         """Drop the ends of pods that no gang has claimed in time."""
         before = self._clock.monotonic() - FORGET_SECONDS
-        for key, ends in list(self._ends.items()):
-            self._keep_ends(key, {uid: one for uid, one in ends.items() if one.noticed > before})
+        while self._order and self._order[0][1].noticed <= before:
+            key, one = self._order.popleft()
+            namespace = one.end.pod.namespace
+            self._recent[namespace] -= 1
+            if not self._recent[namespace]:
+                del self._recent[namespace]
+            ends, uid = self._ends.get(key, {}), one.end.pod.uid
+            if ends.get(uid) is one:
+                del ends[uid]
+                if not ends:
+                    del self._ends[key]
 
     # Gang by gang.
 
@@ -152,6 +185,8 @@ class LossWatch:
         self._kept.pop(key, None)
         self._whole.discard(key)
         self._starting.discard(key)
+        if self._settled.pop(key, None) is not None:
+            self._changed.add(key)
 
     def _note(self, key: GangKey, podgang: PodGang, left: BoundMembers, ends: Iterable[_End]) -> None:
         """Add to the record of a gang what it lost."""
@@ -164,6 +199,8 @@ class LossWatch:
                 # The record was stored by another process, and pods may have been lost since.
                 pods += _unwatched(left.without(kept.loss.names), len(kept.loss.pods) + kept.loss.more, now)
             kept.loss = kept.loss.with_pods(pods)
+            if key in self._settled:
+                self._settle(key, kept)
             return
         if key not in self._whole:
             # It lost pods before this process judged it, or it has not started yet.
@@ -177,7 +214,8 @@ class LossWatch:
             return
         since = min((pod.at for pod in pods), default=now)
         loss = Loss(podgang.uid or "", since, tuple(pods[:MOST_PODS]), more + max(len(pods) - MOST_PODS, 0))
-        self._kept[key] = _Kept(loss, None, self._clock.monotonic())
+        kept = self._kept[key] = _Kept(loss, None, self._clock.monotonic())
+        self._settling.append((key, kept))
 
     def _lost(self, one: _End) -> LostPod:
         pod, cause, node = one.end.pod, one.end.cause, one.end.pod.node or ""
@@ -194,21 +232,33 @@ class LossWatch:
         for where in _named(key, podgang):
             ends = self._ends.get(where, {})
             own = {uid: one for uid, one in ends.items() if one.end.pod.podclique in members}
-            self._keep_ends(where, {uid: one for uid, one in ends.items() if uid not in own})
+            for uid in own:
+                del ends[uid]
+            if own and not ends:
+                del self._ends[where]
             found += [one for one in own.values() if is_controlled(podgang, one.end.above)]
         return sorted(found, key=lambda one: (one.at, one.end.pod.name))
 
-    def _keep_ends(self, key: GangKey, ends: dict[str, _End]) -> None:
-        self._waiting -= len(self._ends.pop(key, {})) - len(ends)
-        if ends:
-            self._ends[key] = ends
-
     # All gangs.
 
-    def settled(self) -> dict[GangKey, Loss]:
-        """The records that are to be stored."""
+    def settled(self) -> Mapping[GangKey, Loss]:
+        """The records that are to be stored, as they are until the next gang is judged."""
         before = self._clock.monotonic() - SETTLE_SECONDS
-        return {key: kept.loss for key, kept in self._kept.items() if kept.opened <= before}
+        while self._settling and self._settling[0][1].opened <= before:
+            key, kept = self._settling.popleft()
+            if self._kept.get(key) is kept:
+                self._settle(key, kept)
+        return self._settled
+
+    def take_changed(self) -> Collection[GangKey]:
+        """The gangs whose record that is to be stored came, went or changed since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def _settle(self, key: GangKey, kept: _Kept) -> None:
+        if self._settled.get(key) is not kept.loss:
+            self._settled[key] = kept.loss
+            self._changed.add(key)
 
     def stored(self, losses: Mapping[GangKey, Loss]) -> Iterator[GangKey]:
         """Take over the stored records, and yield their gangs, which must be judged again."""
@@ -218,7 +268,8 @@ class LossWatch:
                 # What this process did not see is known.
                 seen = [pod for pod in before.loss.pods if pod.cause is not LossCause.UNKNOWN]
                 loss = loss.with_pods(seen)  # noqa: PLW2901 - one record made of two
-            self._kept[key] = _Kept(loss, None, _EARLIER)
+            kept = self._kept[key] = _Kept(loss, None, _EARLIER)
+            self._settle(key, kept)
             yield key
 
 

@@ -21,6 +21,7 @@ from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.loss_watch import LossWatch
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.turns import HeldBack, not_noted
 
 _HOUR_SECONDS = 3600
 
@@ -34,6 +35,7 @@ class GangLosses:
         leads: Callable[[], bool],
         *,
         only: str | None = None,
+        held_back: HeldBack = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`only` is the only namespace whose gangs are judged; None for all."""
@@ -43,7 +45,7 @@ class GangLosses:
         self._view: ClusterView | None = None
         self._store: LossStore | None = None
         self._conditions: LossConditions | None = None
-        self._watch = LossWatch(self, clock=clock)
+        self._watch = LossWatch(self, held_back=held_back, clock=clock)
         self._clock = clock
         self._sums = LossSums()
 
@@ -105,6 +107,7 @@ class GangLosses:
         """End a look: count and store what was lost."""
         self._watch.drop_unclaimed()
         self._count()
+        losses, changed = self._watch.settled(), self._watch.take_changed()
         if self._store is None:
             return
         if not self._leads():
@@ -112,10 +115,11 @@ class GangLosses:
             if self._conditions is not None:
                 self._conditions.forget()
         elif self._store.is_read:
-            losses = self._watch.settled()
-            await self._store.write(losses)
+            await self._store.write(losses, changed)
             if self._conditions is not None:
-                await self._conditions.keep(losses)
+                await self._conditions.keep(losses, changed)
+        elif self._conditions is not None:
+            self._conditions.missed()
 
     def _count(self) -> None:
         leads, sums, now = self._leads(), self._sums, self._clock.now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from itertools import product
 from types import MappingProxyType
 
@@ -24,6 +25,7 @@ from webhook.gangs.hold_reasons import (
     GroupReason,
     Reason,
     RemedyReason,
+    ShareReason,
     TopologyReason,
 )
 from webhook.gangs.key import POD_GANG
@@ -48,6 +50,21 @@ OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting
 
 # The label of a gang whose scheduler is not enabled.
 OTHER = "other"
+
+
+class Bound(StrEnum):
+    """What all namespaces share, and each has a part of; a metric's label."""
+
+    # The workers that write the objects of gangs.
+    WORKERS = "workers"
+    # Conditions of PodGangs, and deletions of escaped pods.
+    WRITES = "writes"
+    # Events of gangs of their own. The event that gangs share instead says so.
+    EVENTS = "events"
+    HEALTH = "health"
+    # The records of lost pods.
+    LOSSES = "losses"
+    REMEDIES = "remedies"
 
 
 class Metrics(Exposition):
@@ -163,6 +180,13 @@ class Metrics(Exposition):
             ["escape"],
             registry=self.registry,
         )
+        self.held_back = Gauge(
+            "rollcall_namespaces_held_back",
+            "Namespaces whose gangs are served late because they use all of their share of what all namespaces share, "
+            "by what it is.",
+            ["bound"],
+            registry=self.registry,
+        )
         self.checks = CheckMetrics(self.registry)
         self.audits = AuditMetrics(self.registry)
         self.remedies = RemedyMetrics(self.registry)
@@ -195,6 +219,7 @@ class Metrics(Exposition):
             *CheckReason,
             *ExceptionReason,
             *RemedyReason,
+            *ShareReason,
         )
         for counter, values in (
             (self.deleted, DELETABLE),
@@ -205,6 +230,8 @@ class Metrics(Exposition):
         ):
             for value in values:
                 counter.labels(str(value))
+        for bound in Bound:
+            self.held_back.labels(bound.value)
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)
         for name, profile in profiles.items():

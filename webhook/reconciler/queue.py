@@ -14,7 +14,8 @@ from typing import Generic
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.backoff import doubled, spread
-from webhook.reconciler.turns import K, Turns
+from webhook.model.fair_memory import share_of
+from webhook.reconciler.turns import HeldBack, K, Turns, not_noted
 
 # Pause after a failure: doubled each time up to the second value. The actual pause is a random part of it.
 BACKOFF_SECONDS = (0.2, 60.0)
@@ -29,14 +30,20 @@ class KeyQueue(Generic[K]):
     """A queue of keys. A worker must call `done` for each key it took."""
 
     def __init__(
-        self, workers: int, *, urgent: Callable[[K], bool] = lambda _: False, clock: Clock = MACHINE_CLOCK
+        self,
+        workers: int,
+        *,
+        urgent: Callable[[K], bool] = lambda _: False,
+        held_back: HeldBack = not_noted,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """Of the `workers` one namespace gets three quarters at most, and at least one. Keys that are `urgent` when
         they are added come first.
         """
         self._clock = clock
         self._urgent = urgent
-        self._share = max(workers * 3 // 4, 1)
+        self._held_back = held_back
+        self._share = share_of(workers)
         self._first: Turns[K] = Turns()
         self._then: Turns[K] = Turns()
         # How many urgent keys were handed out since one that was not.
@@ -116,9 +123,16 @@ class KeyQueue(Generic[K]):
     def _next(self) -> K | None:
         """The key whose turn it is; None if there is none, or if each is of a namespace that has its share."""
         workers = Counter(key[0] for key in self._running)
+
+        def may(namespace: str) -> bool:
+            if workers[namespace] < self._share:
+                return True
+            self._held_back(namespace)
+            return False
+
         turns = (self._first, self._then) if self._row < URGENT_IN_A_ROW else (self._then, self._first)
         for level in turns:
-            if (key := level.take(lambda namespace: workers[namespace] < self._share)) is not None:
+            if (key := level.take(may)) is not None:
                 self._row = self._row + 1 if level is self._first else 0
                 return key
         return None

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Any
 
-from webhook.clock import MACHINE_CLOCK, Clock
+from webhook.clock import MACHINE_CLOCK, Clock, LoopTurn
 from webhook.cluster.backoff import doubled
 from webhook.config.reconciler_settings import RemedySettings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
@@ -28,7 +30,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
 from webhook.reconciler.remedy_metrics import Outcome, RemedyMetrics
 from webhook.reconciler.remedy_writes import carry_out
-from webhook.reconciler.turns import in_turns
+from webhook.reconciler.turns import HeldBack, Turns, not_noted
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import log, outline
 
@@ -41,17 +43,21 @@ LOOK_AGAIN_SECONDS = 10.0
 # Gangs that are looked at closely at one look: each takes some tenths of a millisecond.
 GANGS_A_LOOK = 50
 _MINUTE = 60.0
+# Entries of the order that may be outdated.
+_OUTDATED = 100
 
 
 @dataclass(slots=True)
 class _Case:
     """A gang that may need a remedy, or had one. `since` is since when it may without a break, None if it does not.
-    `until` is when it may get the next one. `times` counts its remedies, and `woken` the wakes that did not help.
-    `done` is the last remedy while it is not known whether it helped; `health` is the gang's health since then.
+    `until` is when it may get the next one, and `due` when it is looked at. `times` counts its remedies, and `woken`
+    the wakes that did not help. `done` is the last remedy while it is not known whether it helped; `health` is the
+    gang's health since then.
     """
 
     since: float | None = None
     until: float = 0.0
+    due: float = inf
     times: int = 0
     woken: int = 0
     done: Remedy | None = None
@@ -71,6 +77,7 @@ class Remedies:
         metrics: RemedyMetrics,
         *,
         excepted: Excepted = nothing_excepted,
+        held_back: HeldBack = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`observed` returns what is known of a gang. Pods that are `excepted` are never deleted."""
@@ -80,10 +87,16 @@ class Remedies:
         self._events = events
         self._metrics = metrics
         self._excepted = excepted
+        self._held_back = held_back
         self._clock = clock
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
         self._cases: dict[GangKey, _Case] = {}
+        # When gangs are due, the first first; an entry counts if its case says the same. Those that are due; and those
+        # that had a remedy of which it is not known whether it helped.
+        self._later: list[tuple[float, GangKey]] = []
+        self._turns: Turns[GangKey] = Turns()
+        self._followed: dict[GangKey, None] = {}
         # When the remedies of the last minute were begun, each with its namespace, as often as it counts.
         self._begun: deque[tuple[float, str]] = deque()
         # How many gangs of this look were put off by the limit.
@@ -91,41 +104,75 @@ class Remedies:
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
         """Take note of a gang's health; None if the gang is gone or cannot be judged."""
-        case = self._cases.get(key)
         if health is None:
             self._held.pop(key, None)
             self._cases.pop(key, None)
             return
+        needs = may_need_remedy(health)
+        case = self._cases.get(key)
+        if case is None and needs:
+            case = self._cases[key] = _Case()
+        if needs:
+            self._held[key] = health
+        else:
+            self._held.pop(key, None)
         if case is not None:
             case.health = health
-        if may_need_remedy(health):
-            self._held[key] = health
-        elif self._held.pop(key, None) is not None and case is not None:
-            case.since = None
+            case.since = None if not needs else self._clock.monotonic() if case.since is None else case.since
+            self._put_off(key, case)
+
+    def _put_off(self, key: GangKey, case: _Case) -> None:
+        """Look at a gang when it may get a remedy; at one that needs none, when it has been well for long enough."""
+        due = case.until + MAX_PAUSE_SECONDS
+        if case.since is not None:
+            due = max(case.until, case.since + self._settings.settle_seconds)
+        if due == case.due:
+            return
+        case.due = due
+        heappush(self._later, (due, key))
+        if len(self._later) > 2 * len(self._cases) + _OUTDATED:
+            self._later = [(known.due, name) for name, known in self._cases.items()]
+            heapify(self._later)
 
     async def see(self) -> None:
         """Tell what came of earlier remedies, and begin those that are due."""
-        now = self._clock.monotonic()
-        for key in self._held:
-            case = self._cases.setdefault(key, _Case())
-            case.since = now if case.since is None else case.since
-        due: list[GangKey] = []
-        for key, case in list(self._cases.items()):
-            if case.done is not None:
+        now, turn = self._clock.monotonic(), LoopTurn(self._clock)
+        for key in list(self._followed):
+            if (case := self._cases.get(key)) is not None and case.done is not None:
                 await self._unbroken(key, case, self._follow(key, case, case.done, now), now)
-            elif case.since is not None and now >= case.until and now - case.since >= self._settings.settle_seconds:
-                due.append(key)
-            elif case.since is None and now >= case.until + MAX_PAUSE_SECONDS:
-                # It was well for long enough: the next pause is a first one again.
-                del self._cases[key]
+                await turn.pause()
+            if case is None or case.done is None:
+                del self._followed[key]
+            if case is not None and case.done is None:
+                self._put_off(key, case)
+        self._take_due(now)
         self._forget_begun(now)
         self._late = 0
-        # Those first that have waited longest.
-        due.sort(key=lambda one: self._cases[one].until)
-        for key in in_turns(due, Counter(namespace for _, namespace in self._begun))[:GANGS_A_LOOK]:
-            case = self._cases[key]
-            await self._unbroken(key, case, self._try(key, case, now), now)
+        had = Counter(namespace for _, namespace in self._begun)
+        for _ in range(min(len(self._turns), GANGS_A_LOOK)):
+            # Those that had fewest.
+            first = min(self._turns.namespaces, key=had.__getitem__)
+            had[first] += 1
+            gang = self._turns.take(first.__eq__)
+            if gang is not None and (case := self._cases.get(gang)) is not None and case.done is None:
+                await self._unbroken(gang, case, self._try(gang, case, now), now)
+                self._put_off(gang, case)
+                await turn.pause()
         self._metrics.waiting.set(self._late)
+
+    def _take_due(self, now: float) -> None:
+        """Put the gangs that are due in turn."""
+        while self._later and self._later[0][0] <= now:
+            due, key = heappop(self._later)
+            case = self._cases.get(key)
+            if case is None or case.due != due:
+                continue
+            case.due = inf
+            if case.since is not None:
+                self._turns.put(key)
+            elif case.done is None:
+                # It was well for long enough: the next pause is a first one again.
+                del self._cases[key]
 
     async def _unbroken(self, key: GangKey, case: _Case, work: Coroutine[Any, Any, None], now: float) -> None:
         try:
@@ -140,8 +187,11 @@ class Remedies:
             case.until = now + LOOK_AGAIN_SECONDS
         elif (left := self._settings.per_minute - len(self._begun)) > 0:
             await self._begin(case, remedy.within(left), podgang, now)
+            if case.done is not None:
+                self._followed[key] = None
         else:
             self._late += 1
+            self._held_back(key.namespace)
 
     def _remedy(self, key: GangKey, case: _Case) -> tuple[Remedy | None, PodGang | None]:
         """The remedy that a gang needs now, if the configuration asks for it, and the gang."""

@@ -6,7 +6,8 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -36,11 +37,12 @@ from webhook.reconciler.events import Events
 from webhook.reconciler.exception_watch import ExceptionWatch
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
+from webhook.reconciler.held_back import HeldBack
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.loss_conditions import LossConditions
 from webhook.reconciler.loss_store import LossStore
 from webhook.reconciler.losses import GangLosses
-from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.metrics import Bound, Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.stranger_watch import StrangerWatch
@@ -66,7 +68,7 @@ UNREAD_SECONDS = 0.02
 class Reconciler:
     """All parts of one process. `run` works until it is cancelled."""
 
-    def __init__(  # noqa: PLR0913 - what it works with, and how
+    def __init__(  # noqa: PLR0913, PLR0915 - what it works with, and how
         self,
         settings: Settings,
         access: Access,
@@ -84,12 +86,16 @@ class Reconciler:
         """
         self.clock = clock
         self.metrics = Metrics(settings.profiles)
+        self.held_back = HeldBack(self.metrics, self.leads, clock=clock)
         # Keys of gangs and bindings.
-        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(WORKERS, urgent=self._is_new, clock=clock)
+        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(
+            WORKERS, urgent=self._is_new, held_back=self._held_back_by(Bound.WORKERS), clock=clock
+        )
         self._only = namespace
         self._settings = settings
         self.lease: Lease | None = None
-        losses = GangLosses(self.metrics, self.leads, only=namespace, clock=clock)
+        of_losses = self._held_back_by(Bound.LOSSES)
+        losses = GangLosses(self.metrics, self.leads, only=namespace, held_back=of_losses, clock=clock)
         self.losses = losses
         self.following = ClusterView(
             settings,
@@ -123,9 +129,12 @@ class Reconciler:
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         losses.follow(self.following)
         if lease_namespace is not None and not dry_run:
-            store = LossStore(client, writer, lease_namespace, clock=clock)
-            losses.follow(self.following, store, LossConditions(client, writer, clock=clock))
-        events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run, clock=clock)
+            store = LossStore(client, writer, lease_namespace, held_back=of_losses, clock=clock)
+            conditions = LossConditions(client, writer, held_back=self._held_back_by(Bound.WRITES), clock=clock)
+            losses.follow(self.following, store, conditions)
+        of_events = self._held_back_by(Bound.EVENTS)
+        events = Events(client, self.metrics, identity, self.leads, held_back=of_events, dry_run=dry_run, clock=clock)
+        self.events = events
         self._gated = not give_back and any(profile.gate for profile in settings.profiles.values())
         self._gangs = GangReconciler(
             settings,
@@ -154,6 +163,7 @@ class Reconciler:
             losses=losses,
             strangers=self.strangers,
             has_turn=self.queue.has_turn,
+            held_back=self._held_back_by(Bound.HEALTH),
             clock=clock,
         )
         self.exceptions = ExceptionWatch(
@@ -198,19 +208,34 @@ class Reconciler:
         kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
 
+    def _held_back_by(self, bound: Bound) -> Callable[[str], None]:
+        return partial(self.held_back.note, bound)
+
     # Parts that only some configurations have.
 
     def _deletion_with(self, writer: Writer) -> EscapeDeletion | None:
         if not (deleted := self._settings.deleted_escapes):
             return None
-        return EscapeDeletion(deleted, writer, self.metrics, self._may_be_excepted, clock=self.clock)
+        held_back = self._held_back_by(Bound.WRITES)
+        return EscapeDeletion(
+            deleted, writer, self.metrics, self._may_be_excepted, held_back=held_back, clock=self.clock
+        )
 
     def _remedies_with(self, writer: Writer, events: Events) -> Remedies | None:
         wanted = self._settings.remedies
         if not wanted.causes:
             return None
         observed, metrics = self.following.observed, self.metrics.remedies
-        return Remedies(wanted, observed, writer, events, metrics, excepted=self._may_be_excepted, clock=self.clock)
+        return Remedies(
+            wanted,
+            observed,
+            writer,
+            events,
+            metrics,
+            excepted=self._may_be_excepted,
+            held_back=self._held_back_by(Bound.REMEDIES),
+            clock=self.clock,
+        )
 
     def _audits_with(
         self, access: Access, writer: Writer, transport: httpx.AsyncBaseTransport | None
@@ -266,6 +291,8 @@ class Reconciler:
             self.leads,
             facts=lambda: self.following.live.facts,
             ready=lambda: not any(self.following.live.unready()),
+            look=self.following.look_at_all,
+            held_back=self._held_back_by(Bound.WORKERS),
             only=self._only,
             clock=self.clock,
         )
@@ -319,6 +346,7 @@ class Reconciler:
         following.append(asyncio.create_task(self.exceptions.run()))
         following.append(asyncio.create_task(self.unknown_kinds.run()))
         following.append(asyncio.create_task(self.strangers.run()))
+        following.append(asyncio.create_task(self.held_back.run(self.events)))
         following.append(asyncio.create_task(self.metrics.run()))
         if self.audits is not None:
             following.append(asyncio.create_task(self.audits.run()))
@@ -395,13 +423,13 @@ class Reconciler:
     def _held_changed(self, namespace: str | None) -> None:
         self.health.mark_held(namespace)
 
-    def _all_changed(self) -> None:
+    async def _all_changed(self) -> None:
         if self._only is None:
             # Topology objects have no namespace.
             self._topologies.follow(self.following.live.facts.apis or frozenset())
         self._topologies.look_at_all()
         if self.admission_checks is not None:
-            self.admission_checks.look_at_all()
+            await self.admission_checks.look_at_all()
 
     def _counted(self) -> None:
         self.metrics.queue.set(len(self.queue))

@@ -5,32 +5,24 @@ A tenant can make any number of gangs in a namespace of his, and must not delay 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
-
-from webhook.gangs.key import GangKey
-
-_NONE: Mapping[str, int] = {}
+from collections import OrderedDict, deque
+from collections.abc import Callable, KeysView
+from typing import Any, Generic, TypeVar
 
 # What takes turns: the first of its parts is its namespace.
-K = TypeVar("K", bound=tuple[str, ...])
-
-
-def in_turns(keys: Iterable[GangKey], had: Mapping[str, int] = _NONE) -> list[GangKey]:
-    """Sort gangs so that namespaces alternate. Those that `had` fewer turns come first, and the order of the gangs of
-    one namespace stays.
-    """
-    turns = Counter(had)
-    found: list[tuple[int, int, GangKey]] = []
-    for place, key in enumerate(keys):
-        found.append((turns[key.namespace], place, key))
-        turns[key.namespace] += 1
-    return [key for *_, key in sorted(found)]
+K = TypeVar("K", bound=tuple[Any, ...])
 
 
 def _any(_: str) -> bool:
     return True
+
+
+# Gets a namespace each time that it wants more than its share.
+HeldBack = Callable[[str], None]
+
+
+def not_noted(_: str) -> None:
+    """Leave it unsaid that a namespace wants more than its share."""
 
 
 class Turns(Generic[K]):
@@ -50,6 +42,11 @@ class Turns(Generic[K]):
     def __contains__(self, key: K) -> bool:
         """Whether `key` waits."""
         return key in self._keys
+
+    @property
+    def namespaces(self) -> KeysView[str]:
+        """The namespaces that have waiting keys."""
+        return self._waiting.keys()
 
     def put(self, key: K) -> None:
         """Let `key` wait as the last of its namespace; a key that waits keeps its place."""

@@ -23,6 +23,7 @@ from webhook.gangs.escapes import Escape
 from webhook.installation.webhooks import NEVER_HERE
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
+from webhook.model.fair_memory import share_of
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
@@ -42,7 +43,7 @@ RETRY_SECONDS = (10.0, PERIOD_SECONDS)
 # The longest time for one count. A hundred thousand pods are a thousand pages.
 MOST_SECONDS = 600.0
 # A tenant may write any kind into an ownerReference of a pod. So many kinds are counted one by one, with so much of
-# their names, and so many are named in the log.
+# their names, and so many are named in the log. The pods of one namespace bring its share of them at most.
 KINDS_KEPT = 100
 NAME_CHARACTERS = 80
 NAMED = 10
@@ -70,15 +71,20 @@ class Tally:
     def __init__(self) -> None:
         self.schedulers: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
+        # How many kinds the pods of each namespace brought.
+        self._brought: Counter[str] = Counter()
         # Pods of further kinds.
         self._besides = 0
 
-    def add(self, owner: UnknownOwner, scheduler: str) -> None:
+    def add(self, owner: UnknownOwner, scheduler: str, namespace: str) -> None:
         """Count one pod."""
         self.schedulers[scheduler] += 1
         controller = owner.controller
         kind = f"{controller.kind[:NAME_CHARACTERS]}.{controller.group[:NAME_CHARACTERS]}".rstrip(".")
-        if kind in self._kinds or len(self._kinds) < KINDS_KEPT:
+        if kind in self._kinds:
+            self._kinds[kind] += 1
+        elif len(self._kinds) < KINDS_KEPT and self._brought[namespace] < share_of(KINDS_KEPT):
+            self._brought[namespace] += 1
             self._kinds[kind] += 1
         else:
             self._besides += 1
@@ -230,4 +236,4 @@ class UnknownKinds:
                 # The API server stores no such pod.
                 continue
             if owner is not None and rules_about(owner, None, pod.namespace, facts, self._settings)[1]:
-                tally.add(owner, self._metrics.scheduler(owner.opted_in_by))
+                tally.add(owner, self._metrics.scheduler(owner.opted_in_by), pod.namespace)

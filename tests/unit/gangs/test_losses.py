@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +16,10 @@ from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey
 from webhook.gangs.loss_causes import LossCause
-from webhook.gangs.loss_records import MOST_BYTES, content_of, line_of, losses_in, shard, shards
+from webhook.gangs.loss_records import MOST_BYTES, Line, content_of, content_with, line_of, losses_in, shard
 from webhook.gangs.losses import MOST_PODS, Loss, LostMembers, LostPod
 from webhook.gangs.pod import GangPod
+from webhook.installation.names import LOSS_RECORDS
 from webhook.model.workloads.podgang import PodGang
 
 SINCE, LATER = "2026-09-01T12:00:00Z", "2026-09-01T12:05:00Z"
@@ -110,7 +112,11 @@ def test_a_gang_without_a_pod_on_a_node_does_not_show_that_it_had_started() -> N
 
 
 def stored(losses: dict[GangKey, Loss]) -> dict[str, str]:
-    return shards({key: line_of(key, loss) for key, loss in losses.items()})
+    lines = {key: line_of(key, loss) for key, loss in losses.items()}
+    return {
+        name: content_with({key: line for key, line in lines.items() if line.name == name}).text
+        for name in LOSS_RECORDS
+    }
 
 
 def test_records_are_read_as_they_were_written() -> None:
@@ -136,6 +142,8 @@ def test_a_line_that_was_tampered_with_is_left_out() -> None:
         "[" * 100_000,
         good.replace("preemption", "aliens"),
         good.replace(SINCE, "yesterday"),
+        good.replace(SINCE, SINCE.replace("T", " ")),
+        good.replace(SINCE, SINCE.removesuffix("Z")),
         good.replace("demo-0-worker-0", long),
         good.replace('"team-a"', "[]"),
         good.replace('"team-a",', ""),
@@ -181,6 +189,26 @@ def test_gangs_are_left_out_if_even_their_names_do_not_fit(most_bytes: int) -> N
     read = dict(pair for text in texts.values() for pair in losses_in(text))
     assert GangKey("quiet", "gang") in read
     assert 400 < len(read) < len(kept)
+
+
+def lines_of(namespace: str, count: int, pods: int, name: str = "gang") -> dict[GangKey, Line]:
+    kept = Loss("u", SINCE, tuple(LostPod("p" * 200, LossCause.DELETION, SINCE, "n" * 200) for _ in range(pods)))
+    return {(key := GangKey(namespace, f"{name}-{index}")): line_of(key, kept) for index in range(count)}
+
+
+def test_a_namespace_with_few_large_records_leaves_room_for_many_small_ones_of_another(most_bytes: int) -> None:
+    large, small = lines_of("large", 200, MOST_PODS, "x" * 240), lines_of("small", 400, 0)
+    content = content_with({**large, **small})
+    assert len(content.text) <= most_bytes
+    assert dict(losses_in(content.text)).keys() >= small.keys()
+    assert content.cut == {"large"}
+
+
+def test_each_of_two_namespaces_that_need_too_much_has_half(most_bytes: int) -> None:
+    kept = {**lines_of("a", 2000, 0), **lines_of("b", 1999, 0)}
+    found = Counter(key.namespace for key in dict(losses_in(content_with(kept).text)))
+    assert abs(found["a"] - found["b"]) < 5
+    assert sum(found.values()) * len(next(iter(kept.values())).text) > 0.9 * most_bytes
 
 
 @pytest.mark.parametrize(

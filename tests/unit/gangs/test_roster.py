@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.growth.step_counts import growing
+from tests.unit.growth.step_counts import Cost, growing
 from webhook.gangs.pod import GangPod, read_gang_pod
 from webhook.gangs.roster import Roster, roster
-from webhook.model.workloads.podgang import OwnerReference, PodGang
+from webhook.model.workloads.podgang import OwnerReference, PodGang, controller_in
 
 RECORDINGS = os.environ.get("ROLLCALL_RECORDINGS")
 SET = OwnerReference("grove.io/v1alpha1", "PodCliqueSet", "demo", "set")
@@ -126,3 +126,9 @@ def is_freed(request: dict[str, Any]) -> bool:
     """Whether an update takes the last gate off a pod."""
     before, now = (request[field]["spec"].get("schedulingGates") for field in ("oldObject", "object"))
     return bool(before) and not now
+
+
+def test_the_controller_of_a_gang_is_read_once_for_all_pods_that_name_it() -> None:
+    pods = [(pod(f"p{index}"), [CLIQUE, SET]) for index in range(50)]
+    runs = Cost(lambda: roster(NAMED, pods)).runs
+    assert max(count for (code, _), count in runs.items() if code is controller_in.__code__) < 5

@@ -152,6 +152,8 @@ class Answering:
 
     def __init__(self, api: KueueApi, settings: Settings = SETTINGS, *, leads: bool = True, **options: Any) -> None:
         self.api, self.ready, self.leading = api, True, leads
+        # How often it was asked to look at everything.
+        self.asked: list[int] = []
         self.frozen: ClusterFacts | None = None
         clock = PlayedClock(NOW)
         client = at_once(Client(NOWHERE, api, clock=clock))
@@ -168,6 +170,7 @@ class Answering:
             self.leads,
             facts=self.facts,
             ready=lambda: self.ready,
+            look=lambda: self.asked.append(1),
             clock=clock,
             **options,
         )
@@ -190,13 +193,13 @@ class Answering:
         spaces = {"default": Namespace({})}
         return ClusterFacts(namespaces=spaces, kueue_workloads=workloads, admission_checks=checks)
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Look at everything, as after a list, a change of the leader, and from time to time."""
-        self.checks.look_at_all()
+        await self.checks.look_at_all()
 
     async def settle(self) -> None:
         """Look at everything, and work until nothing is left to do at once."""
-        self.look()
+        await self.look()
         worker = asyncio.create_task(self.checks.workers.run())
         try:
             await until(lambda: not (len(self.checks.queue) or self.checks.workers.busy))

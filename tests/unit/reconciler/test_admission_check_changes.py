@@ -26,6 +26,8 @@ async def test_a_check_that_becomes_rollcalls_is_answered_for_workloads_that_wai
     assert api.writes == []
     api.put(CHECKS, check())
     found.checks.changed(FOLLOWED["admission_checks"], "gang")
+    assert found.asked == [1]
+    await found.look()
     assert len(found.checks.queue) == 2
     assert found.sample("rollcall_admission_checks_pending") == 1
 

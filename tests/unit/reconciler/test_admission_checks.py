@@ -205,7 +205,7 @@ async def test_a_workload_that_is_deleted_meanwhile_is_forgotten() -> None:
 
 async def answered_without_patience(found: Answering, api: KueueApi, waits: Callable[[], bool]) -> None:
     """A check is pending while the reconciler waits for what it lacks, and is answered when its patience ends."""
-    found.look()
+    await found.look()
     worker = asyncio.create_task(found.checks.workers.run())
     await until(waits)
     assert api.states() == ["Pending"]
@@ -254,7 +254,7 @@ async def test_a_process_that_does_not_lead_writes_nothing_until_it_leads() -> N
     found.leading = True
     await found.settle()
     assert api.states() == ["Ready"]
-    found.look()
+    await found.look()
     assert found.sample("rollcall_admission_checks_pending") == 0
 
 
@@ -304,10 +304,10 @@ async def test_a_dry_run_changes_nothing() -> None:
 async def test_a_workload_that_waits_is_counted_with_its_age() -> None:
     api = KueueApi(check(), owner(), workload(), workload("other", entry("unknown")))
     found = Answering(api, leads=False)
-    found.look()
+    await found.look()
     assert found.sample("rollcall_admission_checks_pending") == 1
     assert found.sample("rollcall_admission_check_oldest_seconds") == 60
     api.remove(WORKLOADS_PATH, "default", "job-demo")
-    found.look()
+    await found.look()
     assert found.sample("rollcall_admission_checks_pending") == 0
     assert found.sample("rollcall_admission_check_oldest_seconds") == 0

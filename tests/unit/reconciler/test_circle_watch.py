@@ -15,6 +15,7 @@ from tests.unit.reconciler.running_reconciler import looked, running, sample
 from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.kube.facts import PROJECTIONS, TREES
+from webhook.model.bounds import Packed
 from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events
 from webhook.reconciler.circle_watch import note
@@ -212,19 +213,43 @@ def test_the_longest_names_leave_space_for_the_remedy() -> None:
     assert len(longest.encode()) <= events.MAX_NOTE_BYTES
 
 
-async def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
+async def test_a_change_costs_only_its_ancestors_however_many_groups_exist(unpacked: list[Packed]) -> None:
     cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
     async with running(cluster, settings=GANGS) as found:
         await known(found, cluster)
         asked: list[Any] = []
-        live = found.circles._live
+        above = found.circles._above
 
         def noted(node: circle_watch.Node) -> Any:
             asked.append(node)
-            return live(node)
+            return above(node)
 
-        found.circles._live = noted  # type: ignore[method-assign]
+        found.circles._above = noted  # type: ignore[method-assign]
+        unpacked.clear()
         cluster.put(COMPOSITES, group("b", "a"))
         await until(lambda: asked)
         await looks(found)
         assert [name for _, (_, name) in asked] == ["b", "a", "root-0"]
+        assert len(unpacked) < 5
+
+
+async def test_a_known_circle_is_not_read_again_at_each_look(unpacked: list[Packed]) -> None:
+    names = [f"g{number}" for number in range(100)]
+    below = dict(zip(names, [*names[1:], names[0]], strict=True))
+    cluster = world(*(group(name, parent) for name, parent in below.items()))
+    async with running(cluster, settings=GANGS) as found:
+        await known(found, cluster)
+        await until(lambda: len(cluster.events) == 100)
+        unpacked.clear()
+        await looks(found)
+        assert counted(found) == 1
+        assert unpacked == []
+
+
+async def test_circles_of_one_namespace_do_not_delay_the_event_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circle_watch, "EVENTS_A_LOOK", 2)
+    crowd = (group(f"g{number}", f"g{number}", namespace="crowd") for number in range(50))
+    cluster = world(*crowd, group("z", "z", namespace="zoo"))
+    async with running(cluster, settings=GANGS):
+        await until(lambda: "uid-z" in regarded(cluster))
+        assert len(cluster.events) <= 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.texts import Text
 from tests.unit.growth.step_counts import Cost
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods, put_with_cliques
+from tests.unit.reconciler.opted_in_workloads import IN_TURN, JOB_SET_PATH, job_set, opted_in_world
 from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
@@ -28,10 +29,16 @@ from tests.unit.reconciler.running_reconciler import (
     workload,
 )
 from tests.waiting import turns, until
-from webhook.clock import TURN_SECONDS
+from webhook.admission.pod_clique_set import POD_CLIQUE_SETS as POD_CLIQUE_SETS_ADMISSION
+from webhook.clock import TURN_SECONDS, LoopTurn
+from webhook.gangs.escapes import Escapes
 from webhook.gangs.health import GangHealth
-from webhook.gangs.key import GangKey
+from webhook.gangs.key import GangKey, key_of_gang
+from webhook.gangs.loss_records import line_of
+from webhook.gangs.losses import Loss
+from webhook.gangs.stored_losses import losses_of
 from webhook.model.bounds import Packed
+from webhook.model.nodes import NODES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.reconciler import health_watch
 from webhook.reconciler.run import STALLED_SECONDS, Reconciler
@@ -171,6 +178,17 @@ async def test_gangs_are_judged_again_though_a_look_has_judged_enough_shapes(jud
         assert len(judged) == health_watch.AGAIN_AT_LEAST
 
 
+async def test_gangs_that_change_all_the_time_leave_a_look_time_for_the_shapes_of_others(judged: list[GangKey]) -> None:
+    async with settled_crowds(crowd=30, small=1) as found:
+        found.health.mark_held("small")
+        for key in [key for key in found.health._known if key.namespace == "crowd"]:
+            found.health.mark(key)
+        judged.clear()
+        await found.health.look()
+        assert judged[0] == GangKey("small", "many-0")
+        assert len(judged) == 31
+
+
 async def test_a_gang_whose_objects_are_about_to_be_written_is_judged_afterwards(judged: list[GangKey]) -> None:
     async with settled_crowds(crowd=2) as found:
         found.health._has_turn = lambda key: key.name == "many-0"
@@ -204,6 +222,80 @@ async def test_other_work_goes_on_while_very_many_gangs_are_judged(judged: list[
         assert 0 < len(judged) < 10
         await look
         assert len(judged) == 50
+
+
+async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_the_next(judged: list[GangKey]) -> None:
+    cluster, clock = WritableWorld(), PlayedClock()
+    put_crowd(cluster, 30)
+    put_crowd(cluster, 1, "small")
+    async with running(cluster, clock=clock) as found:
+        await settled(found)
+        judge = found.health._judge
+
+        def slow(key: GangKey) -> None:
+            clock.used += health_watch.JUDGING_SECONDS / 4
+            judge(key)
+
+        found.health._judge = slow  # type: ignore[method-assign]
+        for key in list(found.health._known):
+            found.health.mark(key)
+        judged.clear()
+        await found.health.look()
+        assert len(judged) == 4
+        assert GangKey("small", "many-0") in judged
+        for _ in range(8):
+            await found.health.look()
+        assert len(set(judged)) == 31
+
+
+async def test_the_rules_of_a_set_are_asked_once_for_all_of_its_gangs_until_something_changes() -> None:
+    async with settled_crowds(crowd=30, small=1) as found:
+        keys = [key for key in found.health._known if key.namespace == "crowd"]
+
+        def asked() -> int:
+            runs = Cost(lambda: [found.following.health(key) for key in keys]).runs
+            rules = POD_CLIQUE_SETS_ADMISSION.judged_by.__code__
+            return runs[rules, rules.co_firstlineno]
+
+        asked()
+        assert asked() == 0
+        found.following._touched(NODES, "node")
+        assert asked() == 1
+
+
+class BusyClock(PlayedClock):
+    """Each look at it ends a turn."""
+
+    def processor(self) -> float:
+        self.used += TURN_SECONDS
+        return self.used
+
+
+SLICED: dict[str, Callable[[Reconciler], Coroutine[Any, Any, Any]]] = {
+    "all gangs are gathered": lambda found: found.following._every_gang(),
+    "all gangs that have not started are marked": lambda found: found.health._mark_again(
+        LoopTurn(found.clock), room=False
+    ),
+    "records are read": lambda found: losses_of({"one": many_records()}, found.clock),
+}
+
+
+def many_records() -> dict[str, Any]:
+    lines = (line_of(GangKey("crowd", f"g{index}"), Loss("u", "2026-09-01T12:00:00Z", ())) for index in range(50))
+    return {"data": {"losses": "\n".join(line.text for line in lines)}}
+
+
+@pytest.mark.parametrize("work", SLICED.values(), ids=SLICED.keys())
+async def test_other_work_goes_on_while_very_much_is_gone_through(
+    work: Callable[[Reconciler], Coroutine[Any, Any, Any]],
+) -> None:
+    async with settled_crowds(crowd=50) as found:
+        found.clock = found.following._clock = BusyClock()
+        found.health.mark_held()
+        task = asyncio.create_task(work(found))
+        await turns(20)
+        assert not task.done()
+        await task
 
 
 async def test_everything_is_checked_again_spread_over_the_time() -> None:
@@ -324,3 +416,54 @@ async def test_work_for_one_gang_does_not_grow_with_the_number_of_others(work: W
     runs = {line: count for line, count in large.runs.items() if count > small.runs[line] + 20}
     taken = {line: count for line, count in large.bytes.items() if count > small.bytes[line] + 3000}
     assert (runs, taken) == ({}, {})
+
+
+async def test_the_gangs_of_one_workload_are_made_once_for_all_of_them() -> None:
+    parts = [(f"part-{index}", 2) for index in range(40)]
+    cluster = opted_in_world((JOB_SET_PATH, job_set("train", *parts, **IN_TURN)))
+    async with running(cluster) as found:
+        await settled(found)
+        keys = found.following.opted_in.gangs
+        assert len(keys) == 40
+        runs = Cost(lambda: [found.following.gang(key) for key in keys]).runs
+        assert max((count for (code, _), count in runs.items() if code.co_name == "_of_parts"), default=0) <= 50
+        assert all(key == key_of_gang(gang) for key in keys if (gang := found.following.opted_in.gang(key)) is not None)
+        cluster.apply(JOB_SET_PATH, job_set("train", *parts[:3], **IN_TURN))
+        await until(lambda: len(found.following.opted_in.gangs) == 3)
+        assert found.following.opted_in.gang(keys[-1]) is None
+
+
+async def test_of_a_large_gang_only_pods_that_changed_are_compared_with_what_they_should_be() -> None:
+    cluster = WritableWorld()
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    put_pods(cluster, *(grove_pod(f"p{index}", schedulerName="koord-scheduler") for index in range(120)))
+    async with running(cluster) as found:
+        await settled(found)
+        looked_at = Escapes._looked_at.__code__
+
+        def compared() -> int:
+            return Cost(lambda: found.following.health(OWN)).runs[looked_at, looked_at.co_firstlineno]
+
+        health = found.following.health(OWN)
+        assert health is not None
+        assert len(health.escaped) == 120
+        assert compared() == 0
+        found.following._pods._watch.index.put(grove_pod("p7", schedulerName="koord-scheduler", priority=7))
+        assert compared() == 1
+
+
+async def test_gangs_of_a_workload_with_very_many_are_queued_in_slices_and_once() -> None:
+    async with settled_crowds(crowd=300, small=1) as found:
+        queued: list[GangKey] = []
+        found.following._gang_changed = queued.append
+        found.following._clock = BusyClock()
+        for _ in range(3):
+            found.following._touched(POD_CLIQUE_SETS, ("crowd", "demo"))
+        assert queued == []
+        assert found.following.looks_at_all
+        assert not found.idle
+        found.following._touched(POD_CLIQUE_SETS, ("small", "demo"))
+        assert queued == [GangKey("small", "many-0")], "few are queued at once"
+        await until(lambda: not found.following.looks_at_all)
+        assert len(queued) == len(set(queued)) == 301

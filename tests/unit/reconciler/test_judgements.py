@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from webhook.gangs.escapes import not_its_own
 from webhook.gangs.health import GangHealth, MemberHealth, State
 from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.pod import read_gang_pod
 from webhook.reconciler.judgements import Judgement, judgement_of
 
 SHORT = HoldReason(Reason.TOO_FEW_PODS, "demo-0-a has 1 of 2 pods", "create the others")
@@ -39,3 +43,9 @@ def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
         why="demo-0-a has 1 of 2 pods",
         held=SHORT,
     )
+
+
+def test_of_escaped_pods_their_numbers_are_kept() -> None:
+    pods = [read_gang_pod({"metadata": {"name": f"p{index}", "namespace": "team"}})[1] for index in range(30)]
+    found = replace(health("demo-0", State.STARTED), escaped=not_its_own(pods))
+    assert judgement_of(found, None).escapes == (("unowned", 30),)

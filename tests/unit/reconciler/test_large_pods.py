@@ -10,7 +10,7 @@ from tests.unit.reconciler.grove import put_pods
 from tests.unit.reconciler.running_reconciler import podgang, running, settled, world
 from tests.unit.worlds import settings_of
 from tests.waiting import until
-from webhook.gangs.escapes import Escape, escaped
+from webhook.gangs.escapes import Escape, Escapes
 from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_opted_in_pod
 from webhook.model.bounds import weight
 from webhook.model.facts import NOTHING_KNOWN
@@ -111,7 +111,7 @@ def escape_of(change: Callable[[Manifest], object]) -> Escape | None:
     raw = pod("p")
     prepare_pod(Pod(raw), profile, profile.member("team-a", "demo-0", "demo-0-a", RECORD, NOTHING_KNOWN))
     change(large(raw))
-    found = escaped(read_gang_pod(raw)[1], PodGang(podgang("demo-0-a")), profile, RECORD, NOTHING_KNOWN)
+    found = Escapes(PodGang(podgang("demo-0-a")), profile, RECORD, NOTHING_KNOWN).of(read_gang_pod(raw)[1])
     return None if found is None else found.escape
 
 

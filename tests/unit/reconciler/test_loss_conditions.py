@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import put_pods
@@ -128,6 +129,29 @@ async def test_conditions_that_one_namespace_refuses_delay_no_other() -> None:
     client = found.following.client
     conditions = LossConditions(client, Writer(client, lambda: True, found.metrics))
     for _ in range(3):
-        await conditions.keep(losses)
+        await conditions.keep(losses, ())
     assert sorted(patched) == ["crowd", "small"]
+    await found.following.close()
+
+
+async def test_conditions_that_always_change_come_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, noted = list[GangKey](), set[str]()
+
+    async def write(_: LossConditions, key: GangKey, __: Loss | None) -> bool:
+        asked.append(key)
+        return True
+
+    monkeypatch.setattr(LossConditions, "_write", write)
+    found = reconciler(WritableWorld())
+    client = found.following.client
+    conditions = LossConditions(client, Writer(client, lambda: True, found.metrics), held_back=noted.add)
+    every = [GangKey(f"n{number:02}", "demo") for number in range(15)]
+    for at in range(2):
+        losses = {key: Loss("u", "2026-09-01T12:00:00Z", (), at + 1) for key in every}
+        await conditions.keep(losses, every)
+    assert (len(asked), set(asked)) == (20, set(every))
+    assert noted == {f"n{number:02}" for number in range(5, 15)}
+    await conditions.keep(losses, ())
+    await conditions.keep(losses, ())
+    assert len(asked) == 25, "only those that differ"
     await found.following.close()

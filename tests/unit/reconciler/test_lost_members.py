@@ -178,7 +178,7 @@ async def test_the_end_of_a_pod_that_no_gang_claims_is_forgotten(monkeypatch: py
         cluster.remove(PODS, "team-a", "orphan")
         await until(lambda: found.losses._watch._ends)
         await until(lambda: not found.losses._watch._ends)
-        assert found.losses._watch._waiting == 0
+        assert not found.losses._watch._recent
 
 
 async def test_a_pod_of_another_owner_is_not_lost() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhook.gangs.key import GangKey
-from webhook.reconciler.turns import Turns, in_turns
+from webhook.reconciler.turns import Turns
 
 
 def gangs(*written: str) -> list[GangKey]:
@@ -11,13 +11,12 @@ def gangs(*written: str) -> list[GangKey]:
 
 
 def test_namespaces_alternate_and_keep_the_order_of_their_gangs() -> None:
-    found = in_turns(gangs("a/3", "a/1", "a/2", "b/1", "c/2", "c/1"))
-    assert found == gangs("a/3", "b/1", "c/2", "a/1", "c/1", "a/2")
-
-
-def test_a_namespace_that_had_turns_comes_later() -> None:
-    assert in_turns(gangs("a/1", "a/2", "b/1", "b/2"), {"a": 1}) == gangs("b/1", "a/1", "b/2", "a/2")
-    assert in_turns([]) == []
+    turns: Turns[GangKey] = Turns()
+    for key in gangs("a/3", "a/1", "a/2", "b/1", "c/2", "c/1"):
+        turns.put(key)
+    assert list(turns.namespaces) == ["a", "b", "c"]
+    assert [turns.take() for _ in range(6)] == gangs("a/3", "b/1", "c/2", "a/1", "c/1", "a/2")
+    assert list(turns.namespaces) == []
 
 
 def test_a_namespace_that_may_have_no_turn_keeps_its_place() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -19,8 +20,9 @@ from tests.unit.worlds import koordinator, three_schedulers
 from tests.waiting import until
 from webhook.config.settings import Settings
 from webhook.model.findings import Action
+from webhook.model.workloads.podgang import OwnerReference
 from webhook.reconciler.run import Reconciler
-from webhook.reconciler.unknown_kinds import MOST_SECONDS, PERIOD_SECONDS
+from webhook.reconciler.unknown_kinds import KINDS_KEPT, MOST_SECONDS, PERIOD_SECONDS, Tally
 
 NAMESPACES = "/api/v1/namespaces"
 RECORD, ENFORCEMENT = "rollcall.dev/scheduler", "rollcall.dev/enforcement"
@@ -355,3 +357,16 @@ async def test_kinds_take_little_room_whatever_a_tenant_writes(kinds: list[str],
     with capture_logs() as lines:
         assert await numbers(world(*pods)) == {KOORD: 1000}
     assert [line["kinds"] for line in lines if line["event"] == "pods of unknown kinds"] == [expected]
+
+
+def test_kinds_that_one_namespace_makes_up_do_not_hide_those_of_others() -> None:
+    tally = Tally()
+    for number in range(KINDS_KEPT):
+        tally.add(unknown(f"Forged{number}"), KOORD, "crowd")
+    for _ in range(5):
+        tally.add(unknown("Real"), KOORD, "team")
+    assert str(tally).startswith("Real.example.com: 5, ")
+
+
+def unknown(kind: str) -> Any:
+    return SimpleNamespace(controller=OwnerReference("example.com/v1", kind, "one", "uid"))

@@ -143,6 +143,7 @@ def test_the_dashboard_queries_each_important_metric(exposed: dict[str, Family])
         "rollcall_leaf_expiry_timestamp_seconds",
         "rollcall_lease_lost_total",
         "rollcall_left_alone_total",
+        "rollcall_namespaces_held_back",
         "rollcall_opted_out_workloads_total",
         "rollcall_remedies_waiting",
         "rollcall_retries_total",
