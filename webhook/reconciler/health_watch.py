@@ -188,7 +188,7 @@ class HealthWatch:
         """The gangs to judge at one look. A few of those that may have another reason come first: gangs of one tenant
         that change all the time must not use up the shapes that a look judges.
         """
-        judged: set[GangKey] = set()
+        judged, had = set[GangKey](), Counter[str]()
         later: list[GangKey] = []
         first = min(AGAIN_AT_LEAST, AGAIN_A_LOOK)
         until = self._clock.processor() + JUDGING_SECONDS
@@ -199,14 +199,21 @@ class HealthWatch:
         for turns, most in ((self._again, first), (self._marked, CHANGED_A_LOOK)):
             for key in self._taken(turns, most, later, may):
                 judged.add(key)
+                had[key.namespace] += 1
                 yield key
-        for namespace in self._marked.namespaces:
-            self._held_back(namespace)
+        if had.total() >= CHANGED_A_LOOK or not may():
+            self._note_held_back(had)
         for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: may() and self._judges_shapes):
             if key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
+
+    def _note_held_back(self, had: Counter[str]) -> None:
+        """Note the namespaces that had most of a look and want more. Others only changed since it began."""
+        for namespace in self._marked.namespaces:
+            if had[namespace] * len(had) >= had.total():
+                self._held_back(namespace)
 
     @property
     def _judges_shapes(self) -> bool:

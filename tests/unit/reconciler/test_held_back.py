@@ -131,10 +131,20 @@ async def test_a_crowd_that_changes_faster_than_it_can_be_judged_is_counted(monk
     async with running(cluster) as found:
         await settled(found)
         noted = noted_by(found, Bound.HEALTH)
+        judge, gone, every = found.health._judge, GangKey("small", "gone"), list[GangKey]()
+
+        def judged(key: GangKey) -> None:
+            judge(key)
+            every.append(key)
+            if len(every) == 10:
+                found.health.mark(gone)
+
+        found.health._judge = judged  # type: ignore[method-assign]
         for key in list(found.health._known):
             found.health.mark(key)
-        found.health.mark(GangKey("small", "gone"))
+        found.health.mark(gone)
         await found.health.look()
+        assert gone in found.health._marked, "it changed again while the others were judged"
         assert noted() == {"crowd"}
 
 
