@@ -150,7 +150,7 @@ def stamp(moment: datetime) -> str:
 
 def hours_since(at: str, now: datetime) -> float:
     """The hours since a moment that `stamp` wrote; 0 for one that is yet to come. Raises `ValueError`."""
-    # Not by `strptime`, which takes a hundred times as long: there may be a hundred thousand lost pods.
+    # Not by `strptime`, which takes fifty times as long: there may be a hundred thousand lost pods.
     begun = datetime.fromisoformat(at)
     if begun.isoformat() != f"{at.removesuffix('Z')}+00:00":
         raise ValueError(at)

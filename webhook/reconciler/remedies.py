@@ -30,7 +30,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
 from webhook.reconciler.remedy_metrics import Outcome, RemedyMetrics
 from webhook.reconciler.remedy_writes import carry_out
-from webhook.reconciler.turns import HeldBack, Turns, not_noted
+from webhook.reconciler.turns import HeldBack, not_noted
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import log, outline
 
@@ -50,14 +50,15 @@ _OUTDATED = 100
 @dataclass(slots=True)
 class _Case:
     """A gang that may need a remedy, or had one. `since` is since when it may without a break, None if it does not.
-    `until` is when it may get the next one, and `due` when it is looked at. `times` counts its remedies, and `woken`
-    the wakes that did not help. `done` is the last remedy while it is not known whether it helped; `health` is the
-    gang's health since then.
+    `until` is when it may get the next one, `due` when it is to be looked at, and `ready` whether it is. `times` counts
+    its remedies, and `woken` the wakes that did not help. `done` is the last remedy while it is not known whether it
+    helped; `health` is the gang's health since then.
     """
 
     since: float | None = None
     until: float = 0.0
     due: float = inf
+    ready: bool = False
     times: int = 0
     woken: int = 0
     done: Remedy | None = None
@@ -92,10 +93,11 @@ class Remedies:
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
         self._cases: dict[GangKey, _Case] = {}
-        # When gangs are due, the first first; an entry counts if its case says the same. Those that are due; and those
-        # that had a remedy of which it is not known whether it helped.
+        # When gangs are due, the first first; an entry counts if its case says the same. Those that are due, by
+        # namespace, first those that may get a remedy for longest; and those that had one of which it is not known
+        # whether it helped.
         self._later: list[tuple[float, GangKey]] = []
-        self._turns: Turns[GangKey] = Turns()
+        self._ready: dict[str, list[tuple[float, GangKey]]] = {}
         self._followed: dict[GangKey, None] = {}
         # When the remedies of the last minute were begun, each with its namespace, as often as it counts.
         self._begun: deque[tuple[float, str]] = deque()
@@ -126,7 +128,7 @@ class Remedies:
         due = case.until + MAX_PAUSE_SECONDS
         if case.since is not None:
             due = max(case.until, case.since + self._settings.settle_seconds)
-        if due == case.due:
+        if due == case.due or case.ready:
             return
         case.due = due
         heappush(self._later, (due, key))
@@ -149,16 +151,26 @@ class Remedies:
         self._forget_begun(now)
         self._late = 0
         had = Counter(namespace for _, namespace in self._begun)
-        for _ in range(min(len(self._turns), GANGS_A_LOOK)):
-            # Those that had fewest.
-            first = min(self._turns.namespaces, key=had.__getitem__)
-            had[first] += 1
-            gang = self._turns.take(first.__eq__)
-            if gang is not None and (case := self._cases.get(gang)) is not None and case.done is None:
+        left = GANGS_A_LOOK
+        while left > 0 and (gang := self._next(had)) is not None:
+            if (case := self._cases.get(gang)) is not None and case.ready:
+                left -= 1
+                case.ready = False
                 await self._unbroken(gang, case, self._try(gang, case, now), now)
                 self._put_off(gang, case)
                 await turn.pause()
         self._metrics.waiting.set(self._late)
+
+    def _next(self, had: Counter[str]) -> GangKey | None:
+        """The next gang that is due, of a namespace that had fewest remedies and looks."""
+        if not self._ready:
+            return None
+        namespace = min(self._ready, key=lambda name: (had[name], self._ready[name][0]))
+        had[namespace] += 1
+        _, key = heappop(self._ready[namespace])
+        if not self._ready[namespace]:
+            del self._ready[namespace]
+        return key
 
     def _take_due(self, now: float) -> None:
         """Put the gangs that are due in turn."""
@@ -168,9 +180,12 @@ class Remedies:
             if case is None or case.due != due:
                 continue
             case.due = inf
+            if case.done is not None:
+                continue
             if case.since is not None:
-                self._turns.put(key)
-            elif case.done is None:
+                case.ready = True
+                heappush(self._ready.setdefault(key.namespace, []), (case.until, key))
+            else:
                 # It was well for long enough: the next pause is a first one again.
                 del self._cases[key]
 
