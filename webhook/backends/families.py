@@ -310,8 +310,8 @@ def foreign_member(
         yield Finding(
             at=named.at,
             found=named.name,
-            why=f"it is the group of the gang {gang.gang}, whose owner did not make this pod, so the pod takes the place "
-            "of one of its pods",
+            why=f"it is the group of the gang {gang.gang}, whose owner did not make this pod, so the pod takes the "
+            "place of one of its pods",
             remedy="remove it, or name a group of your own",
         )
 
