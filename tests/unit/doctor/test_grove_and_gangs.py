@@ -12,8 +12,10 @@ from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level, examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.examples import (
+    NOW,
     configured,
     deployment,
+    excepting,
     installed,
     namespace,
     pod_clique_set,
@@ -22,6 +24,7 @@ from webhook.doctor.examples import (
     webhook_of,
 )
 from webhook.doctor.snapshot import Unread
+from webhook.model.exceptions import ANNOUNCED
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import Manifest
 
@@ -209,3 +212,9 @@ def test_a_kind_in_a_version_that_nobody_follows_is_not_called_missing() -> None
     assert reported(both, "kinds/grove", "kinds/versions") == []
     neither = installed(apis=served() - {sets, gangs})
     assert [where for _, where, _ in reported(neither, "kinds/grove", "kinds/versions")] == ["Grove"]
+
+
+def test_an_exception_that_has_ended_covers_no_namespace_that_does_not_exist() -> None:
+    assert reported(excepting(NOW - ANNOUNCED, "team-z"), "exceptions/namespaces") == []
+    ((level, _, what),) = reported(excepting(NOW + ANNOUNCED, "team-z"), "exceptions/namespaces")
+    assert (level, what) == (Level.WARNING, Text("team-z"))
