@@ -95,6 +95,7 @@ class PlayedClock(Clock):
     def __init__(self, start: datetime = START) -> None:
         self._start = start
         self._moved = 0.0
+        self._jumped = 0.0
         # The last loop that asked. Its time also holds in its threads and after its end.
         self._loop: PlayedLoop | None = None
         self.used = 0.0
@@ -113,12 +114,16 @@ class PlayedClock(Clock):
         return self._moved + (0.0 if self._loop is None else self._loop.time())
 
     def now(self) -> datetime:
-        """Returns the date at `monotonic`."""
-        return self._start + timedelta(seconds=self.monotonic())
+        """Returns the date at `monotonic`, and where it has jumped to."""
+        return self._start + timedelta(seconds=self.monotonic() + self._jumped)
 
     def processor(self) -> float:
         """Returns `used`, which a test sets."""
         return self.used
+
+    def jump(self, seconds: float) -> None:
+        """Sets the date forward or back, as a person or NTP does. `monotonic` does not notice."""
+        self._jumped += seconds
 
     def move(self, seconds: float) -> None:
         """Moves the clock alone: timers do not notice."""

@@ -12,7 +12,7 @@ from webhook.cli.explain_text import change_line
 from webhook.cli.output import tell
 from webhook.model.plain_text import printable
 from webhook.offline.report import Report
-from webhook.reports.summary import last_line
+from webhook.reports.summary import counted, last_line
 from webhook.sources.fixed_files import fixed_files
 
 
@@ -47,9 +47,12 @@ def write_fixes(report: Report) -> bool:
     for file in found:
         file.require_writable()
     for file in found:
-        file.write()
+        others = file.write()
         for place, fix in file.fixes:
             tell(f"{place}: fixed {place.object}")
             for change in fix.changes:
                 print(f"    {printable(change_line(change, 'was'))}", file=sys.stderr)
+        if others:
+            links = "hard link" if others == 1 else "hard links"
+            tell(f"{file.name}: {counted(others, 'other name')} of this file ({links}) kept the old content")
     return bool(found)

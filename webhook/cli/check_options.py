@@ -19,7 +19,7 @@ from webhook.reports.rule_pages import rules_by_id
 from webhook.reports.summary import counted
 from webhook.sources.bounded_files import content_of
 from webhook.sources.manifests import files_of
-from webhook.sources.whole_files import replace_file
+from webhook.sources.whole_files import replace_file, require_replaceable
 
 
 class CheckFormat(StrEnum):
@@ -161,8 +161,15 @@ def write_baseline(path: Path, report: Report) -> None:
     """Write all findings of a report that no comment suppresses. Raises `InputError`."""
     found = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
     written = baseline_as_json(found)
+    content = f"{as_json_text(written)}\n".encode()
     try:
-        replace_file(path, f"{as_json_text(written)}\n".encode())
+        if path.exists():
+            # A link stays a link, and a file that may not be written stays as it is.
+            target = path.resolve()
+            require_replaceable(target)
+            replace_file(target, content, like=target)
+        else:
+            replace_file(path, content)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
     left = sum(finding.fails_closed for _, finding in found)

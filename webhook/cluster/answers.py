@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
 from webhook.cluster.deep_json import shallow
 from webhook.cluster.transport import Reply
 from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
+from webhook.model.plain_text import printable
 from webhook.model.reading import Malformed, mapping, sequence, text
 
 # An overloaded API server asks to wait about a second. A server that asks for an hour is not the API server.
 MAX_WAIT_SECONDS = 60.0
 # A code, the agent that warns, and a quoted text.
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"', re.ASCII)
+# A name has at most 253 characters.
+_MOST_OF_A_SERVER = 300
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -65,6 +69,27 @@ def parsed(content: bytes | bytearray) -> Any:
         return orjson.loads(shallow(content))
     except orjson.JSONDecodeError:
         raise RequestFailed("the answer is not JSON") from None
+
+
+def check_redirect(code: int, location: str | None) -> None:
+    """Return unless the answer is a redirect. Otherwise raises `RequestFailed`: no API server redirects, and the
+    credentials are for no other server. Only the server of the location is named, because the rest may be a secret.
+    """
+    if not HTTPStatus.MULTIPLE_CHOICES <= code < HTTPStatus.BAD_REQUEST or code == HTTPStatus.NOT_MODIFIED:
+        return
+    where = "" if (server := _server_of(location)) is None else f" to {server}"
+    raise RequestFailed(f"HTTP {code}: a redirect{where}, which is not followed; name the API server itself", code)
+
+
+def _server_of(location: str | None) -> str | None:
+    """Return scheme, host and port of a URL; None if it has none."""
+    try:
+        parts = urlsplit(location or "")
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return None
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return printable(f"{parts.scheme or 'https'}://{host}{port}"[:_MOST_OF_A_SERVER]) if host else None
 
 
 def check_status(code: int, content: bytes | bytearray, retry_after: str | None = None) -> None:

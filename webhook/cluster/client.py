@@ -13,7 +13,7 @@ import orjson
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.access import Access
-from webhook.cluster.answers import check_status, parsed, received, too_large, warnings_in
+from webhook.cluster.answers import check_redirect, check_status, parsed, received, too_large, warnings_in
 from webhook.cluster.httpx_transport import HttpxTransport
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
 from webhook.cluster.transport import Reply, Sending, Transport
@@ -309,6 +309,7 @@ def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
             # A scheme, such as Bearer, and the credentials.
             if len(secret) > len("Negotiate"):
                 content = content.replace(secret.encode(), b"***")
+    check_redirect(reply.status, reply.header("location"))
     check_status(reply.status, content, reply.header("retry-after"))
 
 

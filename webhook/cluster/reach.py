@@ -23,8 +23,12 @@ async def reach(access: Access, transport: httpx.AsyncBaseTransport | None = Non
     except RequestFailed as error:
         if error.code == HTTPStatus.UNAUTHORIZED:
             raise FactsUnavailable(f"the cluster {access.url} does not accept the credentials: {error}") from None
-        # Any other code is an answer: it may be forbidden to read the version.
-        if error.code == 0:
-            raise FactsUnavailable(f"cannot connect to the cluster: {error}; is it the right context?") from None
+        # Any other code is an answer: it may be forbidden to read the version. A redirect is one of another server.
+        if error.code < HTTPStatus.BAD_REQUEST:
+            # A failed connection names it.
+            server = "" if access.url in str(error) else f" {access.url}"
+            raise FactsUnavailable(
+                f"cannot connect to the cluster{server}: {error}; is it the right context?"
+            ) from None
     finally:
         await client.close()

@@ -93,12 +93,12 @@ def _running() -> list[Manifest]:
     return [service, slices, budget, lease()]
 
 
-def excepting(until: datetime) -> Snapshot:
-    """A working installation whose configuration has an exception that ends at that time."""
+def excepting(until: datetime, namespace: str = "team-a") -> Snapshot:
+    """A working installation whose configuration has an exception for a namespace that ends at that time."""
     exception = {
         "name": "mnnvl-pool-b",
         "rules": ["koordinator/mnnvl"],
-        "namespaces": ["team-a"],
+        "namespaces": [namespace],
         "reason": "every node of pool B is in one NVLink domain",
         "grantedBy": "platform@example.com",
         "until": until.isoformat(),

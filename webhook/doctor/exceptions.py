@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import NOW, excepting
+from webhook.doctor.parts import NAMESPACES
 from webhook.doctor.snapshot import Snapshot
 from webhook.model.exceptions import ANNOUNCED, RuleException
+from webhook.model.projections import name_of
 
 
 @check(
@@ -27,6 +29,29 @@ def end(snapshot: Snapshot) -> Symptoms:
                 f"it {one.time_left(snapshot.now)}, at {one.ends}",
                 f"new workloads that it covers are then refused again; {one.granted_by} granted it: {one.reason}",
                 "change the workloads before, or grant it until a later date",
+            )
+
+
+@check(
+    "exceptions/namespaces",
+    level=Level.WARNING,
+    passes=lambda: excepting(NOW + 2 * ANNOUNCED),
+    fails=lambda: excepting(NOW + 2 * ANNOUNCED, "team-z"),
+)
+def namespaces(snapshot: Snapshot) -> Symptoms:
+    """Every namespace of an exception that applies exists. Whoever may create namespaces can take the name of one that
+    does not, and the exception covers what he creates there.
+
+    Source: webhook/model/exceptions.py.
+    """
+    existing = {name_of(raw) for raw in snapshot.all(NAMESPACES)}
+    for one in snapshot.settings.exceptions.every:
+        if absent := sorted(() if one.has_ended(snapshot.now) else one.namespaces - existing):
+            yield Symptom(
+                _where(one),
+                f"there is no namespace {', '.join(absent)}",
+                "it covers whoever creates a namespace of that name",
+                "remove the name from the exception, or create the namespace",
             )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.backends.kube.backend import KubeBackend
@@ -11,9 +14,11 @@ from webhook.doctor.examples import configured, installed, served, snapshot
 from webhook.doctor.snapshot import Snapshot
 from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
+from webhook.model.workloads.kinds import JOB_SETS
 
 _PRIORITY_CLASS = Api(GROUP, "v1", "PriorityClass")
 OF_137 = (Api(GROUP, "v1beta1", "Workload"), Api(GROUP, "v1beta1", "PodGroup"), _PRIORITY_CLASS)
+_OTHER_JOB_SET = replace(JOB_SETS.api, version="v1beta1")
 _GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha2"}}
 
 
@@ -28,7 +33,7 @@ def served_kinds(snapshot: Snapshot) -> Symptoms:
     for profile in snapshot.settings.profiles.values():
         for api in profile.backend.required_apis:
             if api not in apis:
-                others = sorted(one.version for one in apis if (one.group, one.kind) == (api.group, api.kind))
+                others = _other_versions(api, apis)
                 yield Symptom(
                     f"profile {profile.name}",
                     f"the cluster does not serve {api}" + (f", only {', '.join(others)}" if others else ""),
@@ -98,7 +103,8 @@ def grove_kinds(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, operator/api/core/v1alpha1 and scheduler/api/core/v1alpha1.
     """
-    absent = [part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS) if part.resource.api not in snapshot.served()]
+    apis, read = snapshot.served(), (part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS))
+    absent = [api for api in read if api not in apis and not _other_versions(api, apis)]
     if absent:
         yield Symptom(
             "Grove",
@@ -106,6 +112,36 @@ def grove_kinds(snapshot: Snapshot) -> Symptoms:
             "Grove's workloads cannot run here, only other workloads",
             "install Grove if its workloads should run here",
         )
+
+
+@check(
+    "kinds/versions",
+    passes=lambda: installed(apis=served(JOB_SETS.api, _OTHER_JOB_SET)),
+    fails=lambda: installed(apis=served(_OTHER_JOB_SET) - {JOB_SETS.api}),
+)
+def versions(snapshot: Snapshot) -> Symptoms:
+    """The cluster serves each kind of workload in the version that Rollcall follows, or not at all. A workload that is
+    written in another version is judged as long as its kind has both: the API server converts it (matchPolicy
+    Equivalent). If Rollcall's version is not served, no gang objects are written for stored workloads. If the kind no
+    longer has it, the API server does not ask Rollcall at all.
+
+    Source: Kubernetes documentation, "Dynamic Admission Control" (matchPolicy); apiextensions-apiserver,
+    customresource_handler.go (equivalent resources are the versions of the CRD).
+    """
+    apis = snapshot.served()
+    for resource in (POD_CLIQUE_SETS.resource, POD_GANGS.resource, *snapshot.settings.kinds.admitted):
+        if resource.api not in apis and (others := _other_versions(resource.api, apis)):
+            yield Symptom(
+                f"{resource.api.kind}.{resource.api.group}",
+                f"the cluster serves only {', '.join(others)}, and Rollcall follows {resource.api.version}",
+                "its workloads get no gang objects, and may be stored without having been judged",
+                f"serve {resource.api.version} too, or install a release of Rollcall that follows {others[0]}",
+            )
+
+
+def _other_versions(api: Api, apis: Iterable[Api]) -> list[str]:
+    """The versions in which a kind is served, besides the one of `api`."""
+    return sorted(one.version for one in apis if one.group_kind == api.group_kind and one.version != api.version)
 
 
 @check(

@@ -30,16 +30,16 @@ class ExceptionWatch:
         exceptions: Exceptions,
         events: Events,
         leads: Callable[[], bool],
-        ended: Callable[[], None],
+        changed: Callable[[], None],
         *,
         only: str | None = None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`ended` is called when one has ended."""
+        """`changed` is called when one has ended."""
         self._exceptions = exceptions
         self._events = events
         self._leads = leads
-        self._ended = ended
+        self._changed = changed
         self._only = only
         self._clock = clock
         self._in_force: set[str] | None = None
@@ -55,9 +55,12 @@ class ExceptionWatch:
     async def look(self, now: datetime) -> None:
         """Announce what is due at `now`."""
         in_force = {one.name for one in self._exceptions.every if not one.has_ended(now)}
-        if self._in_force is not None and self._in_force - in_force:
-            self._ended()
+        if self._in_force is not None and self._in_force != in_force:
+            # Also if one is in force again: the date was wrong, and has been set back.
+            self._changed()
         self._in_force = in_force
+        for told in [key for key in self._told if key[0] in in_force and key[2] is ExceptionReason.ENDED]:
+            del self._told[told]
         if not self._leads():
             return
         due = [(one, reason) for one in self._exceptions.every if (reason := _due(one, now)) is not None]

@@ -4,13 +4,18 @@ The protocol is that of client-go's leaderelection. The holder renews the Lease.
 the same record for its whole duration, measured by their own clock, because clocks of machines differ. The process that
 then replaces the record in the version it read becomes the leader. The holder stops writing well before the others may
 begin.
+
+`Clock.monotonic` does not count the time in which a machine sleeps, or a virtual one is stopped, but the date goes on.
+So a holder stops by whichever of the two has gone further, and the others wait by `Clock.monotonic` alone: a date that
+jumps makes no second leader.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster import requests
@@ -29,6 +34,13 @@ RETRY_SECONDS = 2.0
 # The longest time of a write: it starts before RENEW_SECONDS and must end before LEASE_SECONDS.
 WRITE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 _CONFLICT = 409
+
+
+class _Moment(NamedTuple):
+    """One moment, by both clocks."""
+
+    at: float
+    date: datetime
 
 
 class Lease:
@@ -54,14 +66,18 @@ class Lease:
         self._metrics = metrics
         self._changed = changed
         self._clock = clock
-        self._renewed: float | None = None
+        # When the last renewal was sent.
+        self._renewed: _Moment | None = None
         # The version of another holder's record, and since when it is unchanged.
         self._seen: tuple[str, float] = ("", 0.0)
         self._trouble: str | None = None
 
     def leads(self) -> bool:
         """Whether this process holds the Lease, and long enough for a write to end."""
-        return self._renewed is not None and self._clock.monotonic() - self._renewed < RENEW_SECONDS
+        if self._renewed is None:
+            return False
+        now = self._moment()
+        return max(now.at - self._renewed.at, (now.date - self._renewed.date).total_seconds()) < RENEW_SECONDS
 
     async def run(self) -> None:
         """Acquire and renew the Lease until cancelled; then release it at once, so that another process need not
@@ -77,7 +93,7 @@ class Lease:
                 await self._release()
 
     async def _attempt(self) -> None:
-        asked = self._clock.monotonic()
+        asked = self._moment()
         try:
             async with asyncio.timeout(RENEW_SECONDS / 2):
                 held = await self._acquire()
@@ -148,7 +164,10 @@ class Lease:
         except (RequestFailed, TimeoutError) as error:
             log.info("lease not released", why=outline(error) or "no answer in time")
 
-    def _lead(self, since: float | None) -> None:
+    def _moment(self) -> _Moment:
+        return _Moment(self._clock.monotonic(), self._clock.now())
+
+    def _lead(self, since: _Moment | None) -> None:
         led, lapsed = self._renewed is not None, self._renewed is not None and not self.leads()
         self._renewed = since
         # Renewed too late: work was skipped in between as if this process did not lead.

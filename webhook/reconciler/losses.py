@@ -161,8 +161,10 @@ class LossSums:
             self._add(now, 1)
 
     def gpu_hours(self, scheduler: str, now: datetime) -> float:
-        """The hours that the GPUs of all gangs of a scheduler have been idle, added up."""
-        return (self.gpus[scheduler] * now.timestamp() - self._begun[scheduler]) / _HOUR_SECONDS
+        """The hours that the GPUs of all gangs of a scheduler have been idle, added up; 0 if the date was set back to
+        before that.
+        """
+        return max(self.gpus[scheduler] * now.timestamp() - self._begun[scheduler], 0.0) / _HOUR_SECONDS
 
     def _add(self, share: _Share, sign: int) -> None:
         for cause in share.causes:

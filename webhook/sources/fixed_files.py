@@ -12,7 +12,7 @@ from webhook.errors import InputError
 from webhook.offline.fix import Fix, TextEdit, applied_to
 from webhook.offline.report import Place, Report
 from webhook.sources.manifests import BYTE_ORDER_MARK, STDIN, Document
-from webhook.sources.whole_files import replace_file
+from webhook.sources.whole_files import replace_file, require_replaceable
 
 
 @dataclass(slots=True)
@@ -42,24 +42,25 @@ class FixedFile:
     def require_writable(self) -> None:
         """Raise `InputError` if the file may not be written, or is no longer the one that was judged."""
         try:
-            # A file that is replaced as a whole would not need the right to write it.
-            self.path.open("r+b").close()
+            require_replaceable(self.path)
             self._mark()
         except OSError as error:
             raise self._unwritten(error) from None
 
-    def write(self) -> None:
-        """Replace the file, or the file that a link names, with its owner and permissions. Raises `InputError`, also if
-        the file is no longer the one that was judged.
+    def write(self) -> int:
+        """Replace the file, or the file that a link names, with its owner and permissions. Return how many other names
+        (hard links) the file had: they keep the old content. Raises `InputError`, also if the file is no longer the one
+        that was judged.
         """
         try:
             content = (self._mark() + self.fixed_text).encode()
-            # In a container of a pipeline the caller is root, and the file is a user's.
-            found = self.path.stat()
-            # An editor may have saved the file since: it is compared again when all else is done.
-            replace_file(self.path, content, mode=found.st_mode & 0o7777, owner=found, allowed=self._mark)
+            names = self.path.stat().st_nlink
+            # In a container of a pipeline the caller is root, and the file is a user's. An editor may have saved the
+            # file since: it is compared again when all else is done.
+            replace_file(self.path, content, like=self.path, allowed=self._mark)
         except OSError as error:
             raise self._unwritten(error) from None
+        return names - 1
 
     def _mark(self) -> str:
         """Return the byte order mark of the file, or nothing. Raises `InputError` if the file was changed."""

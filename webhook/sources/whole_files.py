@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
+
+# The attributes that do not depend on the content, as a signature does.
+_KEPT = re.compile(r"user\.|system\.posix_acl_access$|security\.selinux$")
+_NOT_REGULAR = "it is not a regular file"
+_MOUNTED = "it is mounted on its own, so it cannot be replaced; mount its folder instead"
 
 
 def replace_file(
@@ -14,31 +23,72 @@ def replace_file(
     content: bytes,
     *,
     mode: int | None = None,
-    owner: os.stat_result | None = None,
+    like: Path | None = None,
     allowed: Callable[[], object] = lambda: None,
 ) -> None:
-    """Replace or make a file. `mode` is its permissions, by default those of any new file. It gets the owner and group
-    of the file `owner`, if the caller may set them. `allowed` is called at the last moment and may raise. Raises
-    `OSError`. The old file is left as it was then.
+    """Replace or make a file. `mode` is its permissions, by default those of any new file. With `like` it gets the
+    permissions, access-control list and attributes of that file, and its owner and group if the caller may set them.
+    `allowed` is called at the last moment and may raise. Raises `OSError`. The old file is left as it was then.
     """
-    # Hidden: readers of a folder of manifests skip what a process that was killed leaves behind.
-    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
-    temporary = Path(name)
+    handle, temporary = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
-            if owner is not None:
-                with suppress(PermissionError):
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-            # A temporary file is readable by its owner only.
-            os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
+            if like is not None:
+                _copy_rights(like, file.fileno())
+            else:
+                # A temporary file is readable by its owner only.
+                os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         allowed()
-        temporary.replace(path)
+        try:
+            temporary.replace(path)
+        except OSError as error:
+            raise OSError(errno.EBUSY, _MOUNTED) if error.errno == errno.EBUSY else error from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def require_replaceable(path: Path) -> None:
+    """Return if the caller may write a file, and `replace_file` may put another in its place. Raises `OSError`."""
+    # Nobody reads what is written into a pipe, and opening one may block.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, _NOT_REGULAR)
+    # A file that is replaced as a whole would not need the right to write it.
+    path.open("r+b").close()
+    handle, temporary = _temporary(path)
+    os.close(handle)
+    temporary.unlink()
+
+
+def _temporary(path: Path) -> tuple[int, Path]:
+    """Return a new file beside another one, open. Raises `OSError`."""
+    try:
+        # Hidden: readers of a folder of manifests skip what a process that was killed leaves behind.
+        handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+    except OSError as error:
+        raise OSError(error.errno, f"no file can be made in {path.parent}: {error.strerror}") from None
+    return handle, Path(name)
+
+
+def _copy_rights(path: Path, target: int) -> None:
+    """Give an open file the owner, group, permissions, access-control list and attributes of another file."""
+    found = path.stat()
+    for owner in (found.st_uid, -1):
+        # Only root gives files away. A member of the group keeps at least the group, whose members may read the file.
+        with suppress(OSError):
+            os.fchown(target, owner, found.st_gid)
+            break
+    os.fchmod(target, stat.S_IMODE(found.st_mode))
+    if sys.platform != "linux":
+        return
+    # The bits of the group are the mask of an access-control list: without the list they would give more.
+    with suppress(OSError):
+        for name in filter(_KEPT.match, os.listxattr(path)):
+            with suppress(OSError):
+                os.setxattr(target, name, os.getxattr(path, name))
 
 
 def _umask() -> int:

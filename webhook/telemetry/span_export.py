@@ -167,9 +167,16 @@ class _Warnings(logging.Handler):
 
 def collector_session() -> Session:
     """Return a session for the exporter that uses our TLS context."""
-    session = Session()
+    session = _Session()
     session.mount("https://", _Adapter())
     return session
+
+
+class _Session(Session):
+    """Follows no redirect: the headers of the environment may be credentials, and are for the collector only."""
+
+    def get_redirect_target(self, resp: Any) -> None:
+        """Return no target, so that the redirect is the answer, which is no success."""
 
 
 class _Adapter(HTTPAdapter):

@@ -337,6 +337,23 @@ def test_everything_is_recreated_after_a_wrong_clock_is_set_back(world: Certific
     assert authority.not_valid_before_utc == world.now - timedelta(minutes=5)
 
 
+@pytest.mark.parametrize("days", [1 / 24, 1, 25, 40, 300, 400, 4000])
+@pytest.mark.parametrize("ahead", [1, -1])
+def test_a_clock_that_jumps_and_is_set_back_leaves_a_certificate_that_is_valid(
+    world: CertificateWorld, days: float, ahead: int
+) -> None:
+    before = world.now
+    for _ in range(2):
+        world.passes(days=ahead * days)
+        world.settle()
+        assert world.serves
+        world.now = before
+        world.settle()
+        assert world.serves
+    world.passes(minutes=1)
+    assert world.settle() == []
+
+
 def test_a_foreign_caBundle_is_overwritten(world: CertificateWorld) -> None:
     world.bundles["v-rollcall"] = pem([new_authority("somebody", NOW, timedelta(days=1)).certificate])
     world.claimed.clear()

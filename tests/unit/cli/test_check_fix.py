@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run
+from webhook.sources import whole_files
 
 COMMENTED = NVLINK.replace("grove.io/mnnvl-group: train", "grove.io/mnnvl-group: 'train'  # all of them")
 FIXED = COMMENTED.replace("'train'", "'none'")
@@ -135,6 +138,89 @@ def test_a_file_that_root_fixes_keeps_its_owner(rollcall: Run, file: Path) -> No
     os.chown(file, 1234, 5678)
     assert rollcall("check", *KOORD, "--fix", str(file)).code == 0
     assert (file.stat().st_uid, file.stat().st_gid, file.read_text()) == (1234, 5678, FIXED)
+
+
+def test_a_file_of_another_user_keeps_its_group(rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+
+    def chown(_: int, user: int, group: int) -> None:
+        if user != -1:
+            raise PermissionError(1, "Operation not permitted")
+        given.append((user, group))
+
+    monkeypatch.setattr(os, "fchown", chown)
+    assert rollcall("check", *KOORD, "--fix", str(file)).code == 0
+    assert given == [(-1, file.stat().st_gid)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such calls")
+def test_the_access_control_list_of_a_file_stays(rollcall: Run, file: Path) -> None:
+    # user::rw- user:1111:rw- group::r-- mask::rw- other::---, as the kernel writes it.
+    anybody = 0xFFFFFFFF
+    entries = [(1, 6, anybody), (2, 6, 1111), (4, 4, anybody), (16, 6, anybody), (32, 0, anybody)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(file, "system.posix_acl_access", acl)
+        os.setxattr(file, "user.note", b"ours")
+    except OSError:
+        pytest.skip("the file system keeps no access-control lists")
+    assert rollcall("check", *KOORD, "--fix", str(file)).code == 0
+    assert file.read_text() == FIXED
+    assert os.getxattr(file, "system.posix_acl_access") == acl
+    assert os.getxattr(file, "user.note") == b"ours"
+
+
+def test_other_names_of_a_file_are_said_to_keep_the_old_content(rollcall: Run, file: Path) -> None:
+    other = file.with_name("other.txt")
+    other.hardlink_to(file)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert (ran.code, ran.err.splitlines()[-1]) == (
+        0,
+        f"rollcall: {file}: 1 other name of this file (hard link) kept the old content",
+    )
+    assert (file.read_text(), other.read_text()) == (FIXED, COMMENTED)
+
+
+def test_a_pipe_is_not_written(rollcall: Run, file: Path) -> None:
+    pipe = file.with_name("pipe.yaml")
+    os.mkfifo(pipe)
+    # What is written stays in the pipe as long as a program has it open.
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    pipe.write_text(COMMENTED)
+    ran = rollcall("check", *KOORD, "--fix", str(pipe))
+    os.close(reader)
+    assert (ran.code, ran.err) == (2, f"rollcall: {pipe}: cannot be written: it is not a regular file\n")
+
+
+def test_no_file_is_written_if_one_is_in_a_folder_that_takes_no_files(
+    rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = file.parent / "sealed" / "set.yaml"
+    other.parent.mkdir()
+    other.write_text(NVLINK)
+    make = whole_files.mkstemp
+
+    def made(*, dir: Path, prefix: str) -> tuple[int, str]:
+        if dir == other.parent:
+            raise PermissionError(13, "Permission denied")
+        return make(dir=dir, prefix=prefix)
+
+    monkeypatch.setattr(whole_files, "mkstemp", made)
+    ran = rollcall("check", *KOORD, "--fix", str(file), str(other))
+    why = f"no file can be made in {other.parent}: Permission denied"
+    assert (ran.code, ran.err) == (2, f"rollcall: {other}: cannot be written: {why}\n")
+    assert (file.read_text(), other.read_text()) == (COMMENTED, NVLINK)
+    assert sorted(found.name for found in file.parent.iterdir()) == ["sealed", file.name]
+
+
+def test_a_file_that_is_mounted_on_its_own_says_so(rollcall: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "replace", busy)
+    ran = rollcall("check", *KOORD, "--fix", str(file))
+    assert (ran.code, "mount its folder instead" in ran.err) == (2, True)
+    assert [found.name for found in file.parent.iterdir()] == [file.name]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -183,6 +185,26 @@ def test_an_endless_baseline_is_one_line(rollcall: Run, monkeypatch: pytest.Monk
     monkeypatch.setattr(bounded_files, "MAX_FILE_BYTES", 8 << 20)
     ran = rollcall("check", "--baseline", "/dev/zero", "-", stdin=FINE)
     assert (ran.code, ran.out, ran.err) == (2, "", "rollcall: /dev/zero: is larger than 8 MiB\n")
+
+
+def test_a_baseline_that_is_a_link_stays_one_with_its_permissions(rollcall: Run, tmp_path: Path) -> None:
+    known, link = tmp_path / "known.json", tmp_path / "link.json"
+    known.write_text("[]")
+    known.chmod(0o640)
+    link.symlink_to(known.name)
+    assert rollcall("check", *KOORD, "--write-baseline", str(link), "-", stdin=NVLINK).code == 0
+    assert (link.is_symlink(), stat.S_IMODE(known.stat().st_mode)) == (True, 0o640)
+    assert len(json.loads(known.read_text())["findings"]) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_baseline_that_may_not_be_written_stays(rollcall: Run, tmp_path: Path) -> None:
+    known = tmp_path / "known.json"
+    known.write_text("[]")
+    known.chmod(0o444)
+    ran = rollcall("check", *KOORD, "--write-baseline", str(known), "-", stdin=NVLINK)
+    assert (ran.code, ran.err) == (2, f"rollcall: {known}: cannot be written: Permission denied\n")
+    assert known.read_text() == "[]"
 
 
 def test_a_baseline_does_not_accept_a_rule_that_fails_closed(rollcall: Run, tmp_path: Path) -> None:

@@ -55,12 +55,13 @@ async def test_a_machine_that_never_answers_is_given_up_within_two_seconds() -> 
             (401, failure(401, "Unauthorized")),
             "HTTP 401: Unauthorized",
         ),
+        ((307, {}), "HTTP 307: a redirect"),
         (
             httpx.ConnectError("another authority"),
             "ConnectError: another authority (https://cluster)",
         ),
     ],
-    ids=["an answer", "forbidden", "not served", "wrong credentials", "another authority"],
+    ids=["an answer", "forbidden", "not served", "wrong credentials", "redirect", "another authority"],
 )
 async def test_only_a_cluster_that_answers_these_credentials_is_reached(answer: Step, said: str | None) -> None:
     try:

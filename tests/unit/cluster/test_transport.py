@@ -97,6 +97,33 @@ async def test_a_connection_is_kept_for_the_next_request(ask: Ask) -> None:
     assert second.endswith(b'{"metadata":{"namespace":"team-a","name":"quota"}}')
 
 
+@pytest.mark.parametrize("code", [300, 301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "where"),
+    [
+        ("https://login.example.com/?next=secret", " to https://login.example.com,"),
+        ("http://10.0.0.9:8080/version", " to http://10.0.0.9:8080,"),
+        ("//[::1]:6443/", " to https://[::1]:6443,"),
+        ("file:///etc/passwd", "a redirect,"),
+        ("/login?token=secret", "a redirect,"),
+        ("http://[", "a redirect,"),
+        (None, "a redirect,"),
+    ],
+)
+async def test_a_redirect_is_not_followed_and_says_where_it_leads(
+    ask: Ask, code: int, location: str | None, where: str
+) -> None:
+    headers = () if location is None else (f"location: {location}",)
+    server = Server(*[answer(code, b"", *headers)] * 3)
+    async with ask(server) as client:
+        for asked_for in (client.get(READ), client.write(WRITE), anext(client.lines(WATCH))):
+            with pytest.raises(RequestFailed, match=f"HTTP {code}: ") as raised:
+                await asked_for
+            assert where in str(raised.value)
+            assert "secret" not in str(raised.value)
+    assert len(server.requests) == 3
+
+
 async def test_a_query_arrives_as_it_was_asked(ask: Ask) -> None:
     server = Server(answer(200, b'{"items":[],"metadata":{"resourceVersion":"5"}}'))
     async with ask(server) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,15 +12,20 @@ from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.doctor.checking import Level, examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.examples import (
+    NOW,
     configured,
     deployment,
+    excepting,
     installed,
     namespace,
     pod_clique_set,
+    served,
     thing,
     webhook_of,
 )
 from webhook.doctor.snapshot import Unread
+from webhook.model.exceptions import ANNOUNCED
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import Manifest
 
 DEFAULT = "default-scheduler"
@@ -193,3 +199,22 @@ def test_the_remedy_names_the_setting_but_never_a_tenant_s_account() -> None:
     assert remedies(snapshot, "grove/operator-account") == [f"set tenancy.groveOperators: [{OPERATOR}]"]
     # Without Grove's webhooks nothing says where its operator is.
     assert reported(installed(running("other", "team-a"), settings=settings), "grove/operator-account") == []
+
+
+def test_a_kind_in_a_version_that_nobody_follows_is_not_called_missing() -> None:
+    (sets, gangs) = (part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS))
+    newer = installed(apis=served(replace(sets, version="v1beta1")) - {sets})
+    assert reported(newer, "kinds/grove") == []
+    ((level, where, what),) = reported(newer, "kinds/versions")
+    assert (level, where) == (Level.ERROR, "PodCliqueSet.grove.io")
+    assert what == Text("v1beta1", "v1alpha1")
+    both = installed(apis=served(sets, replace(sets, version="v1beta1")))
+    assert reported(both, "kinds/grove", "kinds/versions") == []
+    neither = installed(apis=served() - {sets, gangs})
+    assert [where for _, where, _ in reported(neither, "kinds/grove", "kinds/versions")] == ["Grove"]
+
+
+def test_an_exception_that_has_ended_covers_no_namespace_that_does_not_exist() -> None:
+    assert reported(excepting(NOW - ANNOUNCED, "team-z"), "exceptions/namespaces") == []
+    ((level, _, what),) = reported(excepting(NOW + ANNOUNCED, "team-z"), "exceptions/namespaces")
+    assert (level, what) == (Level.WARNING, Text("team-z"))

@@ -80,6 +80,23 @@ async def test_an_end_is_announced_from_a_week_before_once_a_day_and_once_afterw
     assert written.notes[-1] == Text(about, "ended 0 min ago, at 2027-02-01T00:00:00Z; ", "configuration", granter)
 
 
+async def test_an_end_that_came_by_a_wrong_date_is_announced_again_when_it_comes() -> None:
+    written = Written()
+    watch = written.watch(granted())
+    before = UNTIL - 30 * DAY
+    await watch.look(before)
+    # The date jumps forward by a year, and is set back.
+    await watch.look(before + 365 * DAY)
+    assert (written.told, written.ended) == ([("team-a", "RollcallExceptionEnded", "one")], 1)
+    await watch.look(before)
+    assert written.ended == 2, "gangs that it covers are judged with it again"
+    written.told.clear()
+    await watch.look(UNTIL)
+    assert (written.told, written.ended) == ([("team-a", "RollcallExceptionEnded", "one")], 3)
+    await watch.look(UNTIL + DAY)
+    assert len(written.told) == 1
+
+
 async def test_each_namespace_is_told_of_each_exception() -> None:
     written = Written()
     await written.watch(granted("one", "a", "b"), granted("two", "a")).look(UNTIL - DAY)

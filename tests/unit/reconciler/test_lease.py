@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.played import PlayedClock
 from tests.unit.cluster.scripted import client, failure
@@ -15,6 +16,7 @@ from webhook.reconciler.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
 from webhook.reconciler.metrics import Metrics
 
 NAME = "rollcall-reconciler"
+HOUR, DAY = 3600.0, 86400.0
 
 
 class Cluster(httpx.AsyncBaseTransport):
@@ -137,6 +139,37 @@ async def test_a_leader_that_renews_too_late_checks_everything_again() -> None:
     await until(lambda: first.told == [True, True])
     assert first.lease.leads()
     assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 0
+    await first.stop()
+
+
+@pytest.mark.parametrize("seconds", [-30 * DAY, -HOUR, -60.0, 60.0, HOUR, 30 * DAY])
+async def test_a_date_that_jumps_makes_no_second_leader_and_ends_no_lease(seconds: float) -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    second = Replica(cluster, "second")
+    await until(lambda: second.transport.requests > 3)
+    first.clock.jump(seconds)
+    second.clock.jump(-seconds)
+    renewed = cluster.writes
+    await until(lambda: cluster.writes > renewed + 1)
+    assert (first.lease.leads(), second.lease.leads(), cluster.holder) == (True, False, "first")
+    assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 0
+    await first.stop()
+    await until(second.lease.leads)
+    await second.stop()
+
+
+async def test_a_leader_that_slept_with_its_machine_does_not_write_when_it_wakes() -> None:
+    """Its monotonic clock has not counted the sleep, in which another process may have begun to lead."""
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    first.clock.jump(RENEW_SECONDS)
+    assert not first.lease.leads()
+    # It finds the lease its own, so it goes on, and looks at everything again.
+    await until(lambda: first.told == [True, True])
+    assert first.lease.leads()
     await first.stop()
 
 

@@ -47,3 +47,9 @@ def test_a_loss_of_the_future_has_cost_nothing_yet() -> None:
     sums = LossSums()
     sums.put(A, "kai", lost(8, -1, LossCause.EVICTION))
     assert sums.gpu_hours("kai", NOW) == 0
+
+
+def test_a_date_that_was_set_back_makes_no_negative_hours() -> None:
+    sums = LossSums()
+    sums.put(A, "kai", lost(8, 1, LossCause.EVICTION))
+    assert sums.gpu_hours("kai", NOW - timedelta(days=1)) == 0

@@ -161,6 +161,20 @@ def test_invalid_files_keep_the_old_pair_and_are_reported(
     assert port.series("expiry_timestamp_seconds", certificate="serving") == port.good.not_after.timestamp()
 
 
+@pytest.mark.parametrize("days", [-30, -2, 2, 30, 4000])
+def test_a_pair_that_a_wrong_date_refuses_is_served_when_the_date_is_right(port: Port, days: int) -> None:
+    port.clock.jump(days * DAY)
+    port.authority.issue("tls")
+    port.tls.look()
+    assert port.tls.pair.refused is not None
+    # What it served stays: who connects goes by another clock.
+    assert port.shown() == port.good.leaf
+    port.clock.jump(-days * DAY)
+    port.tls.look()
+    assert port.tls.pair.refused is None
+    assert port.shown() == port.pair().leaf != port.good.leaf
+
+
 @pytest.mark.parametrize("spoil", [spoil for spoil, _ in BAD.values()], ids=BAD)
 def test_valid_files_are_served_again_after_invalid_ones(port: Port, spoil: Callable[[Port], object]) -> None:
     spoil(port)

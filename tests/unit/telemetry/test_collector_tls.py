@@ -54,3 +54,16 @@ def test_the_exporter_uses_the_verifying_session(tmp_path: Path, monkeypatch: py
     with tls_listener(server_context(case.pair), ANSWER) as port:
         exporter = exporter_to(f"https://{ADDRESS}:{port}")
         assert exporter.export([]) is SpanExportResult.SUCCESS
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_collector_that_redirects_is_not_followed(code: int, tmp_path: Path) -> None:
+    """The headers of the exporter may be credentials, and `requests` removes only Authorization."""
+    case = TRUSTED["an authority without key identifiers"]
+    (tmp_path / "ca.crt").write_bytes(case.bundle)
+    with tls_listener(server_context(case.pair), ANSWER) as other:
+        away = f"HTTP/1.1 {code} Away\r\nlocation: https://{ADDRESS}:{other}/v1/traces\r\ncontent-length: 0\r\n\r\n"
+        with tls_listener(server_context(case.pair), away.encode()) as port, collector_session() as session:
+            session.verify = str(tmp_path / "ca.crt")
+            url = f"https://{ADDRESS}:{port}/v1/traces"
+            assert session.post(url, data=b"x", timeout=LIMIT_SECONDS).status_code == code
