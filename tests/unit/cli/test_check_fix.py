@@ -7,6 +7,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -198,7 +199,7 @@ def test_no_file_is_written_if_one_is_in_a_folder_that_takes_no_files(
     other = file.parent / "sealed" / "set.yaml"
     other.parent.mkdir()
     other.write_text(NVLINK)
-    make = whole_files.mkstemp
+    make = tempfile.mkstemp
 
     def made(*, dir: Path, prefix: str) -> tuple[int, str]:
         if dir == other.parent:
