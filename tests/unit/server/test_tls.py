@@ -166,12 +166,12 @@ def test_a_pair_that_a_wrong_date_refuses_is_served_when_the_date_is_right(port:
     port.clock.jump(days * DAY)
     port.authority.issue("tls")
     port.tls.look()
-    assert port.tls.pair.refused is not None
+    assert port.tls.pair.refused
     # What it served stays: who connects goes by another clock.
     assert port.shown() == port.good.leaf
     port.clock.jump(-days * DAY)
     port.tls.look()
-    assert port.tls.pair.refused is None
+    assert not port.tls.pair.refused
     assert port.shown() == port.pair().leaf != port.good.leaf
 
 
