@@ -7,14 +7,13 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+from tempfile import mkstemp
 
 import pytest
 
 from tests.unit.cli.checked_manifests import FINE, KOORD, NVLINK
 from tests.unit.cli.conftest import Run
-from webhook.sources import whole_files
 
 COMMENTED = NVLINK.replace("grove.io/mnnvl-group: train", "grove.io/mnnvl-group: 'train'  # all of them")
 FIXED = COMMENTED.replace("'train'", "'none'")
@@ -199,14 +198,13 @@ def test_no_file_is_written_if_one_is_in_a_folder_that_takes_no_files(
     other = file.parent / "sealed" / "set.yaml"
     other.parent.mkdir()
     other.write_text(NVLINK)
-    make = tempfile.mkstemp
 
     def made(*, dir: Path, prefix: str) -> tuple[int, str]:
         if dir == other.parent:
             raise PermissionError(13, "Permission denied")
-        return make(dir=dir, prefix=prefix)
+        return mkstemp(dir=dir, prefix=prefix)
 
-    monkeypatch.setattr(whole_files, "mkstemp", made)
+    monkeypatch.setattr("webhook.sources.whole_files.mkstemp", made)
     ran = rollcall("check", *KOORD, "--fix", str(file), str(other))
     why = f"no file can be made in {other.parent}: Permission denied"
     assert (ran.code, ran.err) == (2, f"rollcall: {other}: cannot be written: {why}\n")

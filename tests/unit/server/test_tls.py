@@ -166,7 +166,7 @@ def test_a_pair_that_a_wrong_date_refuses_is_served_when_the_date_is_right(port:
     port.clock.jump(days * DAY)
     port.authority.issue("tls")
     port.tls.look()
-    assert bool(port.tls.pair.refused)
+    assert port.tls.pair.refused
     # What it served stays: who connects goes by another clock.
     assert port.shown() == port.good.leaf
     port.clock.jump(-days * DAY)
