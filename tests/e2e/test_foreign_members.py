@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -92,8 +92,15 @@ def test_a_pod_that_joins_the_gang_of_another_owner_is_reported(
         return next((one["metadata"]["name"] for one in found), None)
 
     name = eventually(group, "the gang has its group")
-    owner: dict[str, Any] = {key: played.get("podgangs", "demo-0")["metadata"][key] for key in ("name", "uid")}
-    forged = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "controller": True, **owner}
+    # Its uid is in the group, where every tenant can read it.
+    workload = played.workload["metadata"]
+    forged = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "name": workload["name"],
+        "uid": workload["uid"],
+        "controller": True,
+    }
     for owners in ([], [forged]):
         pod = way.pod(namespace, name, owners)
 

@@ -179,11 +179,11 @@ def _is_groves(pod: Pod, found: Membership | str | None, user: str, settings: Se
 
 
 def _creation(pod: Pod, found: Membership, user: str, settings: Settings) -> PodCreation | None:
-    """Return the creation of a pod of an opted-in workload by `user`, who is not named if he may write gang objects.
-    Return None for a pod without a controller.
+    """Return the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
+    Return None for a pod without a controller, or of a workload that has no gang.
     """
     controller, place = controller_in(mapping(pod.raw.get("metadata"))), settings.kinds.place_of(pod)
-    if controller is None or place is None or found.workload is None:
+    if controller is None or place is None or found.workload is None or found.workload.no_gang is not None:
         return None
     is_its_own = (controller.group, controller.kind) == settings.kinds.grouped_as_at(place)
     uid = found.workload.uid if is_its_own else None

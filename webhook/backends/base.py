@@ -24,7 +24,7 @@ from webhook.model.frozen_changes import Frozen
 from webhook.model.group_tree import Trees
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
-from webhook.model.living_gang import NamedGroup, living_gangs
+from webhook.model.living_gang import NamedGroup, living_gangs, marked_group
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
@@ -118,6 +118,9 @@ class Backend(GangScheduler, ABC, Generic[S]):
     # By group and kind: the fields that its rules read of gang objects stored by other authors, in the format of
     # validators/shape.py. With it, a field of the wrong type is reported with its path.
     shapes: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}
+    # The labels and annotations by which a pod names its group, of the kind of its gang heads; the first that is not
+    # empty counts. A backend whose pods name their group in a field overrides `named_group`.
+    group_marks: ClassVar[tuple[Mark, ...]] = ()
     # Whether its pods have the pod gate by default. Set for a scheduler that binds some pods of a gang while other pods
     # still have a gate.
     gate: ClassVar[bool] = False
@@ -213,13 +216,13 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """The marks of the pods, other than Grove's, that its rules judge: the API server sends a pod with any of these
         keys, and no other. Empty if its rules judge no such pods.
         """
-        return ()
+        return self.group_marks
 
     def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
         """The group that a pod names by the marks that the scheduler reads; None if it names none, or if the scheduler
         reads no such marks. Raises `Malformed`.
         """
-        return None
+        return marked_group(pod, self.gang_heads[0].api, self.group_marks) if self.group_marks else None
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

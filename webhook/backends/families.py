@@ -10,21 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from webhook.model.bounds import name_text
 from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
 from webhook.model.claims import Mark
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
-from webhook.model.fields import ANNOTATIONS, LABELS, SPEC
+from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import PriorityClass
-from webhook.model.living_gang import GangObjects, LivingGang, NamedGroup
-from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.living_gang import GangObjects, LivingGang, NamedGroup, marked_group
+from webhook.model.reading import Manifest, integer
 from webhook.model.stored_object import PODS, Judged, StoredObject
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podgang import controller_in
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators import membership
 from webhook.validators.examples import clique, pod_clique_set, required
@@ -266,19 +264,6 @@ def group_pods(
     return declare(check)
 
 
-def marked_group(api: Api, *marks: Mark) -> Callable[[StoredObject, ClusterFacts], NamedGroup | None]:
-    """Reads the group of a pod from the first of these labels and annotations that is not empty."""
-
-    def named(pod: StoredObject, _: ClusterFacts) -> NamedGroup | None:
-        for mark in marks:
-            values, at = (pod.labels, LABELS) if mark.part == "labels" else (pod.annotations, ANNOTATIONS)
-            if (name := name_text(values.get(mark.key))) is not None:
-                return NamedGroup(at / mark.key, name, ((api, pod.key[0], name),))
-        return None
-
-    return named
-
-
 def foreign_member(
     id: str,
     source: str,
@@ -291,32 +276,32 @@ def foreign_member(
     """The rule about a pod that names the group of a gang of another owner. Labels and annotations are read as they
     are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is.
     """
-    read = group_of or marked_group(api, *marks)
 
     def check(pod: StoredObject, context: Context[Any]) -> Results:
         facts = context.facts
-        named = read(pod, facts)
-        if named is None:
+        group = marked_group(pod, api, marks) if group_of is None else group_of(pod, facts)
+        if group is None or facts.gang_objects is None:
             return
-        if any(key[0] in (facts.unread_gang_kinds or ()) for key in named.objects):
-            yield Unjudged(named.at, f"whose group {shown(named.name)} is", part="gang_objects")
+        is_unread = any(key[0] in (facts.unread_gang_kinds or ()) for key in group.objects)
+        if is_unread or group.unread is not None:
+            yield Unjudged(group.at, f"the owner of the group {shown(group.name)}", part=group.unread or "gang_objects")
             return
-        known_gangs = GangObjects() if facts.gang_objects is None else facts.gang_objects
-        gang = next((known_gangs[key] for key in named.objects if key in known_gangs), None)
-        controller = controller_in(mapping(pod.raw.get("metadata")))
-        above = {context.owner, None if controller is None else controller.uid}
-        if gang is None or (gang.owner and gang.owner in above):
+        gangs = facts.gang_objects
+        gang = next((gangs[key] for key in group.objects if key in gangs), None)
+        # A reference to the owner proves nothing: its uid is in the group, where every tenant can read it.
+        if gang is None or (gang.owner and gang.owner == context.owner):
             return
         yield Finding(
-            at=named.at,
-            found=named.name,
+            at=group.at,
+            found=group.name,
             why=f"it is the group of the gang {gang.gang}, whose owner did not make this pod, so the pod takes the "
             "place of one of its pods",
-            remedy="remove it, or name a group of your own",
+            remedy=f"remove {group.at}, or name a group of your own",
         )
 
-    def example(gang: LivingGang) -> Example:
-        objects = GangObjects({(api, "default", "demo-0"): gang})
+    def example(name: str) -> Example:
+        gang = LivingGang(name, name, (f"{name}-worker",), moved=True, owner="7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11")
+        objects = GangObjects({(api, "default", name): gang})
         return Example(_pod_with(marks[0]), facts=replace(known, gang_objects=objects), config=config or {})
 
     declare = rule(
@@ -324,26 +309,21 @@ def foreign_member(
         kinds=(PODS,),
         default=Action.WARN,
         membership=True,
-        passes=example(LivingGang("demo-0", "", (), moved=False, owner=_UID)),
-        fails=example(LivingGang("demo-0", "demo-0", ("demo-0-worker",), moved=True, owner="another")),
+        passes=example("other-0"),
+        fails=example("demo-0"),
         documentation=f"""A scheduler counts pods by their mark. A pod that names the group of another gang is started
         in the place of a pod of that gang, which then waits for ever: half a gang runs. Pods that Grove creates, and
-        pods of the workload that owns the gang, are not judged. In files it is not known whose a group is, so the rule
-        reports nothing.
+        pods of the opted-in workload that owns the gang, are not reported. Files do not say who owns a group, so the
+        rule reports nothing there.
 
         Source: {source}""",
     )
     return declare(check)
 
 
-# The uid of the controller of the pods in examples.
-_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
-
-
 def _pod_with(mark: Mark) -> Manifest:
-    """A pod of a Job that names the group `demo-0` by `mark`."""
-    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": _UID, "controller": True}
-    metadata: Manifest = {"name": "demo-x7k2p", "namespace": "default", "ownerReferences": [job]}
+    """A pod that names the group `demo-0` by `mark`."""
+    metadata: Manifest = {"name": "stranger", "namespace": "default"}
     spec: Manifest = {"containers": [{"name": "main", "image": "example.com/main"}]}
     if mark.part == "spec":
         spec[mark.key] = {"podGroupName": "demo-0"}

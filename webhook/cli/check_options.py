@@ -163,7 +163,7 @@ def write_baseline(path: Path, report: Report) -> None:
     written = baseline_as_json(found)
     content = f"{as_json_text(written)}\n".encode()
     try:
-        if path.exists():
+        if path.is_symlink() or path.exists():
             # A link stays a link, and a file that may not be written stays as it is.
             target = path.resolve()
             require_replaceable(target)

@@ -116,6 +116,7 @@ def grove_kinds(snapshot: Snapshot) -> Symptoms:
 
 @check(
     "kinds/versions",
+    level=Level.WARNING,
     passes=lambda: installed(apis=served(JOB_SETS.api, _OTHER_JOB_SET)),
     fails=lambda: installed(apis=served(_OTHER_JOB_SET) - {JOB_SETS.api}),
 )
@@ -128,9 +129,12 @@ def versions(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes documentation, "Dynamic Admission Control" (matchPolicy); apiextensions-apiserver,
     customresource_handler.go (equivalent resources are the versions of the CRD).
     """
-    apis = snapshot.served()
-    for resource in (POD_CLIQUE_SETS.resource, POD_GANGS.resource, *snapshot.settings.kinds.admitted):
-        if resource.api not in apis and (others := _other_versions(resource.api, apis)):
+    apis, kinds = snapshot.served(), snapshot.settings.kinds
+    for resource in (POD_CLIQUE_SETS.resource, POD_GANGS.resource, *kinds.admitted):
+        # Some kinds have several versions that Rollcall reads.
+        forms = kinds.written(resource.api.group_kind) if resource.api.group_kind in kinds.views else ()
+        read = {resource.api, *(form.api for form in forms)}
+        if apis.isdisjoint(read) and (others := _other_versions(resource.api, apis)):
             yield Symptom(
                 f"{resource.api.kind}.{resource.api.group}",
                 f"the cluster serves only {', '.join(others)}, and Rollcall follows {resource.api.version}",

@@ -324,7 +324,8 @@ class ClusterView:
         return None if podgang is None else self._observed(key, podgang)
 
     def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
-        name = str(podgang.labels.get(grove.LABEL_PART_OF) or "")
+        # Other workloads may have this label of Grove's, which Kubernetes recommends to all.
+        name = "" if isinstance(podgang, OptedInGang) else str(podgang.labels.get(grove.LABEL_PART_OF) or "")
         found = self._workloads.latest((key.namespace, name), _JudgedSet)
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(

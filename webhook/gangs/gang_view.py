@@ -110,24 +110,30 @@ class GangView:
         wanted: dict[str, list[GangKey]] = {}
         for key in self._in_part if gangs is None else gangs:
             wanted.setdefault(key.namespace, []).append(key)
-        searches = [await self.following.stranger_search(keys) for keys in wanted.values()]
+        searches = {name: await self.following.stranger_search(keys) for name, keys in wanted.items()}
+        ended: list[StrangerSearch] = []
         try:
             async with asyncio.timeout(STRANGERS_SECONDS):
                 # The client receives a few pages at once, so the namespaces take turns.
-                await asyncio.gather(*(self._read(name, one) for name, one in zip(wanted, searches, strict=True)))
+                await asyncio.gather(*(self._read(name, search, ended) for name, search in searches.items()))
         except TimeoutError:
             self.strangers_unknown = f"not all pods were listed within {STRANGERS_SECONDS:g} s"
-        found = [one for search in searches for one in search.found().items()]
-        return sum(self.following.put_strangers(key, strangers) for key, strangers in found) > 0
+        changed = False
+        for search in searches.values():
+            for key, strangers in search.found().items():
+                # Those that an earlier list has found stay if this one did not end.
+                if search in ended or strangers != NO_STRANGERS:
+                    changed |= self.following.put_strangers(key, strangers)
+        return changed
 
-    async def _read(self, namespace: str, search: StrangerSearch) -> None:
-        if not search.is_needed:
-            return
+    async def _read(self, namespace: str, search: StrangerSearch, ended: list[StrangerSearch]) -> None:
         try:
-            async with aclosing(self.following.living_pods(namespace)) as pages:
-                async for page in pages:
-                    search.see(page.items)
-                    del page
+            if search.is_needed:
+                async with aclosing(self.following.living_pods(namespace)) as pages:
+                    async for page in pages:
+                        search.see(page.items)
+                        del page
+            ended.append(search)
         except RequestFailed as error:
             self.strangers_unknown = f"the pods of namespace {namespace} were not listed: {error}"
 

@@ -34,7 +34,8 @@ class MemberGangs:
         else:
             self._by_name.pop(key, None)
         where = (self._api, *key)
-        if gang is not None:
+        # A gang object of an opted-in workload lists no members.
+        if gang is not None and gang.members:
             self._others[where] = gang
         else:
             self._others.pop(where, None)

@@ -20,7 +20,7 @@ from webhook.config.settings import Enforcement, Profile, Registration, Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.sealed_pods import sealed_by
-from webhook.installation.webhooks import Address, names_a_group, webhook_configurations
+from webhook.installation.webhooks import Address, names_a_group, refuses_pods, webhook_configurations
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.projections import Resource
@@ -107,6 +107,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
     rules = {hook["name"]: hook["rules"] for hook in configuration["webhooks"]}
     objects: dict[str, dict[str, list[str]]] = {}
     pods: dict[str, list[str]] = {}
+    warned: dict[str, list[str]] = {}
     for feature in features:
         if not feature.scheduler:
             continue
@@ -115,7 +116,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
             if kind != PODS:
                 objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
         if profile.backend.judged_marks:
-            pods[feature.name] = [names_a_group(profile)]
+            (pods if refuses_pods(profile) else warned)[feature.name] = [names_a_group(profile)]
     sealed = {
         feature.scheduler: found
         for feature in features
@@ -129,6 +130,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
         "shapes": {shape.name: _disabled(shape.resource) for shape in features[0].settings.kinds.declared},
         "gangObjects": objects,
         "groupPods": pods,
+        "warnedPods": warned,
         "sealedPods": sealed,
     }
 

@@ -18,6 +18,7 @@ from webhook.installation.exempt import installed_in, not_exempt
 from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
 from webhook.installation.sealed_pods import unsealed
 from webhook.model import grove
+from webhook.model.findings import Action
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
@@ -88,7 +89,8 @@ def webhook_configurations(
         if path == "validate":
             found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
             # Only a warning is at stake.
-            found += [{**hook(*one), "failurePolicy": "Ignore"} for one in _unknown_kind_hooks(settings)]
+            warned = (*_unknown_kind_hooks(settings), *_marked_pod_hooks("warned-pods", settings, refusing=False))
+            found += [{**hook(*one), "failurePolicy": "Ignore"} for one in warned]
         if settings.certificates.self_managed:
             found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
         return found
@@ -174,16 +176,32 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
             "scope": "*",
         }
         yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [judged_users, _CHANGED]}
-    conditions = [names_a_group(profile) for profile in settings.profiles.values() if profile.backend.judged_marks]
+    yield from _marked_pod_hooks("group-pods", settings, refusing=True)
+
+
+def _marked_pod_hooks(
+    name: str, settings: Settings, *, refusing: bool
+) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
+    """The hook for pods with the marks of those schedulers whose rules about pods may refuse, or do not, by default."""
+    conditions = [
+        names_a_group(profile)
+        for profile in settings.profiles.values()
+        if profile.backend.judged_marks and refuses_pods(profile) is refusing
+    ]
     if conditions:
         named = {"name": "names-a-group", "expression": " || ".join(conditions)}
         rule = _rule("", "v1", "pods", "CREATE")
-        yield "group-pods", "validate", [rule], {"objectSelector": _OTHER_PODS, "matchConditions": [named]}
+        yield name, "validate", [rule], {"objectSelector": _OTHER_PODS, "matchConditions": [named]}
 
 
 def names_a_group(profile: Profile) -> str:
     """A CEL expression: whether a pod has a mark that the rules of a profile judge."""
     return "(" + " || ".join(mark.cel for mark in profile.backend.judged_marks) + ")"
+
+
+def refuses_pods(profile: Profile) -> bool:
+    """Whether a rule of its scheduler refuses pods that name a group, unless it is configured otherwise."""
+    return any(PODS in rule.kinds and rule.default is Action.DENY for rule in profile.backend.rules)
 
 
 def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:

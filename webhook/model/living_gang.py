@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import POD_GANG_BYTES, name_text, shared
-from webhook.model.fields import FieldPath
+from webhook.model.claims import Mark
+from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.gang_object import DIVIDED_ANNOTATION, GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
 from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, text
+from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.gang import GANG_LABEL
 from webhook.model.workloads.podgang import controller_in, is_pod_clique_set
 
@@ -55,11 +57,23 @@ GangObjectKey = tuple[Api, str, str]
 
 
 class NamedGroup(NamedTuple):
-    """The group that a pod names: the path and the name, and the keys of the gang objects that may say whose it is."""
+    """The group that a pod names: the path and the name, and the keys of the gang objects that may say whose it is.
+    `unread` is the part of the facts that is needed for more of these keys and is unknown.
+    """
 
     at: FieldPath
     name: str
     objects: tuple[GangObjectKey, ...]
+    unread: str | None = None
+
+
+def marked_group(pod: StoredObject, api: Api, marks: Iterable[Mark]) -> NamedGroup | None:
+    """The group that the first of these labels and annotations names that is not empty."""
+    for mark in marks:
+        values, at = (pod.labels, LABELS) if mark.part == "labels" else (pod.annotations, ANNOTATIONS)
+        if (name := name_text(values.get(mark.key))) is not None:
+            return NamedGroup(at / mark.key, name, ((api, pod.key[0], name),))
+    return None
 
 
 class GangObjects(Indexed[GangObjectKey, LivingGang]):

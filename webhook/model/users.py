@@ -47,6 +47,12 @@ def in_any_namespace(user: str) -> str:
     return _NAMESPACE_OF_ACCOUNT.sub(ANY_NAMESPACE, user)
 
 
+# The controllers of kube-controller-manager that create pods, by their accounts (--use-service-account-credentials, as
+# kubeadm sets it), and by its one user.
+JOB_CONTROLLER = service_account("kube-system", "job-controller")
+STATEFUL_SET_CONTROLLER = service_account("kube-system", "statefulset-controller")
+CONTROLLER_MANAGER = "system:kube-controller-manager"
+
 # The account's name in Grove's chart (ai-dynamo/grove, operator/charts/values.yaml, `serviceAccount.name`). The release
 # chooses the namespace: grove-system, default, or Dynamo's namespace if Dynamo's chart installs Grove.
 GROVE_OPERATORS = (service_account(ANY_NAMESPACE, "grove-operator"),)

@@ -8,7 +8,7 @@ new pods escape too, the API server does not call the webhook, and a deletion do
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -117,11 +117,13 @@ class EscapeDeletion:
             if (case := self._cases.get(key)) is not None and case.due == due:
                 case.due = inf
                 self._turns.put(key)
-        most = DELETIONS_A_LOOK
+        most, had = DELETIONS_A_LOOK, Counter[str]()
         while most > 0 and (gang := self._turns.take()) is not None:
             if (case := self._cases.get(gang)) is not None:
-                most -= await self._delete(gang, case, most, now)
-        for namespace in self._turns.namespaces:
+                tried = await self._delete(gang, case, most, now)
+                most -= tried
+                had[gang.namespace] += tried
+        for namespace in self._turns.namespaces & had.keys():
             self._held_back(namespace)
 
     async def _delete(self, key: GangKey, case: _Case, most: int, now: float) -> int:
@@ -138,7 +140,9 @@ class EscapeDeletion:
             case.until = now + doubled(PAUSE_SECONDS, case.times)
         tried = min(len(case.left), most)
         for _ in range(tried):
-            await self._try(case.left.popleft())
+            # It may be correct by now, or on a node.
+            if (escaped := case.left.popleft()).pod.uid in case.since:
+                await self._try(escaped)
         if case.left:
             self._turns.put(key)
         else:

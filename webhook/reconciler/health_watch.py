@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -196,8 +197,12 @@ class HealthWatch:
         def may() -> bool:
             return self._clock.processor() < until
 
-        for turns, most in ((self._again, first), (self._marked, CHANGED_A_LOOK)):
-            for key in self._taken(turns, most, later, may):
+        def may_be_first() -> bool:
+            # Half of the time is for gangs that changed.
+            return self._clock.processor() < until - JUDGING_SECONDS / 2
+
+        for turns, most, allowed in ((self._again, first, may_be_first), (self._marked, CHANGED_A_LOOK, may)):
+            for key in self._taken(turns, most, later, allowed):
                 judged.add(key)
                 had[key.namespace] += 1
                 yield key
@@ -323,9 +328,12 @@ class HealthWatch:
                 note = _note_of_many(one, first.name, self._known[first])
                 event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
                 self._held.written(one, event, now)
-            elif (podgang := self._podgang(one)) is not None:
-                known = self._known[one]
-                await self._events.say(podgang, known.obstacles[0].reason, _note(known))
+                continue
+            # One that cannot be read must not take the events of others with it.
+            with suppress(Malformed, FactsUnavailable):
+                if (podgang := self._podgang(one)) is not None:
+                    known = self._known[one]
+                    await self._events.say(podgang, known.obstacles[0].reason, _note(known))
 
 
 def _names_unowned(known: Judgement) -> bool:

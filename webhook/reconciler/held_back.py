@@ -56,7 +56,9 @@ class HeldBack:
         self._told: dict[str, float] = {}
 
     def note(self, bound: Bound, namespace: str) -> None:
-        """A namespace wants more than its share."""
+        """A namespace wants more than its share. Keys without a namespace have none to tell."""
+        if not namespace:
+            return
         now = self._clock.monotonic()
         noted = self._noted.setdefault((namespace, bound), _Noted(now, now))
         noted.last = now

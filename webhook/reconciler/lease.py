@@ -71,13 +71,17 @@ class Lease:
         # The version of another holder's record, and since when it is unchanged.
         self._seen: tuple[str, float] = ("", 0.0)
         self._trouble: str | None = None
+        # Whether it was too late for a write at any moment since then.
+        self._lapsed = False
 
     def leads(self) -> bool:
         """Whether this process holds the Lease, and long enough for a write to end."""
         if self._renewed is None:
             return False
         now = self._moment()
-        return max(now.at - self._renewed.at, (now.date - self._renewed.date).total_seconds()) < RENEW_SECONDS
+        age = max(now.at - self._renewed.at, (now.date - self._renewed.date).total_seconds())
+        self._lapsed = self._lapsed or age >= RENEW_SECONDS
+        return age < RENEW_SECONDS
 
     async def run(self) -> None:
         """Acquire and renew the Lease until cancelled; then release it at once, so that another process need not
@@ -168,8 +172,9 @@ class Lease:
         return _Moment(self._clock.monotonic(), self._clock.now())
 
     def _lead(self, since: _Moment | None) -> None:
-        led, lapsed = self._renewed is not None, self._renewed is not None and not self.leads()
-        self._renewed = since
+        led = self._renewed is not None
+        lapsed = led and (not self.leads() or self._lapsed)
+        self._renewed, self._lapsed = since, False
         # Renewed too late: work was skipped in between as if this process did not lead.
         if led is not (since is not None) or (lapsed and since is not None):
             self._metrics.leads.set(0 if since is None else 1)

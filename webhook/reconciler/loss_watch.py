@@ -108,8 +108,10 @@ class LossWatch:
     def pod_ended(self, end: PodEnd) -> None:
         """A pod on a node does not count for its gang any more."""
         namespace = end.pod.namespace
-        if self._recent[namespace] >= share_of(MOST_ENDS) or len(self._order) >= MOST_ENDS:
+        if self._recent[namespace] >= share_of(MOST_ENDS):
             self._held_back(namespace)
+            return
+        if len(self._order) >= MOST_ENDS:
             return
         key, one = end.pod.gang, _End(end, self._clock.now(), self._clock.monotonic())
         self._ends.setdefault(key, {})[end.pod.uid] = one
@@ -130,7 +132,10 @@ class LossWatch:
             self._changed_nodes |= self._gone_nodes
         if self._changed_nodes:
             changed, self._changed_nodes = self._changed_nodes, set()
-            self._gone_nodes = (self._gone_nodes - changed) | self._view.on_nodes(changed)
+            used = self._view.on_nodes(changed)
+            self._gone_nodes = (self._gone_nodes - changed) | {
+                name for name in used if not self._view.node_exists(name)
+            }
 
     def drop_unclaimed(self) -> None:
         """Drop the ends of pods that no gang has claimed in time."""

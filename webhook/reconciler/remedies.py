@@ -42,6 +42,8 @@ HELPED_SECONDS = 20.0
 LOOK_AGAIN_SECONDS = 10.0
 # Gangs that are looked at closely at one look: each takes some tenths of a millisecond.
 GANGS_A_LOOK = 50
+# Looks come each second while this process leads.
+BREAK_SECONDS = 10.0
 _MINUTE = 60.0
 # Entries of the order that may be outdated.
 _OUTDATED = 100
@@ -103,6 +105,9 @@ class Remedies:
         self._begun: deque[tuple[float, str]] = deque()
         # How many gangs of this look were put off by the limit.
         self._late = 0
+        # When this process last led, and from when on it begins remedies.
+        self._seen_at = -inf
+        self._from = 0.0
 
     def judged(self, key: GangKey, health: GangHealth | None) -> None:
         """Take note of a gang's health; None if the gang is gone or cannot be judged."""
@@ -137,8 +142,13 @@ class Remedies:
             heapify(self._later)
 
     async def see(self) -> None:
-        """Tell what came of earlier remedies, and begin those that are due."""
+        """Tell what came of earlier remedies, and begin those that are due. After a break, another process may have led
+        and begun some: then each cause must last anew.
+        """
         now, turn = self._clock.monotonic(), LoopTurn(self._clock)
+        if now - self._seen_at >= BREAK_SECONDS:
+            self._from = now + self._settings.settle_seconds
+        self._seen_at = now
         for key in list(self._followed):
             if (case := self._cases.get(key)) is not None and case.done is not None:
                 await self._unbroken(key, case, self._follow(key, case, case.done, now), now)
@@ -147,6 +157,8 @@ class Remedies:
                 del self._followed[key]
             if case is not None and case.done is None:
                 self._put_off(key, case)
+        if now < self._from:
+            return
         self._take_due(now)
         self._forget_begun(now)
         self._late = 0

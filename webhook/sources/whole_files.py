@@ -14,6 +14,7 @@ from tempfile import mkstemp
 
 # The attributes that do not depend on the content, as a signature does.
 _KEPT = re.compile(r"user\.|system\.posix_acl_access$|security\.selinux$")
+_LIST = "system.posix_acl_access"
 _NOT_REGULAR = "it is not a regular file"
 _MOUNTED = "it is mounted on its own, so it cannot be replaced; mount its folder instead"
 
@@ -81,14 +82,19 @@ def _copy_rights(path: Path, target: int) -> None:
         with suppress(OSError):
             os.fchown(target, owner, found.st_gid)
             break
-    os.fchmod(target, stat.S_IMODE(found.st_mode))
-    if sys.platform != "linux":
-        return
-    # The bits of the group are the mask of an access-control list: without the list they would give more.
-    with suppress(OSError):
-        for name in filter(_KEPT.match, os.listxattr(path)):
-            with suppress(OSError):
-                os.setxattr(target, name, os.getxattr(path, name))
+    mode = stat.S_IMODE(found.st_mode)
+    names = list[str]()
+    if sys.platform == "linux":
+        with suppress(OSError):
+            names = os.listxattr(path)
+    for name in filter(_KEPT.match, names):
+        try:
+            os.setxattr(target, name, os.getxattr(path, name))
+        except OSError:
+            # The bits of the group are the mask of its access-control list: without the list they would give more.
+            if name == _LIST:
+                mode &= ~stat.S_IRWXG
+    os.fchmod(target, mode)
 
 
 def _umask() -> int:

@@ -11,7 +11,7 @@ from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.users import service_account
+from webhook.model.users import CONTROLLER_MANAGER, JOB_CONTROLLER, STATEFUL_SET_CONTROLLER, service_account
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
 from webhook.validators.registry import Context, Example, PodCreation, Results, Subject, rule
@@ -61,13 +61,11 @@ def foreign_pod(creation: PodCreation, _: Context[Any]) -> Results:
     )
 
 
-# The controllers of kube-controller-manager by the kind whose pods they create. They have accounts of their own with
-# --use-service-account-credentials, as kubeadm sets it.
+# The controllers of kube-controller-manager by the kind whose pods they create.
 _CREATORS = {
-    JOBS.api.group_kind: ("Job controller", service_account("kube-system", "job-controller")),
-    STATEFUL_SETS.api.group_kind: ("StatefulSet controller", service_account("kube-system", "statefulset-controller")),
+    JOBS.api.group_kind: ("Job controller", JOB_CONTROLLER),
+    STATEFUL_SETS.api.group_kind: ("StatefulSet controller", STATEFUL_SET_CONTROLLER),
 }
-_CONTROLLER_MANAGER = "system:kube-controller-manager"
 _UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
 
 _KNOWN = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=_UID)})
@@ -89,14 +87,15 @@ def _pod_of_job(uid: str) -> Manifest:
     subject=Subject.POD_CREATION,
     default=Action.WARN,
     membership=True,
-    passes=Example(_pod_of_job(_UID), facts=_KNOWN, user=service_account("kube-system", "job-controller")),
+    passes=Example(_pod_of_job(_UID), facts=_KNOWN, user=JOB_CONTROLLER),
     fails=Example(_pod_of_job(_UID), facts=_KNOWN, user="alice"),
 )
 def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
     """A pod that names an opted-in workload as its controller is prepared for the gang of that workload, and takes the
-    place of one of its pods. Only the uid shows that the named workload is the one that exists, and only the creator
-    shows that its controller made the pod: the Job and the StatefulSet controller of kube-controller-manager create the
-    pods of Jobs, JobSets and LeaderWorkerSets. Creators of other kinds are not known, and a file has none.
+    place of one of its pods. Its uid must be that of the workload, if the workload is the pod's own controller. Pods
+    of Jobs, JobSets and LeaderWorkerSets are created by kube-controller-manager, for Jobs and StatefulSets. Rollcall
+    does not know who creates the pods of other kinds, and a file names no user. A Job that only looks like one of a
+    JobSet is not found by this rule.
 
     Source: kubernetes, cmd/kube-controller-manager (`--use-service-account-credentials`),
     pkg/controller/garbagecollector (an owner with another uid is absent).
@@ -112,13 +111,16 @@ def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
             why=f"{controller.kind} {shown(controller.name)} has another uid, so it did not make this pod",
             remedy="remove the reference; the controller adds it to the pods that it creates",
             absent=creation.workload,
+            # A Job that was just created again is read before anyone is warned.
+            hides_more=True,
         )
         return
     name, account = _CREATORS.get((controller.group, controller.kind), ("", ""))
-    if account and creation.user not in {"", account, _CONTROLLER_MANAGER}:
+    if account and creation.user not in {"", account, CONTROLLER_MANAGER}:
         yield Finding(
             at=at,
             found=controller.name,
             why=f"{shown(creation.user)} created this pod, and not the {name}",
-            remedy=f"remove the reference to {controller.kind} {shown(controller.name)}",
+            remedy=f"remove the reference to {controller.kind} {shown(controller.name)}, or add that user to "
+            "tenancy.exemptUsers",
         )

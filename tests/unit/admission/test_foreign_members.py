@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admission.opted_in.worlds import job_pod, job_set_pod, known, recorded, schedulers
+from tests.unit.admission.opted_in.worlds import (
+    job_pod,
+    job_set_pod,
+    known,
+    leader_pod,
+    recorded,
+    schedulers,
+)
 from tests.unit.worlds import request, rules
 from webhook import admission
 from webhook.backends.coscheduling.keys import POD_GROUP as COSCHEDULING_GROUP
@@ -22,9 +29,10 @@ from webhook.model.group_tree import Group, Groups
 from webhook.model.keys import Api
 from webhook.model.living_gang import GangObjects, LivingGang
 from webhook.model.reading import Manifest
-from webhook.validators.opted_in_examples import job, job_set, replicated
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+STATEFUL_SET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
 WORKLOADS = WORKLOADS_OF_GANGS[0].api
 EVERY = schedulers(
     {"name": "koord-scheduler"},
@@ -97,10 +105,17 @@ def holding(api: Api, gang: LivingGang, facts: ClusterFacts = NOTHING_KNOWN, nam
 
 
 def created(pod: Manifest, facts: ClusterFacts, user: str = "alice") -> Verdict:
-    """The verdict on a pod that `user` creates in a cluster."""
+    """The verdict on a pod that `user` creates in a cluster, as it is after preparation."""
     asked = request(pod, user=user)
     admission.mutate(asked, facts, EVERY)
     return admission.validate(asked, facts, EVERY)
+
+
+def controlled(pod: Manifest, kind: str, name: str, uid: str) -> Manifest:
+    """The pod with a reference to a controller."""
+    version = {"Job": "batch/v1", "PodCliqueSet": "grove.io/v1alpha1"}[kind]
+    reference = {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
+    return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference]}}
 
 
 @pytest.mark.parametrize(("pod", "api", "rule"), WAYS.values(), ids=WAYS)
@@ -123,6 +138,18 @@ def test_whose_a_group_is_is_not_judged_while_its_kind_is_not_read(pod: Manifest
     assert [one.part for one in verdict.unjudged if one.rule == rule] == ["gang_objects"]
 
 
+@pytest.mark.parametrize(("pod", "api", "rule"), WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("kind", ["Job", "PodCliqueSet"])
+def test_a_reference_to_the_owner_of_the_gang_hides_no_stranger(kind: str, pod: Manifest, api: Api, rule: str) -> None:
+    assert rule in rules(created(controlled(pod, kind, "demo", OF_SET.owner), holding(api, OF_SET)))
+
+
+def test_whose_a_group_of_kube_scheduler_is_is_not_judged_without_the_groups() -> None:
+    facts = replace(holding(WORKLOADS, OF_SET), pod_groups=None)
+    verdict = created(plain(schedulingGroup={"podGroupName": "demo-0-w"}), facts)
+    assert [one.part for one in verdict.unjudged if one.rule == "kube/foreign-member"] == ["pod_groups"]
+
+
 def test_a_pod_of_the_workload_that_owns_the_gang_is_not_reported() -> None:
     manifest = job_set(replicated("worker", 4))
     manifest["metadata"]["uid"] = OF_JOB_SET.owner
@@ -143,6 +170,21 @@ def test_the_pod_of_a_job_is_reported_unless_the_job_controller_made_it() -> Non
     assert "owner/foreign-pod" in rules(created(pod, facts, "system:serviceaccount:default:builder"))
     for user in (JOB_CONTROLLER, "system:kube-controller-manager", ""):
         assert "owner/foreign-pod" not in rules(created(pod, facts, user))
+
+
+def test_the_pod_of_a_leader_worker_set_is_reported_unless_the_stateful_set_controller_made_it() -> None:
+    facts = known(leader_worker_set(scheduler="koord-scheduler"))
+    pod = leader_pod("demo", 0, recorded())
+    assert "owner/foreign-pod" in rules(created(pod, facts, "alice"))
+    assert "owner/foreign-pod" not in rules(
+        created(pod, facts, "system:serviceaccount:kube-system:statefulset-controller")
+    )
+
+
+def test_a_pod_of_a_workload_without_a_gang_is_not_reported() -> None:
+    elsewhere = job(scheduler="koord-scheduler", managedBy="kueue.x-k8s.io/multikueue")
+    pod = job_pod(elsewhere["metadata"]["name"], recorded())
+    assert "owner/foreign-pod" not in rules(created(pod, known(elsewhere), "alice"))
 
 
 def test_a_pod_of_a_job_with_another_uid_is_reported_whoever_made_it() -> None:

@@ -206,7 +206,7 @@ def test_a_kind_in_a_version_that_nobody_follows_is_not_called_missing() -> None
     newer = installed(apis=served(replace(sets, version="v1beta1")) - {sets})
     assert reported(newer, "kinds/grove") == []
     ((level, where, what),) = reported(newer, "kinds/versions")
-    assert (level, where) == (Level.ERROR, "PodCliqueSet.grove.io")
+    assert (level, where) == (Level.WARNING, "PodCliqueSet.grove.io")
     assert what == Text("v1beta1", "v1alpha1")
     both = installed(apis=served(sets, replace(sets, version="v1beta1")))
     assert reported(both, "kinds/grove", "kinds/versions") == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.configurations import configuration_of, settings_from_document
 from tests.unit.installation.registrations import SERVICE
 from webhook.config.file import default_settings
 from webhook.installation.webhooks import webhook_configurations
@@ -44,9 +45,9 @@ def test_a_pod_is_sent_to_one_kind_of_webhook(labels: dict[str, str]) -> None:
     elif SCHEDULER in labels:
         expected = {"owned-pods"}
     else:
-        expected = {"group-pods", "unknown-kinds"}
+        expected = {"group-pods", "warned-pods", "unknown-kinds"}
     assert hooks_for(labels, "validate").keys() == expected
-    assert hooks_for(labels, "mutate").keys() == expected - {"group-pods", "unknown-kinds"}
+    assert hooks_for(labels, "mutate").keys() == expected - {"group-pods", "warned-pods", "unknown-kinds"}
 
 
 def test_a_pod_of_grove_passes_only_the_condition_for_sealed_pods() -> None:
@@ -57,3 +58,23 @@ def test_a_pod_of_grove_passes_only_the_condition_for_sealed_pods() -> None:
         for name, hook in hooks_for(labels, path).items()
     }
     assert conditions == {("mutate", "pods"): [], ("validate", "pods"): ["unsealed"]}
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "expected"),
+    [
+        (["koord-scheduler"], {"group-pods": "Fail"}),
+        (["volcano"], {"warned-pods": "Ignore"}),
+        (["kai-scheduler", "scheduler-plugins-scheduler"], {"warned-pods": "Ignore"}),
+        (["koord-scheduler", "volcano"], {"group-pods": "Fail", "warned-pods": "Ignore"}),
+        (["lpx-scheduler"], {}),
+    ],
+    ids=str,
+)
+def test_pods_of_others_wait_for_rollcall_only_where_a_rule_may_refuse_them(
+    schedulers: list[str], expected: dict[str, str]
+) -> None:
+    settings = settings_from_document(configuration_of(*schedulers), standalone=False)
+    _, found = webhook_configurations(settings, SERVICE, "rollcall-system", None)
+    policies = {hook["name"].split(".")[0]: hook["failurePolicy"] for hook in found["webhooks"]}
+    assert {name: policies[name] for name in ("group-pods", "warned-pods") if name in policies} == expected

@@ -248,6 +248,29 @@ async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_
         assert len(set(judged)) == 31
 
 
+async def test_gangs_that_may_have_another_reason_leave_half_of_a_look_to_gangs_that_changed(
+    judged: list[GangKey],
+) -> None:
+    cluster, clock = WritableWorld(), PlayedClock()
+    put_crowd(cluster, 30)
+    put_crowd(cluster, 1, "small")
+    async with running(cluster, clock=clock) as found:
+        await settled(found)
+        judge = found.health._judge
+
+        def slow(key: GangKey) -> None:
+            clock.used += health_watch.JUDGING_SECONDS / 4
+            judge(key)
+
+        found.health._judge = slow  # type: ignore[method-assign]
+        for key in [key for key in found.health._known if key.namespace == "crowd"]:
+            found.health._again.put(key)
+        found.health.mark(GangKey("small", "many-0"))
+        judged.clear()
+        await found.health.look()
+        assert GangKey("small", "many-0") in judged
+
+
 async def test_the_rules_of_a_set_are_asked_once_for_all_of_its_gangs_until_something_changes() -> None:
     async with settled_crowds(crowd=30, small=1) as found:
         keys = [key for key in found.health._known if key.namespace == "crowd"]

@@ -254,6 +254,15 @@ async def test_a_gang_with_very_many_escaped_pods_goes_on_at_the_next_looks_with
     assert sum(one.namespace == "crowd" for one in found.pods) == 6 * DELETIONS_A_LOOK
 
 
+async def test_pods_that_are_correct_by_the_time_of_their_turn_are_not_deleted() -> None:
+    found = Deletions()
+    found.judged(GangKey("crowd", "big"), 3 * DELETIONS_A_LOOK)
+    await found.see(seconds=SETTLE_SECONDS)
+    found.judged(GangKey("crowd", "big"), 0)
+    await found.see(times=5)
+    assert len(found.pods) == DELETIONS_A_LOOK
+
+
 async def test_a_process_that_never_deletes_remembers_no_more_than_there_is() -> None:
     found = Deletions()
     for number in range(500):

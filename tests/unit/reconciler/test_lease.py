@@ -173,6 +173,19 @@ async def test_a_leader_that_slept_with_its_machine_does_not_write_when_it_wakes
     await first.stop()
 
 
+async def test_a_leader_whose_date_jumps_there_and_back_checks_everything_again() -> None:
+    """Between two renewals no process worked, so what was due then was dropped."""
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    first.clock.jump(HOUR)
+    assert not first.lease.leads()
+    first.clock.jump(-HOUR)
+    assert first.lease.leads()
+    await until(lambda: first.told == [True, True])
+    await first.stop()
+
+
 async def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")

@@ -378,8 +378,9 @@ def grown(small: Cost, large: Cost) -> tuple[dict[str, int], dict[str, int]]:
 def test_a_node_that_is_gone_is_forgotten_once_no_pod_is_left_on_it() -> None:
     """While there is one, each judgement of a started gang counts its pods."""
     clock = PlayedClock()
-    pods = {"n"}
-    found = LossWatch(SimpleNamespace(on_nodes=lambda names: pods & set(names)), clock=clock)
+    pods, nodes = {"n"}, set[str]()
+    view = SimpleNamespace(on_nodes=lambda names: pods & set(names), node_exists=lambda name: name in nodes)
+    found = LossWatch(view, clock=clock)
     clock.move(100)
     found.node_changed("n", exists=False)
     found.look()
@@ -387,5 +388,14 @@ def test_a_node_that_is_gone_is_forgotten_once_no_pod_is_left_on_it() -> None:
     pods.clear()
     found.look()
     clock.move(GONE_SECONDS)
+    found.look()
+    assert found._gone_nodes == set()
+    # One that came back with its pods is not gone.
+    pods.add("n")
+    found.node_changed("n", exists=False)
+    found.look()
+    assert found._gone_nodes == {"n"}
+    nodes.add("n")
+    found.node_changed("n", exists=True)
     found.look()
     assert found._gone_nodes == set()

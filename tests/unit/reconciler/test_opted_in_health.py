@@ -23,7 +23,7 @@ from tests.unit.reconciler.opted_in_workloads import (
     lws_pod,
     opted_in_world,
 )
-from tests.unit.reconciler.running_reconciler import names, running, sample
+from tests.unit.reconciler.running_reconciler import SETS, names, running, sample, workload
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.gangs.health import GangHealth, State
@@ -219,3 +219,16 @@ def test_an_invalid_group_size_is_ignored_and_ends_no_watch(said: str) -> None:
     pod = lws_pod(0, 0, "old")
     pod["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = said
     assert read_opted_in_pod(pod)[1].size is None
+
+
+async def test_a_job_with_the_label_of_a_pod_clique_set_is_not_judged_by_that_set() -> None:
+    """Kubernetes recommends the label by which Grove names the set of an object."""
+    manifest = job()
+    manifest["metadata"].setdefault("labels", {})["app.kubernetes.io/part-of"] = "demo"
+    cluster = opted_in_world((JOB_PATH, manifest))
+    cluster.put(SETS, workload())
+    async with running(cluster) as started:
+        await until(lambda: started.idle and not any(started.following.unseen()))
+        seen = started.following.observed(TRAIN)
+    assert seen is not None
+    assert (seen.workload, seen.outcomes) == (None, None)

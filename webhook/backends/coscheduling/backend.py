@@ -11,7 +11,6 @@ from webhook.backends.coscheduling.keys import GROUP_MARK, NAME, POD_GROUP, POD_
 from webhook.backends.coscheduling.packing import packing_of
 from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
-from webhook.backends.families import marked_group
 from webhook.fit.packing import Packing
 from webhook.fit.reading import COSCHEDULING, PodReading
 from webhook.fit.settings import FitSettings
@@ -20,10 +19,9 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.living_gang import NamedGroup
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import PODS, Judged, StoredObject
+from webhook.model.stored_object import PODS, Judged
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.gang_scheduler import permit_retry_seconds
@@ -33,8 +31,6 @@ FIRST_VERSION = Version(0, 27)
 
 # The fields that are read of PodGroups stored by other authors, with the type of each field.
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {POD_GROUPS[:2]: {"spec": {"minMember": int}}}
-
-_named_group = marked_group(POD_GROUP, GROUP_MARK)
 
 
 class CoschedulingBackend(Backend[CoschedulingSettings]):
@@ -47,6 +43,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     when_held = "; if there is room, annotate its PodGroup: coscheduling may not retry a rejected gang for five minutes"
     wake = Wake.ANNOTATE
     settings_model = CoschedulingSettings
+    group_marks = (GROUP_MARK,)
     rules = RULES
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
@@ -87,13 +84,6 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
-
-    @property
-    def judged_marks(self) -> tuple[Mark, ...]:
-        return (GROUP_MARK,)
-
-    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
-        return _named_group(pod, facts)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.families import marked_group
 from webhook.backends.kai import gangs, pods, topology
 from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.ceilings import ceilings_of
@@ -35,10 +34,8 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.frozen_changes import Frozen
 from webhook.model.keys import GroupKind, Record
 from webhook.model.known_objects import SpecField
-from webhook.model.living_gang import NamedGroup
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import StoredObject
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
@@ -49,14 +46,13 @@ from webhook.validators.gang_scheduler import Limit
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
 
-_named_group = marked_group(POD_GROUP, GROUP_MARK)
-
 
 class KaiBackend(Backend[KaiSettings]):
     """KAI 0.15 and newer."""
 
     name = NAME
     settings_model = KaiSettings
+    group_marks = (GROUP_MARK,)
     rules = RULES
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
@@ -100,13 +96,6 @@ class KaiBackend(Backend[KaiSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
-
-    @property
-    def judged_marks(self) -> tuple[Mark, ...]:
-        return (GROUP_MARK,)
-
-    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
-        return _named_group(pod, facts)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
-from webhook.backends.families import marked_group
 from webhook.backends.koordinator import gangs, network_topology, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.ceilings import ceilings_of
@@ -37,10 +36,8 @@ from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.frozen_changes import Frozen
 from webhook.model.keys import Record
-from webhook.model.living_gang import NamedGroup
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import StoredObject
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import TopologyDrift
 from webhook.model.version import Version
@@ -51,8 +48,6 @@ from webhook.validators.opted_in_names import first_named
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
 FIRST_VERSION = Version(1, 5)
-
-_named_group = marked_group(POD_GROUP, *GROUP_MARKS)
 
 
 class KoordinatorBackend(Backend[KoordinatorSettings]):
@@ -69,6 +64,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     # Nothing but a new pod, or an update by which a PodGroup comes to have as many pods as it needs, activates a pod.
     wake = Wake.RAISE_MINIMUM
     settings_model = KoordinatorSettings
+    group_marks = GROUP_MARKS
     gathers_surplus = True
     rules = RULES
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
@@ -101,9 +97,6 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
             *(Mark("labels", key) for key in (LABEL_POD_GROUP, LABEL_OLD_NAME, LABEL_OLD_MINIMUM)),
             *(Mark("annotations", key) for key in (ANNOTATION_NAME, ANNOTATION_MINIMUM)),
         )
-
-    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
-        return _named_group(pod, facts)
 
     @property
     def implied(self) -> tuple[Capability, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation
 from webhook.model.naming import cut_name, label_name, pod_group_name
 from webhook.model.stored_object import Judged
-from webhook.model.users import service_account
+from webhook.model.users import CONTROLLER_MANAGER, JOB_CONTROLLER
 
 WORKLOADS = Judged(GROUP, "Workload", "workloads")
 POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
@@ -21,7 +21,7 @@ GROUPS = (POD_GROUPS, COMPOSITES)
 # The Job controller makes the Workload and the PodGroup of a Job (gate WorkloadWithJob, 1.36 and newer). Its user
 # depends on kube-controller-manager's --use-service-account-credentials, which kubeadm sets. Source: k8s.io/kubernetes,
 # pkg/controller/job/job_scheduling_manager.go (v1.36.3, v1.37.0).
-CONTROLLERS = (service_account("kube-system", "job-controller"), "system:kube-controller-manager")
+CONTROLLERS = (JOB_CONTROLLER, CONTROLLER_MANAGER)
 
 # Objects have DNS subdomain names.
 OBJECT_LIMIT = 253

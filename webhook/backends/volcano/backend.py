@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.families import marked_group
 from webhook.backends.queue_tree import limits_of
 from webhook.backends.topology_metadata import unfed_topology
 from webhook.backends.volcano import gangs, hyper_nodes, pods
@@ -33,10 +32,8 @@ from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import SpecField
-from webhook.model.living_gang import NamedGroup
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
-from webhook.model.stored_object import StoredObject
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.topology_objects import DriftReason, NodeTopology, TopologyDrift
 from webhook.model.topology_tree import NodeLabels, members_of
@@ -49,14 +46,13 @@ from webhook.validators.opted_in_names import first_named
 # Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
 
-_named_group = marked_group(POD_GROUP, GROUP_MARK)
-
 
 class VolcanoBackend(Backend[VolcanoSettings]):
     """Volcano 1.14.1 and newer."""
 
     name = NAME
     settings_model = VolcanoSettings
+    group_marks = (GROUP_MARK,)
     gathers_surplus = True
     rules = RULES
     required_apis: tuple[Api, ...] = (POD_GROUP,)
@@ -105,13 +101,6 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
-
-    @property
-    def judged_marks(self) -> tuple[Mark, ...]:
-        return (GROUP_MARK,)
-
-    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
-        return _named_group(pod, facts)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

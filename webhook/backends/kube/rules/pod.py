@@ -298,12 +298,13 @@ def named_group(pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
     if group is not None:
         stored = None if facts.pod_groups is None else facts.pod_groups.get((pod.key[0], group))
         workload = None if stored is None else stored.workload
+    unread = "pod_groups" if group is not None and facts.pod_groups is None else None
     name = group or workload
     if name is None:
         return None
     groups = () if group is None else tuple((kind.api, pod.key[0], group) for kind in POD_GROUPS_OF_GANGS)
     workloads = () if workload is None else tuple((kind.api, pod.key[0], workload) for kind in WORKLOADS_OF_GANGS)
-    return NamedGroup(at, name, (*groups, *workloads))
+    return NamedGroup(at, name, (*groups, *workloads), unread)
 
 
 foreign_member = families.foreign_member(
