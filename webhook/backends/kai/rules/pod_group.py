@@ -174,8 +174,8 @@ def _sets_with_pods(found: StoredObject) -> list[SubGroup]:
 
 @pod_group_rule(
     "kai/subgroup-name",
-    passes=Example(pod_group(subgroup("prefill", 2))),
-    fails=Example(pod_group(subgroup("p" * 64, 2))),
+    passes=Example(pod_group(subgroup("p" * LABEL_VALUE_LIMIT, 2))),
+    fails=Example(pod_group(subgroup("p" * (LABEL_VALUE_LIMIT + 1), 2))),
 )
 def subgroup_name(found: StoredObject, _: RuleContext) -> Results:
     """A pod names its leaf in a label. If the name of a leaf is too long for a label value, no pod can belong to the
