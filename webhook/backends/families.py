@@ -300,7 +300,7 @@ def foreign_member(
         )
 
     def example(name: str) -> Example:
-        gang = LivingGang(name, name, (f"{name}-worker",), moved=True, owner="7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11")
+        gang = LivingGang(name, name, (), moved=True, owner="7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11")
         objects = GangObjects({(api, "default", name): gang})
         return Example(_pod_with(marks[0]), facts=replace(known, gang_objects=objects), config=config or {})
 
