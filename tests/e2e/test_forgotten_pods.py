@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -41,8 +42,11 @@ LABEL = "pod-group.scheduling.sigs.k8s.io"
 ROUNDS = int(os.environ.get("ROLLCALL_FORGOTTEN_ROUNDS", "200"))
 GANGS, PODS = 20, 3
 # koord-scheduler still writes the status of pods that it has just rejected. If it does so after their groups were
-# written again, it has not forgotten them.
+# written again, it has not forgotten them, and the gang starts without a remedy. Or it waits for a pod of the gang that
+# it does not try ("representative pod ... already exists" in its log), and no other pod wakes it.
 ATTEMPTS = 5
+# In which a remedy wakes the gang: SETTLE, and what the scheduler takes. A second remedy comes later.
+WOKEN_SECONDS = 20
 # A gang that has room and has not started by then counts as forgotten.
 FORGOTTEN_SECONDS = 20
 _CLIENTS = 4
@@ -98,15 +102,13 @@ def test_a_forgotten_gang_is_woken_and_none_of_its_pods_is_replaced(
         write_groups_again(plane, namespace, groups)
         minimums = {name: groups_of(plane, namespace)[name]["spec"] for name in groups}
         nodes(1, cpu=8)
-
-        eventually(partial(is_whole, made), "the forgotten gang starts", timeout=90)
-        assert {pod["metadata"]["uid"] for pod in made.pods()} == pods
-        if events_of(plane, namespace):
+        with suppress(AssertionError):
+            eventually(partial(is_whole, made), "the forgotten gang starts", timeout=WOKEN_SECONDS)
+            eventually(lambda: "GangRemedyHelped" in events_of(plane, namespace), "a remedy has helped", timeout=5)
             break
-        # A pod changed after its group was written again, so koord-scheduler knew the gang.
         remove_nodes(plane)
-    eventually(lambda: "GangRemedyHelped" in events_of(plane, namespace), "it is told that the remedy helped")
-    assert "GangRemedy" in events_of(plane, namespace)
+    assert {pod["metadata"]["uid"] for pod in made.pods()} == pods
+    assert {"GangRemedy", "GangRemedyHelped"} <= set(events_of(plane, namespace))
     assert process.metric("rollcall_remedies_total", cause="forgotten", outcome="helped") >= 1
     assert {name: groups_of(plane, namespace)[name]["spec"] for name in groups} == minimums
 
