@@ -294,9 +294,8 @@ def foreign_member(
         yield Finding(
             at=group.at,
             found=group.name,
-            why=f"it is the group of the gang {gang.gang}, whose owner did not make this pod, so the pod takes the "
-            "place of one of its pods",
-            remedy=f"remove {group.at}, or name a group of your own",
+            why=f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod",
+            remedy="name a group of your own, or none",
         )
 
     def example(name: str) -> Example:
