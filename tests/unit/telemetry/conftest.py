@@ -34,5 +34,8 @@ def impatient(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     before = set(threading.enumerate())
     yield
     receiver.answers.set()
-    for thread in set(threading.enumerate()) - before:
-        thread.join()
+    # One that is about to start is listed, and cannot be joined yet.
+    while left := set(threading.enumerate()) - before:
+        for thread in left:
+            if thread.ident is not None:
+                thread.join()
