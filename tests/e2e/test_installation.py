@@ -238,7 +238,7 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(cluster: ControlPlane)
     helmed("upgrade", "rollcall", CHART, values={"configuration": volcano})
     after = configured()
     assert after[0] == [after[2]] != before[0]
-    assert after[1] - before[1] == {"scheduling-volcano-sh.validate.rollcall.dev"}
+    assert after[1] - before[1] == {"scheduling-volcano-sh.validate.rollcall.dev", "warned-pods.validate.rollcall.dev"}
     helmed("rollback", "rollcall")
     assert configured() == before
     pods_are_made(cluster, NAMESPACE_OF_HELM, ("server",), ("reconciler",))
