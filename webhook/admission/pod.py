@@ -41,13 +41,14 @@ _MAX_KEY_CHARACTERS = 80
 
 class Membership(NamedTuple):
     """The profile that a pod is prepared for, and its member in a gang. `workload` is what is known of its opted-in
-    workload, None for Grove's pods. `is_spare` means that no gang needs pods of its part.
+    workload and `place` its place there, None for Grove's pods. `is_spare` means that no gang needs pods of its part.
     """
 
     profile: Profile
     member: GangMember
     workload: KnownWorkload | None = None
     is_spare: bool = False
+    place: Place | None = None
 
 
 def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -182,7 +183,7 @@ def _creation(pod: Pod, found: Membership, user: str, settings: Settings) -> Pod
     """Return the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
     Return None for a pod without a controller, or of a workload that has no gang.
     """
-    controller, place = controller_in(mapping(pod.raw.get("metadata"))), settings.kinds.place_of(pod)
+    controller, place = controller_in(mapping(pod.raw.get("metadata"))), found.place
     if controller is None or place is None or found.workload is None or found.workload.no_gang is not None:
         return None
     is_its_own = (controller.group, controller.kind) == settings.kinds.grouped_as_at(place)
@@ -274,7 +275,7 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     gang = membership(place, sequenced=workload.sequenced, together=dict(workload.together))
     record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
     member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, grouped_as=grouped_as)
-    return Membership(profile, member, workload, is_spare=place.part in (workload.spare or ()))
+    return Membership(profile, member, workload, is_spare=place.part in (workload.spare or ()), place=place)
 
 
 def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:

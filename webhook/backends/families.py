@@ -25,7 +25,7 @@ from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alon
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators import membership
-from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.examples import OWNER_UID, clique, pod_clique_set, required
 from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
 
@@ -299,7 +299,7 @@ def foreign_member(
         )
 
     def example(name: str) -> Example:
-        gang = LivingGang(name, name, (), moved=True, owner="7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11")
+        gang = LivingGang(name, name, (), moved=True, owner=OWNER_UID)
         objects = GangObjects({(api, "default", name): gang})
         return Example(_pod_with(marks[0]), facts=replace(known, gang_objects=objects), config=config or {})
 

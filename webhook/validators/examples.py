@@ -7,6 +7,9 @@ from typing import Any
 
 from webhook.model.reading import Manifest
 
+# The uid of an owner that exists.
+OWNER_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
+
 
 def pod_clique_set(
     *cliques: Manifest,

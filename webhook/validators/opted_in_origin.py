@@ -12,11 +12,11 @@ from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.examples import OWNER_UID
 from webhook.validators.opted_in_examples import job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
-_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
-_KNOWN = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=_UID)})
+_KNOWN = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
 
 
 def _made_by(uid: str) -> Manifest:
@@ -30,7 +30,7 @@ def _made_by(uid: str) -> Manifest:
     "owner/foreign-job",
     subject=Subject.PART,
     membership=True,
-    passes=Example(_made_by(_UID), facts=_KNOWN),
+    passes=Example(_made_by(OWNER_UID), facts=_KNOWN),
     fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
 )
 def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:

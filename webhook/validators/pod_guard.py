@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from webhook.model.claims import Mark
 from webhook.model.reading import mapping, sequence
 from webhook.model.workloads.podtemplate import PodTemplate
 
@@ -31,7 +32,7 @@ class HasLabel(NamedTuple):
     @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
-        present = f"{_quoted(self.key)} in object.metadata.?labels.orValue({{}})"
+        present = Mark("labels", self.key).cel
         if not self.other_than:
             return present
         return f"({present} && !(object.metadata.labels[{_quoted(self.key)}] in {_quoted(self.other_than)}))"
@@ -49,7 +50,7 @@ class HasAnnotation(NamedTuple):
     @property
     def cel(self) -> str:
         """The trait as an expression over `object`."""
-        return f"{_quoted(self.key)} in object.metadata.?annotations.orValue({{}})"
+        return Mark("annotations", self.key).cel
 
     def of(self, pod: PodTemplate) -> bool:
         """Return whether `pod` has the trait."""

@@ -14,6 +14,7 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.users import CONTROLLER_MANAGER, JOB_CONTROLLER, STATEFUL_SET_CONTROLLER, service_account
 from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
+from webhook.validators.examples import OWNER_UID
 from webhook.validators.registry import Context, Example, PodCreation, Results, Subject, rule
 
 _POD: Manifest = {
@@ -66,20 +67,17 @@ _CREATORS = {
     JOBS.api.group_kind: ("Job controller", JOB_CONTROLLER),
     STATEFUL_SETS.api.group_kind: ("StatefulSet controller", STATEFUL_SET_CONTROLLER),
 }
-_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
-
-_KNOWN = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=_UID)})
-
-
-def _pod_of_job(uid: str) -> Manifest:
-    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
-    metadata = {
+_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": OWNER_UID, "controller": True}
+_POD_OF_JOB: Manifest = {
+    **_POD,
+    "metadata": {
         "name": "train-x7k2p",
         "namespace": "default",
         "labels": {SCHEDULER_LABEL: "koord-scheduler"},
-        "ownerReferences": [job],
-    }
-    return {**_POD, "metadata": metadata}
+        "ownerReferences": [_JOB],
+    },
+}
+_KNOWN = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
 
 
 @rule(
@@ -87,8 +85,8 @@ def _pod_of_job(uid: str) -> Manifest:
     subject=Subject.POD_CREATION,
     default=Action.WARN,
     membership=True,
-    passes=Example(_pod_of_job(_UID), facts=_KNOWN, user=JOB_CONTROLLER),
-    fails=Example(_pod_of_job(_UID), facts=_KNOWN, user="alice"),
+    passes=Example(_POD_OF_JOB, facts=_KNOWN, user=JOB_CONTROLLER),
+    fails=Example(_POD_OF_JOB, facts=_KNOWN, user="alice"),
 )
 def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
     """A pod that names an opted-in workload as its controller is prepared for the gang of that workload, and takes the

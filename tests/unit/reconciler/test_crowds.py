@@ -224,7 +224,9 @@ async def test_other_work_goes_on_while_very_many_gangs_are_judged(judged: list[
         assert len(judged) == 50
 
 
-async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_the_next(judged: list[GangKey]) -> None:
+@asynccontextmanager
+async def slowly_judged_crowds() -> AsyncIterator[Reconciler]:
+    """A crowd of 30 gangs and one of another namespace, each of which takes a quarter of a look to be judged."""
     cluster, clock = WritableWorld(), PlayedClock()
     put_crowd(cluster, 30)
     put_crowd(cluster, 1, "small")
@@ -237,6 +239,11 @@ async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_
             judge(key)
 
         found.health._judge = slow  # type: ignore[method-assign]
+        yield found
+
+
+async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_the_next(judged: list[GangKey]) -> None:
+    async with slowly_judged_crowds() as found:
         for key in list(found.health._known):
             found.health.mark(key)
         judged.clear()
@@ -251,18 +258,7 @@ async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_
 async def test_gangs_that_may_have_another_reason_leave_half_of_a_look_to_gangs_that_changed(
     judged: list[GangKey],
 ) -> None:
-    cluster, clock = WritableWorld(), PlayedClock()
-    put_crowd(cluster, 30)
-    put_crowd(cluster, 1, "small")
-    async with running(cluster, clock=clock) as found:
-        await settled(found)
-        judge = found.health._judge
-
-        def slow(key: GangKey) -> None:
-            clock.used += health_watch.JUDGING_SECONDS / 4
-            judge(key)
-
-        found.health._judge = slow  # type: ignore[method-assign]
+    async with slowly_judged_crowds() as found:
         for key in [key for key in found.health._known if key.namespace == "crowd"]:
             found.health._again.put(key)
         found.health.mark(GangKey("small", "many-0"))
