@@ -360,6 +360,15 @@ async def test_any_number_of_strangers_takes_little_room_and_delays_no_other_nam
     assert max(len(one["note"].encode()) for one in cluster.events) <= 1024
 
 
+def put_two_pages_of_strangers(cluster: WritableWorld) -> None:
+    """A gang in part, and as many pods with the mark of its group as a list has in two pages."""
+    cluster.put(SETS, workload())
+    put_gang(cluster, "demo-0-a")
+    for index in range(150):
+        cluster.put(PODS, stranger(KOORDINATOR.mark, f"stranger-{index:03}"))
+    start_in_part(cluster)
+
+
 class Torn(WritableWorld):
     """A cluster whose lists of the pods of a namespace fail after the first page while `torn`."""
 
@@ -374,11 +383,7 @@ class Torn(WritableWorld):
 
 async def test_a_list_that_fails_keeps_what_was_found_and_is_tried_again_later() -> None:
     cluster = Torn(*SERVED, Resource(KOORDINATOR_GROUP, "podgroups"))
-    cluster.put(SETS, workload())
-    put_gang(cluster, "demo-0-a")
-    for index in range(150):
-        cluster.put(PODS, stranger(KOORDINATOR.mark, f"stranger-{index:03}"))
-    start_in_part(cluster)
+    put_two_pages_of_strangers(cluster)
     with capture_logs() as lines:
         async with running(cluster, settings=settings(KOORDINATOR)) as found:
             await until(lambda: state(found) == "inPart")
@@ -414,11 +419,7 @@ class Expiring(WritableWorld):
 
 async def test_a_list_that_takes_longer_than_its_version_is_kept_goes_on() -> None:
     cluster = Expiring(*SERVED, Resource(KOORDINATOR_GROUP, "podgroups"))
-    cluster.put(SETS, workload())
-    put_gang(cluster, "demo-0-a")
-    for index in range(150):
-        cluster.put(PODS, stranger(KOORDINATOR.mark, f"stranger-{index:03}"))
-    start_in_part(cluster)
+    put_two_pages_of_strangers(cluster)
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
         await until(lambda: state(found) == "inPart")
         pass_time(found)
