@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--gangs", type=int, default=1000, help="PodGangs, of 4 PodGroups each (default 1000)")
     parser.add_argument("--pods", type=int, default=0, help="pods of these gangs; half of the gangs run (default 0)")
     parser.add_argument("--namespaces", type=int, default=20, help="the namespaces they are in (default 20)")
+    parser.add_argument("--replicas", type=int, default=10, help="gangs of each PodCliqueSet (default 10)")
     parser.add_argument("--steady", type=float, default=60, help="seconds to watch it do nothing (default 60)")
     parser.add_argument(
         "--newcomers", type=int, default=0, help="gangs that come to a namespace of their own meanwhile"
@@ -54,27 +55,27 @@ def main() -> None:
     plane = ControlPlane(chosen.kube)
     try:
         apply_crds(plane)
-        _fill(plane, chosen.scheduler, chosen.gangs, chosen.pods, chosen.namespaces)
+        names = tuple(f"team-{number}" for number in range(chosen.namespaces))
+        profile = settings_from(_CONFIGURATIONS[chosen.scheduler], "the benchmark").profiles[chosen.scheduler]
+        facts = ClusterFacts(apis=frozenset(profile.backend.writable_kinds))
+        _fill(plane, Cluster(profile, chosen.gangs, chosen.pods, names, facts, chosen.replicas))
         _measure(plane, _CONFIGURATIONS[chosen.scheduler], chosen.gangs, chosen.newcomers, chosen.steady)
     finally:
         plane.close()
 
 
-def _fill(plane: ControlPlane, scheduler: str, gangs: int, pods: int, namespaces: int) -> None:
+def _fill(plane: ControlPlane, cluster: Cluster) -> None:
     """Store the gangs, and wait until the API server has read them."""
-    names = tuple(f"team-{number}" for number in range(namespaces))
-    for name in names:
+    for name in cluster.namespaces:
         metadata = {"name": name}
         plane.http.post("/api/v1/namespaces", json={"metadata": metadata}).raise_for_status()
-    profile = settings_from(_CONFIGURATIONS[scheduler], "the benchmark").profiles[scheduler]
-    facts = ClusterFacts(apis=frozenset(profile.backend.writable_kinds))
-    stored = store(plane, Cluster(profile, gangs, pods, names, facts).objects())
+    stored = store(plane, cluster.objects())
     path = "/apis/scheduler.grove.io/v1alpha1/podgangs"
 
     def read() -> bool:
         found = plane.http.get(path, params={"limit": "1"}).json()
         left = found["metadata"].get("remainingItemCount", 0)
-        assert len(found["items"]) + left == gangs, f"{left} PodGangs"
+        assert len(found["items"]) + left == cluster.gangs, f"{left} PodGangs"
         return True
 
     eventually(read, "the API server has read the PodGangs", timeout=120, pause=0.5)

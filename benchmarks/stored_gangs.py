@@ -27,8 +27,6 @@ _OPERATIONS = 128
 _CREATED = "2026-01-01T00:00:00Z"
 MEMBERS = 4
 NODES = 500
-# Each PodCliqueSet has so many replicas, and each replica is a gang.
-_REPLICAS = 10
 _FOLDERS = {
     "Node": "minions",
     "Pod": "pods",
@@ -40,7 +38,7 @@ _FOLDERS = {
 
 class Cluster(NamedTuple):
     """What is stored: so many gangs and pods, in these namespaces in turn, for the scheduler of `profile`. Every other
-    gang is on nodes.
+    gang is on nodes. Each PodCliqueSet has `replicas`, and each of these is a gang.
     """
 
     profile: Profile
@@ -48,6 +46,7 @@ class Cluster(NamedTuple):
     pods: int
     namespaces: tuple[str, ...]
     facts: ClusterFacts
+    replicas: int = 10
 
     def objects(self) -> Iterator[Manifest]:
         """All objects."""
@@ -62,9 +61,9 @@ class Cluster(NamedTuple):
         namespace = self.namespaces[number % len(self.namespaces)]
         # The replicas of a set are in one namespace.
         order = number // len(self.namespaces)
-        name, replica = f"w{order // _REPLICAS}", order % _REPLICAS
+        name, replica = f"w{order // self.replicas}", order % self.replicas
         if replica == 0:
-            yield _stored(_pod_clique_set(name, namespace, self.profile.name))
+            yield _stored(_pod_clique_set(name, namespace, self.profile.name, self.replicas))
         gang = f"{name}-{replica}"
         labels = {
             "app.kubernetes.io/managed-by": "grove-operator",
@@ -216,7 +215,7 @@ _POD_SPEC: dict[str, Any] = {
 }
 
 
-def _pod_clique_set(name: str, namespace: str, scheduler: str) -> Manifest:
+def _pod_clique_set(name: str, namespace: str, scheduler: str, replicas: int) -> Manifest:
     cliques = [
         {"name": role, "spec": {"roleName": role, "replicas": 2, "minAvailable": 1, "podSpec": _POD_SPEC}}
         for role in _roles()
@@ -225,5 +224,5 @@ def _pod_clique_set(name: str, namespace: str, scheduler: str) -> Manifest:
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
         "metadata": {"name": name, "namespace": namespace, "labels": {"rollcall.dev/scheduler": scheduler}},
-        "spec": {"replicas": _REPLICAS, "template": {"cliques": cliques}},
+        "spec": {"replicas": replicas, "template": {"cliques": cliques}},
     }
