@@ -111,8 +111,8 @@ class ReconcilerProcess:
         self.until_ready(timeout)
         eventually(lambda: self.metric("rollcall_leads") == 1, "the reconciler leads", timeout=60)
 
-    def until_settled(self) -> None:
-        """Wait until it has had nothing to do for a second."""
+    def until_settled(self, timeout: float = 30) -> None:
+        """Wait until it has had nothing to do for a second, at most `timeout` seconds."""
         seen, since = -1.0, 0.0
 
         def settled() -> bool:
@@ -123,7 +123,7 @@ class ReconcilerProcess:
                 seen, since = now, time.monotonic()
             return time.monotonic() - since > 1
 
-        eventually(settled, "the reconciler has nothing to do")
+        eventually(settled, "the reconciler has nothing to do", timeout=timeout)
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over the samples that have these labels."""
