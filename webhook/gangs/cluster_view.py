@@ -43,12 +43,14 @@ from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, shared_key, whose_object
 from webhook.gangs.kueue.followed import FollowedWorkloads
 from webhook.gangs.kueue.owners import QueuedOwners
+from webhook.gangs.object_reasons import prepared_for
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
+from webhook.gangs.removed_records import RemovedRecords
 from webhook.gangs.roster import GangWorkload, Roster
 from webhook.gangs.rule_reasons import Outcomes
 from webhook.gangs.stored_workloads import StoredWorkloads
@@ -113,7 +115,7 @@ class ClusterView:
         self.client = Client(access, transport, pooled=writes, clock=clock)
         self._settings = settings
         self._clock = clock
-        self._gang_changed = gang_changed
+        self._say_gang_changed = gang_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
         self._fact_changed = fact_changed
@@ -145,7 +147,7 @@ class ClusterView:
             clock=clock,
         )
         self._gated = any(profile.gate for profile in settings.profiles.values())
-        self._pods_changed = pods_changed
+        self._say_pods_changed = pods_changed
         self._pods = GangPods(
             self.client,
             self._pods_noticed,
@@ -159,7 +161,10 @@ class ClusterView:
         )
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(
-            self.client, settings, self._gangs_changed, pods_changed, read, pod_ended, clock=clock
+            self.client, settings, self._gangs_changed, self._pods_changed, read, pod_ended, clock=clock
+        )
+        self.removed_records = RemovedRecords(
+            self.client, self.opted_in.stored, self._owners_of, self.opted_in.look_at, clock=clock
         )
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client, clock=clock)
@@ -417,6 +422,8 @@ class ClusterView:
                 group.create_task(self.opted_in.run())
                 group.create_task(self._look_when_asked())
                 group.create_task(self._tell_of_many())
+                if self.opted_in.wanted:
+                    group.create_task(self.removed_records.run())
         finally:
             await self._workloads.close()
             await self._pods.close()
@@ -512,6 +519,25 @@ class ClusterView:
     def _workload_changed(self, key: ObjectKey) -> None:
         if self.podgangs.keys_of(key):
             self._held_changed(key[0])
+
+    def _gang_changed(self, key: GangKey) -> None:
+        self._note_missing(key)
+        self._say_gang_changed(key)
+
+    def _pods_changed(self, key: GangKey) -> None:
+        self._note_missing(key)
+        self._say_pods_changed(key)
+
+    def _note_missing(self, key: GangKey) -> None:
+        if self.opted_in.lacks(key):
+            self.removed_records.note(key)
+
+    def _owners_of(self, key: GangKey) -> set[str]:
+        """The uids of what the prepared pods and the objects of a gang of an opted-in workload name as theirs."""
+        pods = self.opted_in.pods
+        prepared = (pod for pod in pods.of(key) if pod.counts and prepared_for(pod, self._settings) is not None)
+        above = (pods.controllers.above(pod.namespace, pod.controller) for pod in prepared)
+        return self.stores.owners(key) | {owner.uid for chain in above for owner in chain if owner.uid}
 
     def _gangs_changed(self, keys: Collection[GangKey]) -> None:
         """Queue gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in

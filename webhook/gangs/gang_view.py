@@ -224,6 +224,7 @@ async def looking(
             raise FactsUnavailable("\n".join(missing))
         if not look.following.serves_gangs:
             raise FactsUnavailable("the cluster does not serve PodGangs; is Grove installed?")
+        await look.following.removed_records.look_at_once()
         await look.read_losses()
         yield look
     finally:

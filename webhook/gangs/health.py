@@ -21,7 +21,7 @@ from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.key import POD_GANG, GangKey, key_of_gang
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.losses import LostMembers
-from webhook.gangs.object_reasons import object_reasons
+from webhook.gangs.object_reasons import object_reasons, removed_record
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import SkipReason, decided, is_groves, recorded
 from webhook.gangs.pod import GangPod
@@ -195,7 +195,7 @@ def judge(seen: Observed) -> GangHealth:
     counted = tallies(podgang, seen.roster.members)
     strays = _strays(seen, profile, record)
     state = _state(seen, counted)
-    obstacles = list(object_reasons(seen)) if state is State.EMPTY else list[HoldReason]()
+    obstacles = list(_though_it_waits_for_nothing(seen, state, record))
     wait: Wait | None = None
     kueue, room = KueueHold(), NOTHING_ABOUT_ROOM
     if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
@@ -251,6 +251,16 @@ def judge(seen: Observed) -> GangHealth:
         has_room=room.has_room,
         further=seen.roster.further,
     )
+
+
+def _though_it_waits_for_nothing(seen: Observed, state: State, record: Record | None) -> Iterator[HoldReason]:
+    """What is wrong with a gang that is empty, or has started."""
+    if state is State.EMPTY:
+        yield from object_reasons(seen)
+    is_unrecorded = record is not None and record.scheduler is None and not is_groves(seen.podgang)
+    if state is State.STARTED and is_unrecorded and (removed := removed_record(seen)) is not None:
+        # It runs on, and the pods that replace others are no gang.
+        yield removed
 
 
 def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Profile | None) -> Iterator[HoldReason]:

@@ -136,6 +136,16 @@ class OptedInGangs:
                 yield kind, watch
 
     @property
+    def stored(self) -> Mapping[str, StoredWorkloads]:
+        """The workloads by their kind."""
+        return self._workloads
+
+    def lacks(self, key: GangKey) -> bool:
+        """Whether no workload with a record has the name of the one of a gang."""
+        store = self._workloads.get(key.kind)
+        return store is not None and store.watch is not None and key.workload_key not in store.entries
+
+    @property
     def gangs(self) -> list[GangKey]:
         """All gangs."""
         return [key for workload in self._of.groups() for key in self._of.members(workload)]
@@ -235,6 +245,8 @@ class OptedInGangs:
 
     def _workload_changed(self, kind: str, key: ObjectKey) -> None:
         workload_key = (kind, *key)
+        if key in self._workloads[kind].entries:
+            self._workloads[kind].drop_unrecorded(key)
         if kind == LeaderWorkerSet.resource.api.kind:
             self._note_uid(workload_key)
             self._note_maker(key)
@@ -253,7 +265,8 @@ class OptedInGangs:
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
             self._note_group(key)
-        for gang in (key,) if self._of.group(key) else self._of.members((key.kind, *key.workload_key)):
+        is_alone = bool(self._of.group(key)) or self.lacks(key)
+        for gang in (key,) if is_alone else self._of.members((key.kind, *key.workload_key)):
             self._say_pods_changed(gang)
 
     def _note_group(self, key: GangKey) -> None:

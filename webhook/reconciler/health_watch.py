@@ -363,15 +363,21 @@ def _note(known: Judgement) -> str:
     if first.reason is Reason.LOST_MEMBERS:
         more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
-    # Pods of other owners are listed by name, because no other output shows them.
-    words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
+    words = [f"{one.reason}{_IN_WORDS.get(one.reason, '').format(one=one)}" for one in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
-    what = "The gang has started in part" if known.state is State.IN_PART else "The gang does not start"
+    what = _IN_STATE.get(known.state, "The gang does not start")
     return f"{what}: {known.why}; {first.remedy}{more}"
 
 
+# Other reasons that are told in words: no other output names pods of other owners, and a record does not come back.
+_IN_WORDS = {Reason.UNOWNED: ": {one.why}", Reason.UNRECORDED: ": {one.why}; {one.remedy}"}
+_IN_STATE = {State.IN_PART: "The gang has started in part", State.STARTED: "The gang runs, but its next pods may not"}
 # What many gangs have in common that had started, at least in part.
-_OF_MANY = {Reason.LOST_MEMBERS: "have lost members", Reason.IN_PART: "have started in part"}
+_OF_MANY = {
+    Reason.LOST_MEMBERS: "have lost members",
+    Reason.IN_PART: "have started in part",
+    Reason.UNRECORDED: "have no record",
+}
 
 
 def _note_of_many(series: Series, name: str, first: Judgement) -> str:
