@@ -14,9 +14,10 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.model.frozen_changes import Stage
-from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+from webhook.model.workloads.gang import OptedInGang, template_record
+from webhook.mutators.prepare_pod import stamped_scheduler
 
 
 def object_reasons(seen: Observed) -> Iterator[HoldReason]:
@@ -59,13 +60,23 @@ def removed_record(seen: Observed) -> HoldReason | None:
         Reason.UNRECORDED,
         f"the label {SCHEDULER_LABEL} of its {kind} was removed while Rollcall did not answer, although {sign}: the "
         "pods that come now are not prepared, and some may start alone",
-        f"set the label {SCHEDULER_LABEL}: {scheduler} on the {kind} again, or delete it",
+        f"set the label {SCHEDULER_LABEL}: {scheduler} on the {kind} again"
+        if _may_return(seen, scheduler)
+        else f"delete the {kind} and recreate it: the label cannot be set again, because some of its pods or templates "
+        "were not prepared",
     )
+
+
+def _may_return(seen: Observed, scheduler: str) -> bool:
+    """Whether admission allows to set a record again: what is there was prepared for that scheduler."""
+    if isinstance(seen.podgang, OptedInGang):
+        return template_record(seen.podgang.workload) == scheduler
+    return all(prepared_for(pod, seen.settings) == scheduler for pod in seen.roster.members if pod.node is not None)
 
 
 def prepared_for(pod: GangPod, settings: Settings) -> str | None:
     """The scheduler that a pod was prepared for; None if it was not."""
-    scheduler = (text(pod.annotations.get(STAMP_ANNOTATION)) or "").partition("/")[0]
+    scheduler = stamped_scheduler(pod.annotations)
     return scheduler if scheduler in settings.profiles else None
 
 

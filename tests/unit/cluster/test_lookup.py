@@ -73,9 +73,16 @@ def test_a_quota_is_looked_up_in_all_namespaces() -> None:
     assert find(needed, listed("5"))[0] is None
 
 
-def test_one_bound_pod_shows_that_a_set_is_running() -> None:
-    needed = Needed("bound_gangs", ("team-a", "demo"))
+def test_one_bound_pod_that_was_not_prepared_for_it_shows_that_a_set_runs_with_another_scheduler() -> None:
+    needed = Needed("bound_gangs", ("team-a", "demo", "volcano"))
     pod = {"metadata": {"name": "p", "labels": {"grove.io/podgang": "demo-0"}}}
+    prepared, others = (
+        {"metadata": {**pod["metadata"], "annotations": {"rollcall.dev/stamp": f"{name}/0123"}}}
+        for name in ("volcano", "koord-scheduler")
+    )
+    assert find(needed, listed("5", prepared, prepared))[0] == frozenset()
+    assert find(needed, listed("5", prepared, others))[0] == frozenset({("team-a", "demo-0")})
+    assert find(needed, listed("5", prepared, pod))[0] == frozenset({("team-a", "demo-0")})
     found, script = find(needed, listed("5", pod))
     assert found == frozenset({("team-a", "demo-0")})
     (asked,) = script.asked
@@ -83,7 +90,7 @@ def test_one_bound_pod_shows_that_a_set_is_running() -> None:
     assert dict(asked.url.params) == {
         "labelSelector": "app.kubernetes.io/managed-by=grove-operator,app.kubernetes.io/part-of=demo",
         "fieldSelector": "spec.nodeName!=",
-        "limit": "1",
+        "limit": "100",
     }
     assert "PartialObjectMetadataList" in asked.headers["accept"]
     assert find(needed, listed("5"))[0] == frozenset()
@@ -134,7 +141,7 @@ def test_an_empty_name_does_not_read_the_whole_kind() -> None:
 def test_an_invalid_name_is_never_sent_to_the_api_server(name: str) -> None:
     found, script = find(Needed("pod_clique_sets", ("team-a", name)))
     assert (found, script.asked) == (None, [])
-    found, script = find(Needed("bound_gangs", (name, "demo")))
+    found, script = find(Needed("bound_gangs", (name, "demo", "volcano")))
     assert (found, script.asked) == (frozenset(), [])
 
 
