@@ -12,7 +12,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Container,
     Iterable,
     Iterator,
     Sequence,
@@ -56,7 +55,7 @@ from webhook.gangs.rule_reasons import Outcomes
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.strangers import NO_STRANGERS, SoughtGang, Strangers, StrangerSearch, still_strangers
-from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
+from webhook.gangs.workload_gangs import GANGS_A_TURN, OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.fair_memory import FairMemory
@@ -74,10 +73,9 @@ from webhook.model.workloads.pod_controllers import OF_GROVE
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
-# Gangs that are queued before other tasks may run, and the seconds between two times that all are.
-GANGS_A_TURN = 200
 # Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
 LARGE_GANGS = 64
+# The seconds between two times that all gangs are queued.
 PAUSE_SECONDS = 0.2
 
 
@@ -169,7 +167,7 @@ class ClusterView:
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client, clock=clock)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
-        self._owners = QueuedOwners(self._above, self.gangs_of, pods_changed)
+        self._owners = QueuedOwners(self._above, self._gangs_of_groups, pods_changed)
         self._strangers: dict[GangKey, Strangers] = {}
 
     @property
@@ -286,6 +284,11 @@ class ClusterView:
             return self._gangs_of_pod((namespace, name))
         return self.opted_in.named(kind, namespace, name)
 
+    def _gangs_of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
+        if workload[0] in self._settings.kinds.gang_workloads:
+            return self.opted_in.of_groups(workload, indexes)
+        return self.gangs_of(*workload)
+
     def _gangs_of_pod(self, pod: ObjectKey) -> list[GangKey]:
         if (named := self._pods.gang_of(pod)) is not None:
             return [named]
@@ -298,7 +301,7 @@ class ClusterView:
     def _has_pod(self, gang: OptedInGang, pod: ObjectKey) -> bool:
         return any(found.key == pod for found in self.opted_in.pods_of(gang))
 
-    def on_nodes(self, names: Container[str]) -> set[str]:
+    def on_nodes(self, names: Collection[str]) -> set[str]:
         """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
         return self._pods.on_nodes(names) | self.opted_in.pods.on_nodes(names)
 
@@ -477,7 +480,7 @@ class ClusterView:
             self.look_at_all()
         elif projection.part not in OF_NODES:
             if projection.part == LOCAL_QUEUES.part:
-                self._queued.places.regroup()
+                self._queued.places.put_queue(key, self.live.watches[projection].index.entries.get(key))
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
             self._held_changed(_namespace_of(projection, key))
 
