@@ -287,7 +287,8 @@ def foreign_member(
             yield Unjudged(group.at, f"the owner of the group {shown(group.name)}", part=group.unread or "gang_objects")
             return
         gangs = facts.gang_objects
-        gang = next((gangs[key] for key in group.objects if key in gangs), None)
+        key = next((key for key in group.objects if key in gangs), None)
+        gang = None if key is None else gangs[key]
         # A reference to the owner proves nothing: its uid is in the group, where every tenant can read it.
         if gang is None or (gang.owner and gang.owner == context.owner):
             return
@@ -296,6 +297,7 @@ def foreign_member(
             found=group.name,
             why=f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod",
             remedy="name a group of your own, or none",
+            absent=Needed("gang_objects", key),
         )
 
     def example(name: str) -> Example:

@@ -16,6 +16,7 @@ from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove
 from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
+from webhook.model.living_gang import PART as GANG_OBJECTS
 from webhook.model.projections import Projection, labels_of
 from webhook.model.reading import Malformed, Manifest, mapping, sequence
 from webhook.mutators.prepare_pod import stamped_scheduler
@@ -125,8 +126,10 @@ class Lookup:
             raise RequestFailed(f"it cannot be read: {error}") from None
 
     def _candidates(self, wanted: Needed) -> list[Projection]:
-        """The projections that may have a fact: of workloads of declared kinds, that of the kind."""
+        """The projections that may have a fact: of gang objects and workloads of declared kinds, that of the kind."""
         found = self._projections[wanted.part]
+        if wanted.part == GANG_OBJECTS and wanted.key is not None:
+            return [one for one in found if one.resource.api == wanted.key[0]]
         if wanted.part != SHAPED_WORKLOADS or wanted.key is None:
             return found
         return [one for one in found if one.resource.qualified == wanted.key[0]]
