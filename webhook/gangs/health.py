@@ -147,6 +147,11 @@ class GangHealth:
         return bool(self.obstacles)
 
     @property
+    def may_have_strangers(self) -> bool:
+        """Whether other pods that name its groups may have the place of its own, which wait."""
+        return self.state is State.IN_PART or (self.state is State.HELD and self.present > 0)
+
+    @property
     def bound(self) -> int:
         """How many of its pods are on nodes."""
         return sum(member.bound for member in self.members)

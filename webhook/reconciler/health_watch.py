@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -324,8 +324,7 @@ class HealthWatch:
         now = self._clock.monotonic()
         for one in self._held.due(now, Pace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
             if isinstance(one, Series):
-                first = one.examples[0]
-                note = _note_of_many(one, first.name, self._known[first])
+                note = _note_of_many(one, [(key.name, self._known[key]) for key in one.examples])
                 event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
                 self._held.written(one, event, now)
                 continue
@@ -380,12 +379,19 @@ _OF_MANY = {
 }
 
 
-def _note_of_many(series: Series, name: str, first: Judgement) -> str:
-    """The note of a series, which stays while its number changes. `name` is that of its `first` gang."""
-    names = sentence_list([key.name for key in series.examples])
+def _note_of_many(series: Series, examples: Sequence[tuple[str, Judgement]]) -> str:
+    """The note of a series, which stays while its number changes, with the names and judgements of its examples."""
+    name, first = examples[0]
+    names = sentence_list([name for name, _ in examples])
+    unowned = (
+        f"; {name}: {reason.reason}: {reason.why}"
+        for name, judgement in examples
+        for reason in judgement.obstacles[1:]
+        if reason.reason is Reason.UNOWNED
+    )
     what = _OF_MANY.get(series.cause.reason, "do not start for the same cause")
     return (
         f"Many gangs of this namespace {what}, and share this event; its series counts them: "
         f"rollcall gangs -n {series.cause.namespace} --held shows all. They are, for example, {names}. "
-        f"{name}: {first.why}; {first.obstacles[0].remedy}"
+        f"{name}: {first.why}; {first.obstacles[0].remedy}{''.join(unowned)}"
     )
