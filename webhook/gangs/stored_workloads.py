@@ -17,8 +17,9 @@ from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.workloads.workload import TERMINAL
 
-# Each may take megabytes.
-LATEST = 4
+# The JSON of the workloads that are kept unpacked: as much as four of the largest that an API server stores, and no more
+# than so many workloads. Of both a namespace has its share.
+LATEST_BYTES, LATEST = 6 * 1024 * 1024, 32
 V = TypeVar("V")
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
@@ -42,7 +43,7 @@ class StoredWorkloads(ServedWatch):
     ) -> None:
         projection = Projection("", resource, self._packed, most=STORED_BYTES, own_key=True)
         super().__init__(client, projection, changed, selector, filled, clock=clock)
-        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST)
+        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST_BYTES)
         # Workloads that the watch does not select any more, and that are still judged.
         self._unrecorded: dict[ObjectKey, Packed] = {}
 
@@ -61,7 +62,7 @@ class StoredWorkloads(ServedWatch):
         if (known := self._latest.get(key)) is not None and known[0] is kept:
             return known[1]  # type: ignore[no-any-return]
         made = make(Packed.manifest(kept))
-        self._latest.put(key[0], key, (kept, made))
+        self._latest.put(key[0], key, (kept, made), max(kept.size(), LATEST_BYTES // LATEST))
         return made
 
     def put_unrecorded(self, raw: Manifest) -> bool:
