@@ -270,11 +270,12 @@ def foreign_member(
     api: Api,
     *marks: Mark,
     group_of: Callable[[StoredObject, ClusterFacts], NamedGroup | None] | None = None,
-    known: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NOTHING_KNOWN,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
     """The rule about a pod that names the group of a gang of another owner. Labels and annotations are read as they
-    are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is.
+    are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is, and `facts` are what
+    its examples need besides.
     """
 
     def check(pod: StoredObject, context: Context[Any]) -> Results:
@@ -303,7 +304,7 @@ def foreign_member(
     def example(name: str) -> Example:
         gang = LivingGang(name, name, (), moved=True, owner=OWNER_UID)
         objects = GangObjects({(api, "default", name): gang})
-        return Example(_pod_with(marks[0]), facts=replace(known, gang_objects=objects), config=config or {})
+        return Example(_pod_with(marks[0]), facts=replace(facts, gang_objects=objects), config=config or {})
 
     declare = rule(
         id,

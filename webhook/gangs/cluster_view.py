@@ -206,12 +206,12 @@ class ClusterView:
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
         """The pods that name a gang, members or not; None if they are not read yet."""
-        found = self._watched_roster(podgang)
+        roster = self._watched_roster(podgang)
         strangers = self._strangers.get(key_of_gang(podgang))
-        if found is None or strangers is None:
-            return found
-        strangers = still_strangers(self._sought(podgang, found), strangers)
-        return found._replace(strangers=strangers.pods, further=strangers.further)
+        if roster is None or strangers is None:
+            return roster
+        strangers = still_strangers(self._sought(podgang, roster), strangers)
+        return roster._replace(strangers=strangers.pods, further=strangers.further)
 
     async def stranger_search(self, keys: Iterable[GangKey]) -> StrangerSearch:
         """A search for the strangers of these gangs of one namespace, which has seen no pod yet."""
@@ -219,10 +219,10 @@ class ClusterView:
         for key in keys:
             with suppress(FactsUnavailable, Malformed):
                 podgang = self.gang(key)
-                found = None if podgang is None else self._watched_roster(podgang)
-                if podgang is not None and found is not None:
+                roster = None if podgang is None else self._watched_roster(podgang)
+                if podgang is not None and roster is not None:
                     own = self.stores.owned_by(podgang.owners, objects_of(podgang))
-                    search.add(self._sought(podgang, found), own)
+                    search.add(self._sought(podgang, roster), own)
             await turn.pause()
         return search
 
@@ -246,16 +246,18 @@ class ClusterView:
         self._pods_changed(key)
         return True
 
-    def _sought(self, podgang: PodGang, found: Roster) -> SoughtGang:
+    def _sought(self, podgang: PodGang, roster: Roster) -> SoughtGang:
         above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
-        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in found.pods}, above)
+        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in roster.pods}, above)
 
     def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
-        found = self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
-        return pods.roster(podgang, found)
+        gang_pods = (
+            self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
+        )
+        return pods.roster(podgang, gang_pods)
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """The members of a gang; None if they are not read yet."""
@@ -334,21 +336,21 @@ class ClusterView:
     def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
         # Other workloads may have this label of Grove's, which Kubernetes recommends to all.
         name = "" if isinstance(podgang, OptedInGang) else str(podgang.labels.get(grove.LABEL_PART_OF) or "")
-        found = self._workloads.latest((key.namespace, name), _JudgedSet)
+        judged = self._workloads.latest((key.namespace, name), _JudgedSet)
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(
             podgang,
             self.roster_of(podgang) or Roster(),
             self._object,
             own,
-            None if found is None else found.workload,
+            None if judged is None else judged.workload,
             self.live.facts,
             self._settings,
             anchors,
             self._queued.places,
             self._clock.now(),
             self.fits,
-            None if found is None else found.outcomes_at(self._revision),
+            None if judged is None else judged.outcomes_at(self._revision),
             self._escapes,
             self.is_empty(podgang),
         )
@@ -596,14 +598,14 @@ class ClusterView:
 
     async def _every_gang(self) -> list[GangKey]:
         """All gangs, and those that only have objects left. Each group of them is copied at once, which is quick."""
-        found: dict[GangKey, None] = {}
+        gangs: dict[GangKey, None] = {}
         turn = LoopTurn(self._clock)
         for keys in (lambda: self.gangs, *(store.concerned for store in self.stores.by_kind.values())):
             for key in keys():
                 if key.kind:
-                    found[key] = None
+                    gangs[key] = None
                 await turn.pause()
-        return list(found)
+        return list(gangs)
 
 
 class _JudgedSet:

@@ -366,10 +366,10 @@ def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> t
     key = key_of_gang(seen.podgang)
     before = None if seen.escapes is None else seen.escapes.get(key)
     now = Escapes(seen.podgang, profile, record, seen.facts, before)
-    found = now.among(pod for pod in seen.roster.members if pod.counts)
+    escaped = now.among(pod for pod in seen.roster.members if pod.counts)
     if seen.escapes is not None and len(seen.roster.members) >= _MANY_PODS:
         seen.escapes.put(key.namespace, key, now)
-    return found
+    return escaped
 
 
 def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:

@@ -17,8 +17,8 @@ from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.workloads.workload import TERMINAL
 
-# The JSON of the workloads that are kept unpacked: as much as four of the largest that an API server stores, and no more
-# than so many workloads. Of both a namespace has its share.
+# The JSON of the workloads that are kept unpacked, which is that of four of the largest that an API server stores, and
+# how many they may be. Of both a namespace has its share.
 LATEST_BYTES, LATEST = 6 * 1024 * 1024, 32
 V = TypeVar("V")
 # kubectl's copy of the whole manifest.
@@ -59,8 +59,8 @@ class StoredWorkloads(ServedWatch):
         kept = self._kept(key)
         if kept is None:
             return None
-        if (known := self._latest.get(key)) is not None and known[0] is kept:
-            return known[1]  # type: ignore[no-any-return]
+        if (remembered := self._latest.get(key)) is not None and remembered[0] is kept:
+            return remembered[1]  # type: ignore[no-any-return]
         made = make(Packed.manifest(kept))
         self._latest.put(key[0], key, (kept, made), max(kept.size(), LATEST_BYTES // LATEST))
         return made

@@ -379,10 +379,10 @@ class _Read:
         shown = workload.together is not None or isinstance(workload, LeaderWorkerSet)
         if shown and no_gang(workload) is None:
             return None
-        found: dict[GangKey, OptedInGang] = {}
+        gangs: dict[GangKey, OptedInGang] = {}
         for gang in _gangs(workload):
-            found.setdefault(key_of_gang(gang), gang)
-        return found
+            gangs.setdefault(key_of_gang(gang), gang)
+        return gangs
 
 
 def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:

@@ -45,11 +45,11 @@ class FairMemory(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The entry of a key, which counts as the latest then; None without one."""
-        if (found := self._entries.get(key)) is None:
+        if (entry := self._entries.get(key)) is None:
             return None
         self._entries.move_to_end(key)
-        self._of[found.namespace].move_to_end(key)
-        return found.value
+        self._of[entry.namespace].move_to_end(key)
+        return entry.value
 
     def put(self, namespace: str, key: K, value: V, weight: int = 1) -> None:
         """Remember an entry as the latest."""
@@ -66,11 +66,11 @@ class FairMemory(Generic[K, V]):
 
     def drop(self, key: K) -> None:
         """Forget an entry, if there is one."""
-        if (found := self._entries.pop(key, None)) is None:
+        if (entry := self._entries.pop(key, None)) is None:
             return
-        own = self._of[found.namespace]
+        own = self._of[entry.namespace]
         del own[key]
-        self._weight -= found.weight
-        self._weights[found.namespace] -= found.weight
+        self._weight -= entry.weight
+        self._weights[entry.namespace] -= entry.weight
         if not own:
-            del self._of[found.namespace], self._weights[found.namespace]
+            del self._of[entry.namespace], self._weights[entry.namespace]

@@ -311,13 +311,13 @@ class HealthWatch:
         self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
 
-    def _count(self, known: Judgement, by: int) -> None:
-        scheduler = self._metrics.scheduler(known.scheduler)
-        self._metrics.gangs.labels(scheduler, known.word).inc(by)
-        self._metrics.unmoved.inc(by if known.unmoved else 0)
-        if known.never is not None:
-            self._metrics.never.labels(scheduler, known.never.scope.label, known.never.family).inc(by)
-        for escape, pods in known.escapes:
+    def _count(self, judgement: Judgement, by: int) -> None:
+        scheduler = self._metrics.scheduler(judgement.scheduler)
+        self._metrics.gangs.labels(scheduler, judgement.word).inc(by)
+        self._metrics.unmoved.inc(by if judgement.unmoved else 0)
+        if judgement.never is not None:
+            self._metrics.never.labels(scheduler, judgement.never.scope.label, judgement.never.family).inc(by)
+        for escape, pods in judgement.escapes:
             self._metrics.escaped.labels(scheduler, escape).inc(by * pods)
 
     async def _tell(self) -> None:
@@ -331,12 +331,12 @@ class HealthWatch:
             # One that cannot be read must not take the events of others with it.
             with suppress(Malformed, FactsUnavailable):
                 if (podgang := self._podgang(one)) is not None:
-                    known = self._known[one]
-                    await self._events.say(podgang, known.obstacles[0].reason, _note(known))
+                    judgement = self._known[one]
+                    await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 
-def _names_unowned(known: Judgement) -> bool:
-    return any(one.reason is Reason.UNOWNED for one in known.obstacles)
+def _names_unowned(judgement: Judgement) -> bool:
+    return any(one.reason is Reason.UNOWNED for one in judgement.obstacles)
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
@@ -357,15 +357,15 @@ def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth
     return replace(health, obstacles=tuple(whole))
 
 
-def _note(known: Judgement) -> str:
-    first, *others = known.obstacles
+def _note(judgement: Judgement) -> str:
+    first, *others = judgement.obstacles
     if first.reason is Reason.LOST_MEMBERS:
         more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
     words = [f"{one.reason}{_IN_WORDS.get(one.reason, '').format(one=one)}" for one in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
-    what = _IN_STATE.get(known.state, "The gang does not start")
-    return f"{what}: {known.why}; {first.remedy}{more}"
+    what = _IN_STATE.get(judgement.state, "The gang does not start")
+    return f"{what}: {judgement.why}; {first.remedy}{more}"
 
 
 # Other reasons that are told in words: no other output names pods of other owners, and a record does not come back.

@@ -337,8 +337,8 @@ class Topologies:
 
     def _count(self, name: str) -> None:
         """Count the problems of a binding anew."""
-        known = self._problems.get(name, {})
-        now = frozenset((scheduler, one.reason) for scheduler, problems in known.items() for one in problems)
+        by_scheduler = self._problems.get(name, {})
+        now = frozenset((scheduler, one.reason) for scheduler, problems in by_scheduler.items() for one in problems)
         before = self._counted.pop(name, frozenset())
         if now:
             self._counted[name] = now
