@@ -45,6 +45,12 @@ def test_a_started_gang_that_predates_rollcall_or_that_grove_prepares_is_at_peac
     assert judged(whole(node="n1"), gang=groves, facts=UNRECORDED).obstacles == ()
 
 
+def test_a_record_cannot_be_set_again_while_a_pod_is_on_a_node_that_was_not_prepared() -> None:
+    pods = [pod("leader", 0, node="n1"), pod("worker", 0, node="n1", annotations={}), pod("worker", 1)]
+    found = next(one for one in judged(pods, facts=UNRECORDED).obstacles if one.reason is Reason.UNRECORDED)
+    assert found.remedy == Text("delete the PodCliqueSet and recreate it")
+
+
 def test_gang_objects_alone_say_that_a_record_was_removed() -> None:
     found = judged([], in_step(), facts=UNRECORDED)
     assert found.obstacles[0].reason is Reason.UNRECORDED
