@@ -103,11 +103,15 @@ class RemovedRecords:
             await self._look(self._clock.monotonic() + SETTLE_SECONDS, READS_A_LOOK)
 
     async def _look(self, now: float, most: int) -> None:
-        gangs, turn = list[GangKey](), LoopTurn(self._clock)
+        gangs, unfilled, turn = list[GangKey](), list[GangKey](), LoopTurn(self._clock)
         while len(gangs) < most and (gang := self._next(now)) is not None:
-            if self._is_wanted(gang):
+            if not self._workloads[gang.kind].filled:
+                unfilled.append(gang)
+            elif self._is_wanted(gang):
                 gangs.append(gang)
             await turn.pause()
+        for gang in unfilled:
+            self.note(gang)
         await asyncio.gather(*map(self._read, gangs))
 
     def _next(self, now: float) -> GangKey | None:
@@ -125,13 +129,8 @@ class RemovedRecords:
     def _is_wanted(self, gang: GangKey) -> bool:
         """Whether to read the workload of a gang. It is forgotten if it has its record, or nothing names it."""
         workloads, key = self._workloads[gang.kind], gang.workload_key
-        if workloads.watch is None or (workloads.filled and key in workloads.entries):
-            self._forget(gang)
-            return False
-        if not workloads.filled:
-            self.note(gang)
-            return False
-        if not (self._owners(gang) and all(map(is_subdomain, key))):
+        has_record = workloads.watch is None or key in workloads.entries
+        if has_record or not (self._owners(gang) and all(map(is_subdomain, key))):
             self._forget(gang)
             return False
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.played import PlayedClock, elapse
@@ -190,3 +191,13 @@ async def test_workloads_with_records_are_not_read() -> None:
         await settled_down(started)
         assert len(started.following.gangs) == 100
         assert not reads(cluster)
+
+
+async def test_a_workload_that_cannot_be_read_is_tried_again() -> None:
+    cluster = opted_in_world((JOB_PATH, unlabelled(job())), (PODS, prepared(job_pod(0))))
+    cluster.refused["/apis/batch/v1/namespaces/team-a/jobs"] = httpx.Response(403, json={"message": "forbidden"})
+    async with running(cluster) as started:
+        await settled_down(started)
+        assert started.following.gangs == []
+        cluster.refused.clear()
+        await until(lambda: reasons(started, "train"))
