@@ -88,8 +88,9 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
         for found in (request.old, raw)
     )
     if before is None and now is not None and facts.bound_gangs is None:
-        # A set that predates Rollcall is adopted: allowed only while none of its pods is on a node.
-        return (Needed("bound_gangs", (request.namespace, request.name)),)
+        # A set that predates Rollcall is adopted, or gets back the record that it lost: allowed only while no pod is on
+        # a node that was not prepared for that scheduler.
+        return (Needed("bound_gangs", (request.namespace, request.name, now if isinstance(now, str) else "")),)
     return ()
 
 

@@ -270,11 +270,12 @@ def foreign_member(
     api: Api,
     *marks: Mark,
     group_of: Callable[[StoredObject, ClusterFacts], NamedGroup | None] | None = None,
-    known: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NOTHING_KNOWN,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
     """The rule about a pod that names the group of a gang of another owner. Labels and annotations are read as they
-    are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is.
+    are; `group_of` reads a field. `api` is the kind of the gang objects that say whose a group is, and `facts` are what
+    its examples need besides.
     """
 
     def check(pod: StoredObject, context: Context[Any]) -> Results:
@@ -287,7 +288,8 @@ def foreign_member(
             yield Unjudged(group.at, f"the owner of the group {shown(group.name)}", part=group.unread or "gang_objects")
             return
         gangs = facts.gang_objects
-        gang = next((gangs[key] for key in group.objects if key in gangs), None)
+        key = next((key for key in group.objects if key in gangs), None)
+        gang = None if key is None else gangs[key]
         # A reference to the owner proves nothing: its uid is in the group, where every tenant can read it.
         if gang is None or (gang.owner and gang.owner == context.owner):
             return
@@ -296,12 +298,13 @@ def foreign_member(
             found=group.name,
             why=f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod",
             remedy="name a group of your own, or none",
+            absent=Needed("gang_objects", key),
         )
 
     def example(name: str) -> Example:
         gang = LivingGang(name, name, (), moved=True, owner=OWNER_UID)
         objects = GangObjects({(api, "default", name): gang})
-        return Example(_pod_with(marks[0]), facts=replace(known, gang_objects=objects), config=config or {})
+        return Example(_pod_with(marks[0]), facts=replace(facts, gang_objects=objects), config=config or {})
 
     declare = rule(
         id,

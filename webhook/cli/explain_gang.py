@@ -73,7 +73,6 @@ def explain_gangs(
 ) -> int:
     """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.gangs.gang_view import looking
-    from webhook.gangs.health import State
     from webhook.telemetry.logs import configure
 
     configure()
@@ -87,7 +86,7 @@ def explain_gangs(
                 kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or access.namespace or "default"
                 gangs = list(look.named(kind, space, one["name"]))
                 room = await look.read_room()
-                waiting = [health.key for health, _ in gangs if health.state in {State.HELD, State.IN_PART}]
+                waiting = [health.key for health, _ in gangs if health.may_have_strangers]
                 if await look.read_strangers(waiting) or room:
                     gangs = list(look.named(kind, space, one["name"]))
                 tell_strangers_unknown(look)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 from webhook.cluster import requests
@@ -15,8 +15,11 @@ from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove
 from webhook.model.keys import SHAPED_WORKLOADS, Needed, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.living_gang import PART as GANG_OBJECTS
 from webhook.model.projections import Projection, labels_of
-from webhook.model.reading import Malformed, Manifest, sequence
+from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.mutators.prepare_pod import stamped_scheduler
 from webhook.telemetry import spans
 from webhook.telemetry.logs import outline
 
@@ -114,7 +117,7 @@ class Lookup:
             return await self._schemas.ask()
         try:
             if wanted.part == "bound_gangs":
-                return await self._bound(*(wanted.key or ())[-2:])
+                return await self._bound(*(wanted.key or ())[-3:])
             projection = self._served(self._candidates(wanted))
             return await (self._whole(projection) if wanted.key is None else self._object(projection, wanted.key))
         except NotFound:
@@ -123,8 +126,10 @@ class Lookup:
             raise RequestFailed(f"it cannot be read: {error}") from None
 
     def _candidates(self, wanted: Needed) -> list[Projection]:
-        """The projections that may have a fact: of workloads of declared kinds, that of the kind."""
+        """The projections that may have a fact: of gang objects and workloads of declared kinds, that of the kind."""
         found = self._projections[wanted.part]
+        if wanted.part == GANG_OBJECTS and wanted.key is not None:
+            return [one for one in found if one.resource.api == wanted.key[0]]
         if wanted.part != SHAPED_WORKLOADS or wanted.key is None:
             return found
         return [one for one in found if one.resource.qualified == wanted.key[0]]
@@ -154,13 +159,20 @@ class Lookup:
                     found[read[0]] = read[1]
         return found
 
-    async def _bound(self, namespace: str, name: str) -> frozenset[ObjectKey]:
-        """Return the PodGang of one pod of the set that is on a node; empty if there is no such pod."""
+    async def _bound(self, namespace: str, name: str, scheduler: str) -> frozenset[ObjectKey]:
+        """Return the PodGang of one pod of the set that is on a node and was not prepared for that scheduler; empty if
+        there is no such pod.
+        """
         if not _NAME.fullmatch(namespace) or not _LABEL_VALUE.fullmatch(name):
             return frozenset()
         selector = f"{grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE},{grove.LABEL_PART_OF}={name}"
-        found = sequence((await self._client.get(requests.bound_pods(namespace, selector))).content.get("items"))
-        return frozenset((namespace, str(labels_of(raw).get(grove.LABEL_PODGANG))) for raw in found)
+        bound = {"labelSelector": selector, "fieldSelector": requests.BOUND}
+        pods = self._client.items(PODS, namespace=namespace, selector=bound, accept=requests.METADATA_ONLY)
+        async with aclosing(pods):
+            async for raw in pods:
+                if stamped_scheduler(mapping(mapping(mapping(raw).get("metadata")).get("annotations"))) != scheduler:
+                    return frozenset({(namespace, str(labels_of(raw).get(grove.LABEL_PODGANG)))})
+        return frozenset()
 
 
 def _value(projection: Projection, raw: Manifest) -> Any:

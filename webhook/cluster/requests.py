@@ -157,12 +157,6 @@ def watch(
     return Request(_collection(resource, namespace), params)
 
 
-def bound_pods(namespace: str, selector: str) -> Request:
-    """Return the request for the metadata of at most one pod that has the labels and is on a node."""
-    params = {"labelSelector": selector, "fieldSelector": BOUND, "limit": "1"}
-    return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
-
-
 def discovery(etag: str | None = None) -> Request:
     """Return the request for every kind that the cluster serves, except those of the core group."""
     return Request("/apis", accept=DISCOVERY, etag=etag)

@@ -12,7 +12,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Container,
     Iterable,
     Iterator,
     Sequence,
@@ -43,18 +42,20 @@ from webhook.gangs.health import GangHealth, judge
 from webhook.gangs.key import POD_GANG, GangKey, gang_of_object, key_of_gang, objects_of, shared_key, whose_object
 from webhook.gangs.kueue.followed import FollowedWorkloads
 from webhook.gangs.kueue.owners import QueuedOwners
+from webhook.gangs.object_reasons import prepared_for
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import is_elsewhere
 from webhook.gangs.pod import GangPod
 from webhook.gangs.pod_changes import PodEnd
 from webhook.gangs.podgangs import PodGangs
 from webhook.gangs.pods import GangPods
+from webhook.gangs.removed_records import RemovedRecords
 from webhook.gangs.roster import GangWorkload, Roster
 from webhook.gangs.rule_reasons import Outcomes
 from webhook.gangs.stored_workloads import StoredWorkloads
 from webhook.gangs.stores import Stores
 from webhook.gangs.strangers import NO_STRANGERS, SoughtGang, Strangers, StrangerSearch, still_strangers
-from webhook.gangs.workload_gangs import OptedInGangs, WorkloadKey
+from webhook.gangs.workload_gangs import GANGS_A_TURN, OptedInGangs, WorkloadKey
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.fair_memory import FairMemory
@@ -72,10 +73,9 @@ from webhook.model.workloads.pod_controllers import OF_GROVE
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 
-# Gangs that are queued before other tasks may run, and the seconds between two times that all are.
-GANGS_A_TURN = 200
 # Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
 LARGE_GANGS = 64
+# The seconds between two times that all gangs are queued.
 PAUSE_SECONDS = 0.2
 
 
@@ -113,7 +113,7 @@ class ClusterView:
         self.client = Client(access, transport, pooled=writes, clock=clock)
         self._settings = settings
         self._clock = clock
-        self._gang_changed = gang_changed
+        self._say_gang_changed = gang_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
         self._fact_changed = fact_changed
@@ -145,7 +145,7 @@ class ClusterView:
             clock=clock,
         )
         self._gated = any(profile.gate for profile in settings.profiles.values())
-        self._pods_changed = pods_changed
+        self._say_pods_changed = pods_changed
         self._pods = GangPods(
             self.client,
             self._pods_noticed,
@@ -159,12 +159,15 @@ class ClusterView:
         )
         self.podgangs = PodGangs(settings, self.live, self.stores, self._pods, self._workloads, give_back=give_back)
         self.opted_in = OptedInGangs(
-            self.client, settings, self._gangs_changed, pods_changed, read, pod_ended, clock=clock
+            self.client, settings, self._gangs_changed, self._pods_changed, read, pod_ended, clock=clock
+        )
+        self.removed_records = RemovedRecords(
+            self.client, self.opted_in.stored, self._owners_of, self.opted_in.look_at, clock=clock
         )
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client, clock=clock)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
-        self._owners = QueuedOwners(self._above, self.gangs_of, pods_changed)
+        self._owners = QueuedOwners(self._above, self._gangs_of_groups, pods_changed)
         self._strangers: dict[GangKey, Strangers] = {}
 
     @property
@@ -203,12 +206,12 @@ class ClusterView:
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
         """The pods that name a gang, members or not; None if they are not read yet."""
-        found = self._watched_roster(podgang)
+        roster = self._watched_roster(podgang)
         strangers = self._strangers.get(key_of_gang(podgang))
-        if found is None or strangers is None:
-            return found
-        strangers = still_strangers(self._sought(podgang, found), strangers)
-        return found._replace(strangers=strangers.pods, further=strangers.further)
+        if roster is None or strangers is None:
+            return roster
+        strangers = still_strangers(self._sought(podgang, roster), strangers)
+        return roster._replace(strangers=strangers.pods, further=strangers.further)
 
     async def stranger_search(self, keys: Iterable[GangKey]) -> StrangerSearch:
         """A search for the strangers of these gangs of one namespace, which has seen no pod yet."""
@@ -216,10 +219,10 @@ class ClusterView:
         for key in keys:
             with suppress(FactsUnavailable, Malformed):
                 podgang = self.gang(key)
-                found = None if podgang is None else self._watched_roster(podgang)
-                if podgang is not None and found is not None:
+                roster = None if podgang is None else self._watched_roster(podgang)
+                if podgang is not None and roster is not None:
                     own = self.stores.owned_by(podgang.owners, objects_of(podgang))
-                    search.add(self._sought(podgang, found), own)
+                    search.add(self._sought(podgang, roster), own)
             await turn.pause()
         return search
 
@@ -243,16 +246,18 @@ class ClusterView:
         self._pods_changed(key)
         return True
 
-    def _sought(self, podgang: PodGang, found: Roster) -> SoughtGang:
+    def _sought(self, podgang: PodGang, roster: Roster) -> SoughtGang:
         above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
-        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in found.pods}, above)
+        return SoughtGang(key_of_gang(podgang), GangWorkload.of(podgang), {pod.name for pod in roster.pods}, above)
 
     def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
-        found = self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
-        return pods.roster(podgang, found)
+        gang_pods = (
+            self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
+        )
+        return pods.roster(podgang, gang_pods)
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """The members of a gang; None if they are not read yet."""
@@ -281,6 +286,11 @@ class ClusterView:
             return self._gangs_of_pod((namespace, name))
         return self.opted_in.named(kind, namespace, name)
 
+    def _gangs_of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
+        if workload[0] in self._settings.kinds.gang_workloads:
+            return self.opted_in.of_groups(workload, indexes)
+        return self.gangs_of(*workload)
+
     def _gangs_of_pod(self, pod: ObjectKey) -> list[GangKey]:
         if (named := self._pods.gang_of(pod)) is not None:
             return [named]
@@ -293,7 +303,7 @@ class ClusterView:
     def _has_pod(self, gang: OptedInGang, pod: ObjectKey) -> bool:
         return any(found.key == pod for found in self.opted_in.pods_of(gang))
 
-    def on_nodes(self, names: Container[str]) -> set[str]:
+    def on_nodes(self, names: Collection[str]) -> set[str]:
         """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
         return self._pods.on_nodes(names) | self.opted_in.pods.on_nodes(names)
 
@@ -326,21 +336,21 @@ class ClusterView:
     def _observed(self, key: GangKey, podgang: PodGang, anchors: Anchors | None = None) -> Observed:
         # Other workloads may have this label of Grove's, which Kubernetes recommends to all.
         name = "" if isinstance(podgang, OptedInGang) else str(podgang.labels.get(grove.LABEL_PART_OF) or "")
-        found = self._workloads.latest((key.namespace, name), _JudgedSet)
+        judged = self._workloads.latest((key.namespace, name), _JudgedSet)
         own = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(
             podgang,
             self.roster_of(podgang) or Roster(),
             self._object,
             own,
-            None if found is None else found.workload,
+            None if judged is None else judged.workload,
             self.live.facts,
             self._settings,
             anchors,
             self._queued.places,
             self._clock.now(),
             self.fits,
-            None if found is None else found.outcomes_at(self._revision),
+            None if judged is None else judged.outcomes_at(self._revision),
             self._escapes,
             self.is_empty(podgang),
         )
@@ -417,6 +427,8 @@ class ClusterView:
                 group.create_task(self.opted_in.run())
                 group.create_task(self._look_when_asked())
                 group.create_task(self._tell_of_many())
+                if self.opted_in.wanted:
+                    group.create_task(self.removed_records.run())
         finally:
             await self._workloads.close()
             await self._pods.close()
@@ -470,7 +482,7 @@ class ClusterView:
             self.look_at_all()
         elif projection.part not in OF_NODES:
             if projection.part == LOCAL_QUEUES.part:
-                self._queued.places.regroup()
+                self._queued.places.put_queue(key, self.live.watches[projection].index.entries.get(key))
             # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
             self._held_changed(_namespace_of(projection, key))
 
@@ -512,6 +524,25 @@ class ClusterView:
     def _workload_changed(self, key: ObjectKey) -> None:
         if self.podgangs.keys_of(key):
             self._held_changed(key[0])
+
+    def _gang_changed(self, key: GangKey) -> None:
+        self._note_missing(key)
+        self._say_gang_changed(key)
+
+    def _pods_changed(self, key: GangKey) -> None:
+        self._note_missing(key)
+        self._say_pods_changed(key)
+
+    def _note_missing(self, key: GangKey) -> None:
+        if self.opted_in.lacks(key):
+            self.removed_records.note(key)
+
+    def _owners_of(self, key: GangKey) -> set[str]:
+        """The uids of what the prepared pods and the objects of a gang of an opted-in workload name as theirs."""
+        pods = self.opted_in.pods
+        prepared = (pod for pod in pods.of(key) if pod.counts and prepared_for(pod, self._settings) is not None)
+        above = (pods.controllers.above(pod.namespace, pod.controller) for pod in prepared)
+        return self.stores.owners(key) | {owner.uid for chain in above for owner in chain if owner.uid}
 
     def _gangs_changed(self, keys: Collection[GangKey]) -> None:
         """Queue gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in
@@ -567,14 +598,14 @@ class ClusterView:
 
     async def _every_gang(self) -> list[GangKey]:
         """All gangs, and those that only have objects left. Each group of them is copied at once, which is quick."""
-        found: dict[GangKey, None] = {}
+        gangs: dict[GangKey, None] = {}
         turn = LoopTurn(self._clock)
         for keys in (lambda: self.gangs, *(store.concerned for store in self.stores.by_kind.values())):
             for key in keys():
                 if key.kind:
-                    found[key] = None
+                    gangs[key] = None
                 await turn.pause()
-        return list(found)
+        return list(gangs)
 
 
 class _JudgedSet:

@@ -134,8 +134,8 @@ class Controllers:
 
     def is_uncontrolled(self, resource: Resource, key: ObjectKey) -> bool:
         """Whether an object of this kind exists and has no controller."""
-        known = self._known((resource.api.group, resource.api.kind, *key))
-        return known is not None and known.controller is None
+        controlled = self._known((resource.api.group, resource.api.kind, *key))
+        return controlled is not None and controlled.controller is None
 
     def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
         """The kind of the last object of the chain `above` if that object is not known: it may be too new."""

@@ -81,13 +81,13 @@ class Escapes:
         self._before = before if before is not None and before._profile is profile else None
         # The members that are as before.
         self._same: set[str] = set()
-        self._told: dict[str, tuple[GangPod, Escaped | None]] = {}
+        self._answers: dict[str, tuple[GangPod, Escaped | None]] = {}
 
     def among(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
         """The escaped ones of these pods."""
-        found = tuple(one for pod in pods if (one := self.of(pod)) is not None)
+        escaped = tuple(one for pod in pods if (one := self.of(pod)) is not None)
         self._before = None
-        return found
+        return escaped
 
     def of(self, pod: GangPod) -> Escaped | None:
         """How a pod escaped; None if it is correct, or if what it should have is not known."""
@@ -95,13 +95,13 @@ class Escapes:
             member = self._member(pod)
         except FactsUnavailable:
             return None
-        told = None
+        answer = None
         if self._before is not None and pod.podclique in self._same:
-            told = self._before._told.get(pod.uid)
-        if told is None or told[0] is not pod:
-            told = pod, self._looked_at(pod, member)
-        self._told[pod.uid] = told
-        return told[1]
+            answer = self._before._answers.get(pod.uid)
+        if answer is None or answer[0] is not pod:
+            answer = pod, self._looked_at(pod, member)
+        self._answers[pod.uid] = answer
+        return answer[1]
 
     def _looked_at(self, pod: GangPod, member: GangMember) -> Escaped | None:
         try:

@@ -93,16 +93,16 @@ class GangFits:
 
     def never(self, gang: Waiting) -> Witness | None:
         """The proof that a gang can never start; None without one."""
-        found = self._never.of(gang.podgang.namespace, shape_key(gang), lambda: self._proof(gang))
-        return None if found is None else named(found, _names(gang))
+        witness = self._never.of(gang.podgang.namespace, shape_key(gang), lambda: self._proof(gang))
+        return None if witness is None else named(witness, _names(gang))
 
     def now(self, gang: Waiting) -> Now | None:
         """An estimate of whether a gang has room now; None without one."""
         if (pods := self._node_pods.pods) is None:
             return None
         namespace, key = gang.podgang.namespace, shape_key(gang)
-        found = self._now.of(namespace, key, lambda: self._judgement.now(gang, self._facts(), pods))
-        return None if found is None else replace(found, why=with_names(found.why, _names(gang)))
+        estimate = self._now.of(namespace, key, lambda: self._judgement.now(gang, self._facts(), pods))
+        return None if estimate is None else replace(estimate, why=with_names(estimate.why, _names(gang)))
 
     def _proof(self, gang: Waiting) -> Witness | None:
         verdict = self._judgement.verdict(gang, self._facts())

@@ -15,7 +15,7 @@ from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.gangs.anchored_health import AnchoredHealth
 from webhook.gangs.anchors import Anchors
 from webhook.gangs.cluster_view import ClusterView
-from webhook.gangs.health import GangHealth, State
+from webhook.gangs.health import GangHealth
 from webhook.gangs.key import GangKey
 from webhook.gangs.losses import Loss, LostMembers
 from webhook.gangs.members_left import members_left
@@ -53,8 +53,8 @@ class GangView:
         self._clock = clock
         self._changed: set[GangKey] = set()
         self._held: set[GangKey] = set()
-        # Those that run in part.
-        self._in_part: set[GangKey] = set()
+        # Those that may have strangers.
+        self._waiting: set[GangKey] = set()
         self.following = ClusterView(
             settings,
             access,
@@ -104,11 +104,11 @@ class GangView:
 
     async def read_strangers(self, gangs: Iterable[GangKey] | None = None) -> bool:
         """Read the pods of the namespaces of these gangs, to find those that name a group of a gang and do not belong
-        to it. By default, of the judged gangs that run in part. Return whether gangs must be judged again.
+        to it. By default, of the judged gangs that wait. Return whether gangs must be judged again.
         """
         self._strangers_read, self.strangers_unknown = self._clock.monotonic(), ""
         wanted: dict[str, list[GangKey]] = {}
-        for key in self._in_part if gangs is None else gangs:
+        for key in self._waiting if gangs is None else gangs:
             wanted.setdefault(key.namespace, []).append(key)
         searches = {name: await self.following.stranger_search(keys) for name, keys in wanted.items()}
         ended: list[StrangerSearch] = []
@@ -190,14 +190,14 @@ class GangView:
             return None
         if found is not None and found.obstacles:
             self._held.add(key)
-        self._note_in_part(key, is_in_part=found is not None and found.state is State.IN_PART)
+        self._note_waiting(key, waits=found is not None and found.may_have_strangers)
         return found
 
-    def _note_in_part(self, key: GangKey, *, is_in_part: bool) -> None:
-        if is_in_part:
-            self._in_part.add(key)
-        elif key in self._in_part:
-            self._in_part.remove(key)
+    def _note_waiting(self, key: GangKey, *, waits: bool) -> None:
+        if waits:
+            self._waiting.add(key)
+        elif key in self._waiting:
+            self._waiting.remove(key)
             self.following.put_strangers(key, NO_STRANGERS)
 
 
@@ -224,6 +224,7 @@ async def looking(
             raise FactsUnavailable("\n".join(missing))
         if not look.following.serves_gangs:
             raise FactsUnavailable("the cluster does not serve PodGangs; is Grove installed?")
+        await look.following.removed_records.look_at_once()
         await look.read_losses()
         yield look
     finally:

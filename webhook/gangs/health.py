@@ -21,7 +21,7 @@ from webhook.gangs.hold_reasons import ITS_TURN, HoldReason, Reason, ordered
 from webhook.gangs.key import POD_GANG, GangKey, key_of_gang
 from webhook.gangs.kueue.hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.losses import LostMembers
-from webhook.gangs.object_reasons import object_reasons
+from webhook.gangs.object_reasons import object_reasons, removed_record
 from webhook.gangs.observed import Observed
 from webhook.gangs.plan import SkipReason, decided, is_groves, recorded
 from webhook.gangs.pod import GangPod
@@ -147,6 +147,11 @@ class GangHealth:
         return bool(self.obstacles)
 
     @property
+    def may_have_strangers(self) -> bool:
+        """Whether other pods that name its groups may have the place of its own, which wait."""
+        return self.state is State.IN_PART or (self.state is State.HELD and self.present > 0)
+
+    @property
     def bound(self) -> int:
         """How many of its pods are on nodes."""
         return sum(member.bound for member in self.members)
@@ -195,7 +200,7 @@ def judge(seen: Observed) -> GangHealth:
     counted = tallies(podgang, seen.roster.members)
     strays = _strays(seen, profile, record)
     state = _state(seen, counted)
-    obstacles = list(object_reasons(seen)) if state is State.EMPTY else list[HoldReason]()
+    obstacles = list(_though_it_waits_for_nothing(seen, state, record))
     wait: Wait | None = None
     kueue, room = KueueHold(), NOTHING_ABOUT_ROOM
     if state in {State.HELD, State.IN_PART, State.SUSPENDED}:
@@ -251,6 +256,16 @@ def judge(seen: Observed) -> GangHealth:
         has_room=room.has_room,
         further=seen.roster.further,
     )
+
+
+def _though_it_waits_for_nothing(seen: Observed, state: State, record: Record | None) -> Iterator[HoldReason]:
+    """What is wrong with a gang that is empty, or has started."""
+    if state is State.EMPTY:
+        yield from object_reasons(seen)
+    is_unrecorded = record is not None and record.scheduler is None and not is_groves(seen.podgang)
+    if state is State.STARTED and is_unrecorded and (removed := removed_record(seen)) is not None:
+        # It runs on, and the pods that replace others are no gang.
+        yield removed
 
 
 def _before_its_scheduler(seen: Observed, counted: Sequence[Tally], profile: Profile | None) -> Iterator[HoldReason]:
@@ -351,10 +366,10 @@ def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> t
     key = key_of_gang(seen.podgang)
     before = None if seen.escapes is None else seen.escapes.get(key)
     now = Escapes(seen.podgang, profile, record, seen.facts, before)
-    found = now.among(pod for pod in seen.roster.members if pod.counts)
+    escaped = now.among(pod for pod in seen.roster.members if pod.counts)
     if seen.escapes is not None and len(seen.roster.members) >= _MANY_PODS:
         seen.escapes.put(key.namespace, key, now)
-    return found
+    return escaped
 
 
 def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.differences import first_difference, in_step, left_behind, other_owner, to_apply
 from webhook.gangs.hold_reasons import HoldReason, Reason
@@ -13,9 +14,10 @@ from webhook.gangs.observed import Observed
 from webhook.gangs.plan import Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.model.frozen_changes import Stage
-from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+from webhook.model.workloads.gang import OptedInGang, template_record
+from webhook.mutators.prepare_pod import stamped_scheduler
 
 
 def object_reasons(seen: Observed) -> Iterator[HoldReason]:
@@ -28,8 +30,8 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     except FactsUnavailable as error:
         yield HoldReason(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
         return
-    if planned is SkipReason.UNRECORDED and (scheduler := _prepared_for(seen)) is not None:
-        yield _removed(seen.podgang.workload_kind, scheduler)
+    if planned is SkipReason.UNRECORDED and (removed := removed_record(seen)) is not None:
+        yield removed
         return
     if isinstance(planned, SkipReason):
         if (told := _ASIDES.get(planned)) is not None:
@@ -43,20 +45,48 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
     yield from found
 
 
-def _prepared_for(seen: Observed) -> str | None:
-    """The scheduler that the pods of a gang were prepared for; None if they were not."""
-    stamps = (text(pod.annotations.get(STAMP_ANNOTATION)) or "" for pod in seen.roster.members)
-    return next((name for stamp in stamps if (name := stamp.partition("/")[0]) in seen.settings.profiles), None)
-
-
-def _removed(kind: str, scheduler: str) -> HoldReason:
-    """That the record of a gang was removed while Rollcall did not answer: it would have kept it."""
+def removed_record(seen: Observed) -> HoldReason | None:
+    """That the record of a gang without one was removed while Rollcall did not answer: it would have kept it. None if
+    neither its pods nor its objects say that it had one.
+    """
+    kind, pods = seen.podgang.workload_kind, (prepared_for(pod, seen.settings) for pod in seen.roster.members)
+    if (scheduler := next(filter(None, pods), None)) is not None:
+        sign = f"its pods are prepared for {scheduler}"
+    elif (scheduler := _written_for(seen.own, seen.settings)) is not None:
+        sign = f"it has gang objects of {scheduler}"
+    else:
+        return None
     return HoldReason(
         Reason.UNRECORDED,
-        f"the label {SCHEDULER_LABEL} of its {kind} was removed while Rollcall did not answer, although its pods are "
-        f"prepared for {scheduler}: the pods that come now are not, and some may start alone",
-        f"set the label {SCHEDULER_LABEL}: {scheduler} on the {kind} again, or delete it",
+        f"the label {SCHEDULER_LABEL} of its {kind} was removed while Rollcall did not answer, although {sign}: the "
+        "pods that come now are not prepared, and some may start alone",
+        f"set the label {SCHEDULER_LABEL}: {scheduler} on the {kind} again"
+        if _may_return(seen, scheduler)
+        else f"delete the {kind} and recreate it: the label cannot be set again, because some of its pods or templates "
+        "were not prepared",
     )
+
+
+def _may_return(seen: Observed, scheduler: str) -> bool:
+    """Whether admission allows to set a record again: what is there was prepared for that scheduler."""
+    if isinstance(seen.podgang, OptedInGang):
+        return template_record(seen.podgang.workload) == scheduler
+    return all(prepared_for(pod, seen.settings) == scheduler for pod in seen.roster.members if pod.node is not None)
+
+
+def prepared_for(pod: GangPod, settings: Settings) -> str | None:
+    """The scheduler that a pod was prepared for; None if it was not."""
+    scheduler = stamped_scheduler(pod.annotations)
+    return scheduler if scheduler in settings.profiles else None
+
+
+def _written_for(own: Sequence[Manifest], settings: Settings) -> str | None:
+    """The scheduler that Rollcall wrote gang objects for, by their kinds; None without objects."""
+    kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in own}
+    writers = (
+        one.name for one in settings.profiles.values() if kinds & {api.group_kind for api in one.backend.writable_kinds}
+    )
+    return next(writers, None)
 
 
 def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:

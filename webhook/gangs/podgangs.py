@@ -153,16 +153,16 @@ class PodGangs:
         """
         key, controller = key_of_gang(podgang), controller_in(mapping(podgang.raw.get("metadata")))
         names = dict.fromkeys(member.name for member in islice(podgang.members, MOST_MEMBERS))
-        found = _Empty(tuple(names), None if controller is None else controller.uid or "")
+        empty = _Empty(tuple(names), None if controller is None else controller.uid or "")
         if (
             self._is_blind
             or self._pods.any_of(key)
-            or any(self._makes(found.uid, (key.namespace, name)) for name in found.pod_cliques)
+            or any(self._makes(empty.uid, (key.namespace, name)) for name in empty.pod_cliques)
             or self._stores.owned_by(podgang.owners, objects_of(podgang))
         ):
             self.forget(key)
             return False
-        self._empty[shared_key(key)] = found
+        self._empty[shared_key(key)] = empty
         return True
 
     def was_empty(self, key: GangKey) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
 from webhook.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.client import Client
@@ -51,6 +51,8 @@ class GangPods:
         self._of: Grouping[ObjectKey, GangKey] = Grouping()
         self._gated: Grouping[ObjectKey, GangKey] = Grouping()
         self._below: Grouping[ObjectKey, ControllerKey] = Grouping()
+        # The pods that name a gang, by their node.
+        self._on_node: Grouping[ObjectKey, str] = Grouping()
         self._watch = Watch(
             client,
             Projection("", PODS, read, most=POD_BYTES, own_key=True),
@@ -81,16 +83,13 @@ class GangPods:
         """The gang that a pod names, or None if the pod does not exist or names none."""
         return self._of.group(pod)
 
-    def on_nodes(self, names: Container[str]) -> set[str]:
+    def on_nodes(self, names: Collection[str]) -> set[str]:
         """Report the gangs with pods on nodes of these names, and return the names of nodes that have such pods."""
-        found, gangs = set[str](), set[GangKey]()
-        for pod in self._watch.index.entries.values():
-            if pod.node in names and pod.kind:
-                found.add(pod.node)
-                gangs.add(pod.gang)
-        for gang in gangs:
-            self._changed(gang)
-        return found
+        pods = {name: self._on_node.members(name) for name in names}
+        for gang in {self._of.group(key) for keys in pods.values() for key in keys}:
+            if gang is not None:
+                self._changed(gang)
+        return {name for name, keys in pods.items() if keys}
 
     def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
         """Split `pods`, which name a gang, into members and others."""
@@ -145,6 +144,7 @@ class GangPods:
         found: GangPod | None = self._watch.index.entries.get(key)
         now = None if found is None or not found.kind else shared_key(found.gang)
         self._of.move(key, now)
+        self._on_node.move(key, None if found is None or now is None else found.node)
         self._gated.move(key, now if found is not None and found.gate is not None else None)
         controller = None if found is None else found.controller
         self._below.move(key, None if controller is None else controller_key(key[0], controller))

@@ -72,7 +72,7 @@ class GangWorkload(NamedTuple):
         """Whether a pod with these controllers belongs to the workload."""
         if self.has_cliques and not (above and is_a(above[0], POD_CLIQUES)):
             return False
-        return any(found.uid == self.uid for found in (above[1:] if self.has_cliques else above))
+        return any(owner.uid == self.uid for owner in (above[1:] if self.has_cliques else above))
 
 
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:

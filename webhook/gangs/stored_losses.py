@@ -35,13 +35,13 @@ async def stored_losses(client: Client, namespace: str) -> dict[GangKey, Loss]:
 
 async def losses_of(shards: Mapping[str, Manifest], clock: Clock = MACHINE_CLOCK) -> dict[GangKey, Loss]:
     """The records in these ConfigMaps, which may be thousands. Raises `Malformed`."""
-    found: dict[GangKey, Loss] = {}
+    losses: dict[GangKey, Loss] = {}
     turn = LoopTurn(clock)
     for raw in shards.values():
         for key, loss in losses_in(content_of(raw)):
-            found[key] = loss
+            losses[key] = loss
             await turn.pause()
-    return found
+    return losses
 
 
 def unreadable(error: RequestFailed) -> str:

@@ -10,15 +10,16 @@ from webhook.cluster.client import Client
 from webhook.cluster.served_watch import ServedWatch
 from webhook.gangs.stores import METADATA
 from webhook.model import grove
-from webhook.model.bounds import STORED_BYTES, Packed
+from webhook.model.bounds import STORED_BYTES, Packed, weight
 from webhook.model.fair_memory import FairMemory
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.workloads.workload import TERMINAL
 
-# Each may take megabytes.
-LATEST = 4
+# The JSON of the workloads that are kept unpacked, which is that of four of the largest that an API server stores, and
+# how many they may be. Of both a namespace has its share.
+LATEST_BYTES, LATEST = 6 * 1024 * 1024, 32
 V = TypeVar("V")
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
@@ -42,29 +43,43 @@ class StoredWorkloads(ServedWatch):
     ) -> None:
         projection = Projection("", resource, self._packed, most=STORED_BYTES, own_key=True)
         super().__init__(client, projection, changed, selector, filled, clock=clock)
-        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST)
+        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST_BYTES)
+        # Workloads that the watch does not select any more, and that are still judged.
+        self._unrecorded: dict[ObjectKey, Packed] = {}
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """One workload; None if it does not exist."""
-        found = self.entries.get(key)
-        return None if found is None else Packed.manifest(found)
+        kept = self._kept(key)
+        return None if kept is None else Packed.manifest(kept)
 
     def latest(self, key: ObjectKey, make: Callable[[Manifest], V]) -> V | None:
         """What `make` makes of one workload; None if it does not exist. Of the workloads that were asked for last it is
         made once: one may have thousands of gangs, which are judged one after the other.
         """
-        kept = self.entries.get(key)
+        kept = self._kept(key)
         if kept is None:
             return None
-        if (known := self._latest.get(key)) is not None and known[0] is kept:
-            return known[1]  # type: ignore[no-any-return]
+        if (remembered := self._latest.get(key)) is not None and remembered[0] is kept:
+            return remembered[1]  # type: ignore[no-any-return]
         made = make(Packed.manifest(kept))
-        self._latest.put(key[0], key, (kept, made))
+        self._latest.put(key[0], key, (kept, made), max(kept.size(), LATEST_BYTES // LATEST))
         return made
 
-    def keys(self) -> list[ObjectKey]:
-        """The keys of all known workloads."""
-        return list(self.entries)
+    def put_unrecorded(self, raw: Manifest) -> bool:
+        """Keep a workload that the watch does not select. Return whether that changed anything. Raises `Malformed`."""
+        key, packed = self._packed(raw)
+        if packed == self._unrecorded.get(key) or weight(packed, STORED_BYTES) > STORED_BYTES:
+            return False
+        self._unrecorded[key] = packed
+        return True
+
+    def drop_unrecorded(self, key: ObjectKey) -> None:
+        """Forget a workload that the watch does not select."""
+        self._unrecorded.pop(key, None)
+
+    def _kept(self, key: ObjectKey) -> Packed | None:
+        kept: Packed | None = self.entries.get(key)
+        return self._unrecorded.get(key) if kept is None else kept
 
     def _packed(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
         api, metadata = self.resource.api, mapping(raw.get("metadata"))

@@ -121,6 +121,10 @@ class Store:
         """Our objects that concern `whose` and that anything controls, without those being deleted."""
         return self._living(key for key in self._concerned.members(whose) if key in self._owners)
 
+    def owners(self, whose: Any) -> set[str]:
+        """The uids of what controls our objects that concern `whose`."""
+        return {owner for key in self._concerned.members(whose) if (owner := self._owners.get(key)) is not None}
+
     def concerns(self, whose: Any) -> bool:
         """Whether any object concerns `whose`, among them those being deleted."""
         return bool(self._concerned.members(whose))
@@ -303,6 +307,10 @@ class Stores:
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
         """The results of `Store.owned_by` for every kind."""
         return [live for store in self.by_kind.values() for live in store.owned_by(owners, whole)]
+
+    def owners(self, whose: Any) -> set[str]:
+        """The results of `Store.owners` for every kind."""
+        return {owner for store in self.by_kind.values() for owner in store.owners(whose)}
 
     def has_any(self, whose: Any) -> bool:
         """Whether a gang object concerns `whose`."""

@@ -38,9 +38,13 @@ from webhook.model.workloads.shapes.kinds import PYTHON_KINDS
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.telemetry.logs import log, outline
 
+# Gang labels with a longer value are cut.
+_UNCUT = 50
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
 # The kinds that are written in Python, with what stands between them and their pods, and pods.
 _NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(one.api.kind for one in OF_OPTED_IN), PODS.api.kind})
+# Gangs that are reported before other tasks may run.
+GANGS_A_TURN = 200
 # Kind, namespace and name.
 WorkloadKey = tuple[str, str, str]
 
@@ -91,6 +95,8 @@ class OptedInGangs:
         self._made_for: Grouping[ObjectKey, WorkloadKey] = Grouping()
         # The uid of each LeaderWorkerSet.
         self._uids: dict[WorkloadKey, str] = {}
+        # The gangs of each LeaderWorkerSet by the index of their group; "" if their labels may not show it.
+        self._of_group: Grouping[GangKey, tuple[WorkloadKey, str]] = Grouping()
         # By namespace and gang label, which does not show the workload.
         self._labelled: Grouping[GangKey, ObjectKey] = Grouping()
         # For each gang of a LeaderWorkerSet: the group and size from its pods, which determine its objects.
@@ -105,8 +111,9 @@ class OptedInGangs:
         """Start watching the kinds that the cluster serves."""
         self.pods.follow(served if self.wanted else ())
         for kind, found in self._workloads.items():
+            was_followed = found.watch is not None
             found.follow(served=kind in self._wanted and found.resource.api in served)
-            if found.watch is None:
+            if was_followed and found.watch is None:
                 for workload in [known for known in self._of.groups() if known[0] == kind]:
                     self._workload_changed(kind, workload[1:])
 
@@ -136,6 +143,16 @@ class OptedInGangs:
                 yield kind, watch
 
     @property
+    def stored(self) -> Mapping[str, StoredWorkloads]:
+        """The workloads by their kind."""
+        return self._workloads
+
+    def lacks(self, key: GangKey) -> bool:
+        """Whether no workload with a record has the name of the one of a gang."""
+        store = self._workloads.get(key.kind)
+        return store is not None and store.watch is not None and key.workload_key not in store.entries
+
+    @property
     def gangs(self) -> list[GangKey]:
         """All gangs."""
         return [key for workload in self._of.groups() for key in self._of.members(workload)]
@@ -148,6 +165,15 @@ class OptedInGangs:
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
         """The gangs with that gang label, of any workload."""
         return sorted(self._labelled.members((namespace, label)))
+
+    def of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
+        """The gangs of a workload that Kueue's Workloads with these component indexes may stand for. A LeaderWorkerSet
+        has a Workload for each group, so of its gangs these are only the ones of the groups.
+        """
+        if None in indexes or workload[0] != LeaderWorkerSet.resource.api.kind:
+            return self.named(*workload)
+        named = (self._of_group.members((workload, index)) for index in (*indexes, "") if index is not None)
+        return [gang for gangs in named for gang in gangs]
 
     def workload(self, key: GangKey) -> OptedInWorkload | None:
         """The workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known yet."""
@@ -235,6 +261,8 @@ class OptedInGangs:
 
     def _workload_changed(self, kind: str, key: ObjectKey) -> None:
         workload_key = (kind, *key)
+        if key in self._workloads[kind].entries:
+            self._workloads[kind].drop_unrecorded(key)
         if kind == LeaderWorkerSet.resource.api.kind:
             self._note_uid(workload_key)
             self._note_maker(key)
@@ -253,7 +281,15 @@ class OptedInGangs:
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
             self._note_group(key)
-        for gang in (key,) if self._of.group(key) else self._of.members((key.kind, *key.workload_key)):
+        if self._of.group(key) or self.lacks(key):
+            self._say_pods_changed(key)
+            return
+        # The labels of a pod that was not prepared do not name its gang.
+        gangs = self._of.members((key.kind, *key.workload_key))
+        if len(gangs) > GANGS_A_TURN:
+            self._gangs_changed(gangs)
+            return
+        for gang in gangs:
             self._say_pods_changed(gang)
 
     def _note_group(self, key: GangKey) -> None:
@@ -326,6 +362,8 @@ class OptedInGangs:
         """Assign a gang to a workload, or to none."""
         self._of.move(gang, workload)
         self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
+        if gang.kind == LeaderWorkerSet.resource.api.kind:
+            self._of_group.move(gang, None if workload is None else (workload, _group_index(gang)))
 
 
 class _Read:
@@ -341,10 +379,10 @@ class _Read:
         shown = workload.together is not None or isinstance(workload, LeaderWorkerSet)
         if shown and no_gang(workload) is None:
             return None
-        found: dict[GangKey, OptedInGang] = {}
+        gangs: dict[GangKey, OptedInGang] = {}
         for gang in _gangs(workload):
-            found.setdefault(key_of_gang(gang), gang)
-        return found
+            gangs.setdefault(key_of_gang(gang), gang)
+        return gangs
 
 
 def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
@@ -356,6 +394,11 @@ def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
         yield from islice(gangs_of(workload), 1)
     else:
         yield from gangs_of(workload)
+
+
+def _group_index(gang: GangKey) -> str:
+    """The index of a LeaderWorkerSet's group. A longer label is cut, and may lack it."""
+    return "" if len(gang.name) > _UNCUT else gang.name.removeprefix(f"{gang.workload}-").partition("-")[0]
 
 
 def _pods_of(settings: Settings) -> dict[str, str]:

@@ -184,13 +184,20 @@ class Packed(bytes):
 
     def manifest(self) -> Manifest:
         """The manifest."""
-        content = zlib.decompressobj(_WINDOW_BITS, zdict=_FREQUENT).decompress(self)
+        content = self._json()
         found: Manifest
         try:
             found = orjson.loads(content)
         except orjson.JSONDecodeError:
             found = json.loads(content)
         return found
+
+    def size(self) -> int:
+        """The bytes of the manifest as JSON. As Python objects it may take 24 times as many."""
+        return len(self._json())
+
+    def _json(self) -> bytes:
+        return zlib.decompressobj(_WINDOW_BITS, zdict=_FREQUENT).decompress(self)
 
 
 def unpacked(kept: Manifest | Packed) -> Manifest:

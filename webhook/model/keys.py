@@ -5,7 +5,7 @@ everything else imports and that import nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
@@ -83,12 +83,13 @@ class Record:
 class Needed(NamedTuple):
     """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
 
-    Without a key the whole part is needed, as `apis` always is. An empty name is a key that no object has. For
-    `bound_gangs` the key is that of a PodCliqueSet.
+    Without a key the whole part is needed, as `apis` always is. An empty name is a key that no object has. The key of a
+    gang object begins with its kind. For `bound_gangs` the key is that of a PodCliqueSet, with the scheduler that its
+    pods should be prepared for.
     """
 
     part: str
-    key: ObjectKey | tuple[str, str, str] | str | None = None
+    key: ObjectKey | tuple[Any, str, str] | str | None = None
 
     @property
     def name(self) -> str:
@@ -98,7 +99,8 @@ class Needed(NamedTuple):
     def __str__(self) -> str:
         if self.part == SHAPED_WORKLOADS and self.key is not None:
             return f"{self.key[0]} {'/'.join(self.key[1:])}"
-        name = self.key if isinstance(self.key, str) else "/".join(self.key or ())
+        parts = (self.key or ())[:2] if self.part == "bound_gangs" else self.key or ()
+        name = self.key if isinstance(self.key, str) else "/".join(map(str, parts))
         return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -228,6 +228,9 @@ class ElasticQuotas(dict[str, Quota]):
     def __init__(self, known: Mapping[str, Quota] | None = None) -> None:
         super().__init__()
         self.disputed: set[str] = set()
+        # The quotas that take pods of a namespace, under None those that may take pods of any; and those within it.
+        self._takers: dict[str | None, dict[str, None]] = {}
+        self._within: dict[str | None, dict[str, None]] = {}
         self.update(known or {})
 
     def __setitem__(self, name: str, quota: Quota) -> None:
@@ -235,11 +238,36 @@ class ElasticQuotas(dict[str, Quota]):
         if before is not None and before.namespace != quota.namespace:
             self.disputed.add(name)
         if before is None or before.namespace == quota.namespace or _age(quota) < _age(before):
+            self._forget(name)
             super().__setitem__(name, quota)
+            for index, namespace in self._places(quota):
+                index.setdefault(namespace, {})[name] = None
 
     def __delitem__(self, name: str) -> None:
         self.disputed.discard(name)
+        self._forget(name)
         super().__delitem__(name)
+
+    def _forget(self, name: str) -> None:
+        if (quota := self.get(name)) is None:
+            return
+        for index, namespace in self._places(quota):
+            del index[namespace][name]
+            if not index[namespace]:
+                del index[namespace]
+
+    def _places(self, quota: Quota) -> Iterator[tuple[dict[str | None, dict[str, None]], str | None]]:
+        yield self._within, quota.namespace
+        for namespace in (None,) if quota.namespaces is None else quota.namespaces:
+            yield self._takers, namespace
+
+    def takers(self, namespace: str) -> list[str]:
+        """The quotas that take, or may take, the pods of a namespace that name none."""
+        return [*self._takers.get(None, ()), *self._takers.get(namespace, ())]
+
+    def named_in(self, namespace: str) -> Collection[str]:
+        """The quotas that users of a namespace may know: those in it, and those that take its pods."""
+        return {*self._within.get(namespace, ()), *self._takers.get(namespace, ())}
 
     def update(self, *known: Any, **_: Any) -> None:
         """Add all of these."""

@@ -16,7 +16,7 @@ from webhook.model.bounds import POD_GANG_BYTES, name_text, shared
 from webhook.model.claims import Mark
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.gang_object import DIVIDED_ANNOTATION, GIVEN_BACK_ANNOTATION, MANAGED_BY_ROLLCALL, MEMBERS_ANNOTATION
-from webhook.model.indexed import Indexed
+from webhook.model.indexed import Indexed, Overlay
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.pod_gang_map import PodGangMap
 from webhook.model.projections import Projection, Resource, key_of
@@ -87,6 +87,14 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
     def of_member(self, namespace: str, podclique: str) -> list[LivingGang]:
         """The gangs that contain a PodClique."""
         return [self[key] for key in self.having((namespace, podclique))]
+
+    def overlaid(self, changes: Mapping[GangObjectKey, LivingGang | None]) -> GangObjects:
+        """These objects with some of them changed (None for a removed one), without a copy."""
+        return _Overlaid(self, changes)
+
+
+class _Overlaid(Overlay[GangObjectKey, LivingGang], GangObjects):
+    """Gang objects with a few changes."""
 
 
 def living_gang(manifest: Manifest) -> LivingGang | None:

@@ -6,16 +6,16 @@ Ten thousand sibling pods cost one call of the backend; the other pods use the c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.backends.base import GangMember, PodChanges
 from webhook.config.settings import Profile
 from webhook.model.admission_request import Operation
 from webhook.model.claims import Claim, claims_on
 from webhook.model.fields import SPEC
-from webhook.model.reading import mapping, sequence
+from webhook.model.reading import mapping, sequence, text
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.pod import Pod
@@ -47,6 +47,11 @@ def stamp(changes: PodChanges, *, gated: bool) -> str:
     inputs = "\n".join((changes.scheduler_name, *changes.inputs, f"gate={str(gated).lower()}"))
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{changes.scheduler_name}/{digest[:_STAMP_CHARACTERS]}"
+
+
+def stamped_scheduler(annotations: Mapping[str, Any]) -> str:
+    """The scheduler that a pod with these annotations was prepared for; empty if it was not."""
+    return (text(annotations.get(STAMP_ANNOTATION)) or "").partition("/")[0]
 
 
 def alone_stamp(scheduler: str) -> str:

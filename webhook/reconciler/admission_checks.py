@@ -179,8 +179,8 @@ class AdmissionChecks:
         return 0.0 if since is None else max((self._clock.now() - since).total_seconds(), 0.0)
 
     def _is_waiting(self, reserved: str, key: ObjectKey) -> bool:
-        known = self._waiting.get(key)
-        return known is not None and known.reserved == reserved
+        waiting = self._waiting.get(key)
+        return waiting is not None and waiting.reserved == reserved
 
     # Writes
 

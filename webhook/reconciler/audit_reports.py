@@ -9,7 +9,7 @@ be written at all: a tenant must not be able to keep an alert firing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 import httpx
@@ -118,12 +118,12 @@ class AuditReports:
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                found = await apart(self._audited)
+                found, listed = await apart(self._audited)
                 if found.unlisted:
                     # Without some kinds, reports would lose results.
                     self._fail("; ".join(f"{kind}: {why}" for kind, why in sorted(found.unlisted.items())))
                     return
-                unwritten = await self._write(found.today)
+                unwritten = await self._write(found.today, listed)
                 if unwritten and not await self._is_possible():
                     self._fail(f"reports cannot be written: {_first(unwritten)}")
                     return
@@ -139,7 +139,8 @@ class AuditReports:
         else:
             self._show(found.today, self._clock.monotonic() - begun, unwritten)
 
-    async def _audited(self) -> Audit:
+    async def _audited(self) -> tuple[Audit, Mapping[str, list[Kept]]]:
+        """The audit and, by namespace, what its report lists. A thread does it: there may be ten thousand findings."""
         client = PacedClient(self._access, self._transport, clock=self._clock)
         try:
             auditor = Auditor(
@@ -149,7 +150,8 @@ class AuditReports:
                 progress=self._require_lead,
                 empty=tally_for_reports,
             )
-            return await auditor.audit()
+            audit = await auditor.audit()
+            return audit, dict(reports(audit.today))
         finally:
             await client.close()
 
@@ -157,9 +159,9 @@ class AuditReports:
         if not self._leads():
             raise NotLeading
 
-    async def _write(self, found: Tally) -> _Unwritten:
-        """Make the stored reports what the audit says. Raises `RequestFailed` if they cannot be listed."""
-        wanted, seen, foreign, unwritten = dict(reports(found)), set[str](), set[str](), _Unwritten()
+    async def _write(self, found: Tally, wanted: Mapping[str, list[Kept]]) -> _Unwritten:
+        """Make the stored reports those that are `wanted`. Raises `RequestFailed` if they cannot be listed."""
+        seen, foreign, unwritten = set[str](), set[str](), _Unwritten()
         async with aclosing(self._stored()) as stored:
             # A tenant may have written a large report with Rollcall's label, so none is kept.
             async for live in stored:

@@ -107,7 +107,7 @@ class CircleWatch:
             if (nested := self._read(node)) is None:
                 self._nested.pop(node, None)
             else:
-                if (known := self._nested.get(node)) is not None and known.uid != nested.uid:
+                if (earlier := self._nested.get(node)) is not None and earlier.uid != nested.uid:
                     self._told.pop(node, None)
                 self._nested[node] = nested
             await turn.pause()

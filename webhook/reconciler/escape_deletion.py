@@ -106,7 +106,7 @@ class EscapeDeletion:
         if due < inf:
             heappush(self._later, (due, key))
         if len(self._later) > 2 * len(self._cases) + _OUTDATED:
-            self._later = [(known.due, name) for name, known in self._cases.items() if known.due < inf]
+            self._later = [(other.due, name) for name, other in self._cases.items() if other.due < inf]
             heapify(self._later)
 
     async def see(self) -> None:

@@ -59,8 +59,8 @@ class ExceptionWatch:
             # Also if one is in force again: the date was wrong, and has been set back.
             self._changed()
         self._in_force = in_force
-        for told in [key for key in self._told if key[0] in in_force and key[2] is ExceptionReason.ENDED]:
-            del self._told[told]
+        for ended in [key for key in self._told if key[0] in in_force and key[2] is ExceptionReason.ENDED]:
+            del self._told[ended]
         if not self._leads():
             return
         due = [(one, reason) for one in self._exceptions.every if (reason := _due(one, now)) is not None]

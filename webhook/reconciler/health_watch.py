@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -311,33 +311,32 @@ class HealthWatch:
         self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
 
-    def _count(self, known: Judgement, by: int) -> None:
-        scheduler = self._metrics.scheduler(known.scheduler)
-        self._metrics.gangs.labels(scheduler, known.word).inc(by)
-        self._metrics.unmoved.inc(by if known.unmoved else 0)
-        if known.never is not None:
-            self._metrics.never.labels(scheduler, known.never.scope.label, known.never.family).inc(by)
-        for escape, pods in known.escapes:
+    def _count(self, judgement: Judgement, by: int) -> None:
+        scheduler = self._metrics.scheduler(judgement.scheduler)
+        self._metrics.gangs.labels(scheduler, judgement.word).inc(by)
+        self._metrics.unmoved.inc(by if judgement.unmoved else 0)
+        if judgement.never is not None:
+            self._metrics.never.labels(scheduler, judgement.never.scope.label, judgement.never.family).inc(by)
+        for escape, pods in judgement.escapes:
             self._metrics.escaped.labels(scheduler, escape).inc(by * pods)
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()
         for one in self._held.due(now, Pace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
             if isinstance(one, Series):
-                first = one.examples[0]
-                note = _note_of_many(one, first.name, self._known[first])
+                note = _note_of_many(one, [(key.name, self._known[key]) for key in one.examples])
                 event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
                 self._held.written(one, event, now)
                 continue
             # One that cannot be read must not take the events of others with it.
             with suppress(Malformed, FactsUnavailable):
                 if (podgang := self._podgang(one)) is not None:
-                    known = self._known[one]
-                    await self._events.say(podgang, known.obstacles[0].reason, _note(known))
+                    judgement = self._known[one]
+                    await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 
-def _names_unowned(known: Judgement) -> bool:
-    return any(one.reason is Reason.UNOWNED for one in known.obstacles)
+def _names_unowned(judgement: Judgement) -> bool:
+    return any(one.reason is Reason.UNOWNED for one in judgement.obstacles)
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
@@ -358,28 +357,41 @@ def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth
     return replace(health, obstacles=tuple(whole))
 
 
-def _note(known: Judgement) -> str:
-    first, *others = known.obstacles
+def _note(judgement: Judgement) -> str:
+    first, *others = judgement.obstacles
     if first.reason is Reason.LOST_MEMBERS:
         more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
-    # Pods of other owners are listed by name, because no other output shows them.
-    words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
+    words = [f"{one.reason}{_IN_WORDS.get(one.reason, '').format(one=one)}" for one in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
-    what = "The gang has started in part" if known.state is State.IN_PART else "The gang does not start"
-    return f"{what}: {known.why}; {first.remedy}{more}"
+    what = _IN_STATE.get(judgement.state, "The gang does not start")
+    return f"{what}: {judgement.why}; {first.remedy}{more}"
 
 
+# Other reasons that are told in words: no other output names pods of other owners, and a record does not come back.
+_IN_WORDS = {Reason.UNOWNED: ": {one.why}", Reason.UNRECORDED: ": {one.why}; {one.remedy}"}
+_IN_STATE = {State.IN_PART: "The gang has started in part", State.STARTED: "The gang runs, but its next pods may not"}
 # What many gangs have in common that had started, at least in part.
-_OF_MANY = {Reason.LOST_MEMBERS: "have lost members", Reason.IN_PART: "have started in part"}
+_OF_MANY = {
+    Reason.LOST_MEMBERS: "have lost members",
+    Reason.IN_PART: "have started in part",
+    Reason.UNRECORDED: "have no record",
+}
 
 
-def _note_of_many(series: Series, name: str, first: Judgement) -> str:
-    """The note of a series, which stays while its number changes. `name` is that of its `first` gang."""
-    names = sentence_list([key.name for key in series.examples])
+def _note_of_many(series: Series, examples: Sequence[tuple[str, Judgement]]) -> str:
+    """The note of a series, which stays while its number changes, with the names and judgements of its examples."""
+    name, first = examples[0]
+    names = sentence_list([name for name, _ in examples])
+    unowned = (
+        f"; {name}: {reason.reason}: {reason.why}"
+        for name, judgement in examples
+        for reason in judgement.obstacles[1:]
+        if reason.reason is Reason.UNOWNED
+    )
     what = _OF_MANY.get(series.cause.reason, "do not start for the same cause")
     return (
         f"Many gangs of this namespace {what}, and share this event; its series counts them: "
         f"rollcall gangs -n {series.cause.namespace} --held shows all. They are, for example, {names}. "
-        f"{name}: {first.why}; {first.obstacles[0].remedy}"
+        f"{name}: {first.why}; {first.obstacles[0].remedy}{''.join(unowned)}"
     )

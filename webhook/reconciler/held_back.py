@@ -90,8 +90,8 @@ class HeldBack:
 
 
 def _note(namespace: str, bounds: list[Bound]) -> str:
-    said = "; ".join(words for bound, words in _SAYS.items() if bound in bounds)
+    uses = "; ".join(words for bound, words in _SAYS.items() if bound in bounds)
     return (
-        f"All namespaces share Rollcall, and this one uses all of its share: {said}. Create and change fewer gangs at "
+        f"All namespaces share Rollcall, and this one uses all of its share: {uses}. Create and change fewer gangs at "
         f"a time, and delete those that are not needed: rollcall gangs -n {namespace} shows all"
     )

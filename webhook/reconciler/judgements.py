@@ -49,7 +49,7 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
     escapes = Counter(one.escape.value for one in health.escaped)
     if health.further:
         escapes[Escape.UNOWNED.value] += health.further
-    found = Judgement(
+    judgement = Judgement(
         health.scheduler,
         health.state,
         health.word,
@@ -62,5 +62,5 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> Judgement:
         held,
     )
     # Of empty PodGangs all that is kept is the same, and a tenant may create thousands.
-    is_own = found.state is not State.EMPTY and (found.obstacles or found.held is not None)
-    return found if is_own else _latest(found)
+    is_own = judgement.state is not State.EMPTY and (judgement.obstacles or judgement.held is not None)
+    return judgement if is_own else _latest(judgement)

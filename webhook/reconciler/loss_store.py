@@ -70,12 +70,12 @@ class LossStore:
             return {}
         try:
             every = await stored_shards(self._client, self._namespace)
-            found = await losses_of(every, self._clock)
+            losses = await losses_of(every, self._clock)
         except (RequestFailed, Malformed) as error:
             self._failed("losses not read", error)
             return {}
         self._stored = every
-        return found
+        return losses
 
     async def write(self, losses: Mapping[GangKey, Loss], changed: Iterable[GangKey]) -> None:
         """Make the stored records these, of which so many changed since the last call."""

@@ -8,7 +8,7 @@ pods are lost.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -53,7 +53,7 @@ class View(Protocol):
     def node_exists(self, name: str) -> bool:
         """Whether there is a node of that name, as far as known."""
 
-    def on_nodes(self, names: Container[str]) -> set[str]:
+    def on_nodes(self, names: Collection[str]) -> set[str]:
         """Have the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class GangLosses:
         """Whether there is a node of that name, as far as known."""
         return self._view is None or node_exists(self._view.live, name)
 
-    def on_nodes(self, names: Container[str]) -> set[str]:
+    def on_nodes(self, names: Collection[str]) -> set[str]:
         """Have the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
         return set() if self._view is None else self._view.on_nodes(names)
 

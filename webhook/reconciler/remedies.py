@@ -138,7 +138,7 @@ class Remedies:
         case.due = due
         heappush(self._later, (due, key))
         if len(self._later) > 2 * len(self._cases) + _OUTDATED:
-            self._later = [(known.due, name) for name, known in self._cases.items()]
+            self._later = [(other.due, name) for name, other in self._cases.items()]
             heapify(self._later)
 
     async def see(self) -> None:

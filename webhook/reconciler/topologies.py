@@ -9,7 +9,8 @@ reported by events and a gauge; the binding's status belongs to its operator
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestF
 from webhook.gangs.differences import in_step, is_ours, stranger, to_apply
 from webhook.gangs.hold_reasons import TopologyReason
 from webhook.gangs.stores import Store, Stores
+from webhook.model.indexed import Indexed
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource, key_of
 from webhook.model.reading import Malformed, Manifest
@@ -53,6 +55,15 @@ class _Topology(NamedTuple):
     store: Store
     desired: Manifest
     live: Manifest | None
+
+
+class _References(Indexed[str, frozenset[str]]):
+    """The topology objects that each binding references, indexed by them."""
+
+    @staticmethod
+    def terms(_: str, value: frozenset[str]) -> Iterable[Hashable]:
+        """The names of the objects."""
+        return value
 
 
 class Topologies:
@@ -89,12 +100,19 @@ class Topologies:
         self._of_nodes = NodeTopologies(writer, lambda name: add((CLUSTER, name)))
         # The values of the levels' labels of each node, as they were last used. None before that.
         self._seen: dict[str, tuple[str, ...]] | None = None
+        self._level_keys: list[str] = []
+        self._references = _References()
         self._woken: asyncio.TimerHandle | None = None
         # Separate from the stores of gang objects, because gang objects are pruned by kind.
         self._stores = Stores(client, self._stored, _controller_name, filled=read, clock=clock)
         # Problems by binding and scheduler.
         self._problems: dict[str, dict[str, tuple[Problem, ...]]] = {}
-        self._count()
+        # As they are counted: the schedulers and reasons of each binding, and how many bindings have each.
+        self._counted: dict[str, frozenset[tuple[str, TopologyReason]]] = {}
+        self._counts: Counter[tuple[str, TopologyReason]] = Counter()
+        for scheduler in self._kinds:
+            for reason in TopologyReason:
+                self._metrics.topologies.labels(scheduler, reason.value).set(0)
 
     def follow(self, served: Set[Api]) -> None:
         """Start watching the bindings and the served topology kinds of the enabled schedulers."""
@@ -127,7 +145,7 @@ class Topologies:
         for name in list(self._problems):
             if not self._leads() or _key(name) not in bindings:
                 del self._problems[name]
-        self._count()
+                self._count(name)
         for _, name in bindings:
             self._add((CLUSTER, name))
 
@@ -137,22 +155,16 @@ class Topologies:
         """
         if self._woken is not None or self._seen is None:
             return
-        if self._seen.get(name) != (None if labels is None else self._values(labels)):
+        if self._seen.get(name) != (None if labels is None else _values_of(labels, self._level_keys)):
             self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
 
     def _look_at_nodes(self) -> NodeLabels | None:
         """The labels of all nodes; those of the levels are remembered, so that other changes of nodes wake nothing."""
         nodes = self._nodes()
         if nodes is not None:
-            keys = self._keys()
-            self._seen = {name: _values_of(labels, keys) for name, labels in nodes.items()}
+            keys = [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
+            self._level_keys, self._seen = keys, {name: _values_of(labels, keys) for name, labels in nodes.items()}
         return nodes
-
-    def _values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        return _values_of(labels, self._keys())
-
-    def _keys(self) -> list[str]:
-        return [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
 
     def _fed_bindings(self) -> Iterator[ClusterTopologyBinding]:
         for name in sorted(set(self._feeding.values())):
@@ -177,7 +189,7 @@ class Topologies:
         if raw is None or _leaving(raw):
             # The objects are deleted with the binding, by their owner reference.
             self._problems.pop(name, None)
-            self._count()
+            self._count(name)
             return None
         binding, waits = _read(raw), []
         failure: RequestFailed | FactsUnavailable | None = None
@@ -199,7 +211,7 @@ class Topologies:
                 known[backend.name] = done.problems
             if done.again is not None:
                 waits.append(done.again)
-        self._count()
+        self._count(name)
         await self._say(binding, known)
         if failure is not None:
             raise failure
@@ -212,6 +224,10 @@ class Topologies:
 
     def _stored(self, api: Api, key: ObjectKey, owners: set[str]) -> None:
         if api == TOPOLOGY_BINDINGS.resource.api:
+            if (raw := self._bindings.get(key)) is None:
+                self._references.pop(key[1], None)
+            else:
+                self._references[key[1]] = frozenset(_read(raw).references.values())
             # The other bindings are compared with one that feeds a scheduler.
             changed = self._bindings if key[1] in self._feeding.values() else ()
             for name in {key[1], *(name for _, name in changed)}:
@@ -219,10 +235,9 @@ class Topologies:
         else:
             # The object may belong to the binding of its name, to its controllers, to a binding that references it, or
             # to the one that feeds its kind.
-            feeding = self._feeding.get(api)
-            for (_, name), raw in self._bindings.items():
-                if name in {key[1], feeding} or name in owners or key[1] in _read(raw).references.values():
-                    self._add((CLUSTER, name))
+            names = {key[1], *owners, *self._references.having(key[1]), self._feeding.get(api, key[1])}
+            for name in names & self._references.keys():
+                self._add((CLUSTER, name))
 
     async def _done(self, backend: Backend[Any], binding: ClusterTopologyBinding) -> Done:
         store = self._stores.by_kind.get(self._kinds[backend.name].api)
@@ -320,12 +335,17 @@ class Topologies:
             else:
                 self._events.well(binding, [reason])
 
-    def _count(self) -> None:
-        for scheduler in self._kinds:
-            found = [{one.reason for one in known.get(scheduler, ())} for known in self._problems.values()]
-            for reason in TopologyReason:
-                count = sum(reason in reasons for reasons in found)
-                self._metrics.topologies.labels(scheduler, reason.value).set(count)
+    def _count(self, name: str) -> None:
+        """Count the problems of a binding anew."""
+        by_scheduler = self._problems.get(name, {})
+        now = frozenset((scheduler, one.reason) for scheduler, problems in by_scheduler.items() for one in problems)
+        before = self._counted.pop(name, frozenset())
+        if now:
+            self._counted[name] = now
+        self._counts.update(now - before)
+        self._counts.subtract(before - now)
+        for scheduler, reason in now ^ before:
+            self._metrics.topologies.labels(scheduler, reason.value).set(self._counts[scheduler, reason])
 
 
 async def _gone(store: Store, live: Manifest) -> bool:

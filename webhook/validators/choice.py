@@ -113,7 +113,7 @@ _NO_GANG = ClusterFacts(pod_gangs={}, bound_gangs=frozenset())
 def scheduler_change(change: Change, context: Context[Any]) -> Results:
     """If the record changes while a gang exists, replacement pods go to another scheduler than the other pods, and
     neither scheduler ever sees a complete gang. The record says which scheduler the pods were prepared for. The same
-    holds for a set that predates Rollcall as soon as one of its pods is bound.
+    holds for a set without a record as soon as one of its pods is bound that was not prepared for that scheduler.
 
     Source: design of the record at CREATE; Koordinator and the Workload API hold a pod until its whole group is with
     the same scheduler.

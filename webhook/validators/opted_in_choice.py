@@ -9,6 +9,7 @@ from webhook.model.fields import LABELS, FieldPath
 from webhook.model.findings import Finding
 from webhook.model.reading import text
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.model.workloads.gang import template_record
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.choice import no_profile
 from webhook.validators.opted_in_examples import job, job_set, pod_template
@@ -83,11 +84,14 @@ def opted_out(workload: OptedInWorkload, context: Context[Any]) -> Results:
 )
 def owner_scheduler_change(change: OptedInChange, context: Context[Any]) -> Results:
     """If the record changed, or were added to a workload that predates Rollcall, it would split the gang: existing pods
-    were prepared for the recorded scheduler, and the pod templates give later pods the same record.
+    were prepared for the recorded scheduler, and the pod templates give later pods the same record. A record that was
+    removed while Rollcall did not answer may be set again: the pod templates still say which it was.
 
     Source: kubernetes, pkg/apis/batch/validation (a Job's pod template is immutable); jobset, pkg/webhooks (v0.12.0).
     """
     before, now = change.old.scheduler, change.new.scheduler
+    if before is None and now == template_record(change.old):
+        return
     if before != now and now is not None:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,

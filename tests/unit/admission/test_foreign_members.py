@@ -15,18 +15,21 @@ from tests.unit.admission.opted_in.worlds import (
     recorded,
     schedulers,
 )
+from tests.unit.growth.step_counts import Cost
 from tests.unit.worlds import request, rules
 from webhook import admission
+from webhook.admission.live_reads import in_doubt
 from webhook.backends.coscheduling.keys import POD_GROUP as COSCHEDULING_GROUP
 from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
 from webhook.backends.kube.facts import WORKLOADS_OF_GANGS
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.group_tree import Group, Groups
-from webhook.model.keys import Api
+from webhook.model.keys import Api, Needed
 from webhook.model.living_gang import GangObjects, LivingGang
 from webhook.model.reading import Manifest
 from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated
@@ -40,6 +43,18 @@ EVERY = schedulers(
     {"name": "kai-scheduler"},
     {"name": "scheduler-plugins-scheduler"},
     {"name": "default-scheduler", "config": {"gangScheduling": True}},
+)
+REFUSING = schedulers(
+    *(
+        {"name": name, "enforcement": {"rules": {f"{prefix}/foreign-member": "deny"}}, **besides}
+        for name, prefix, besides in (
+            ("koord-scheduler", "koordinator", {}),
+            ("volcano", "volcano", {}),
+            ("kai-scheduler", "kai", {}),
+            ("scheduler-plugins-scheduler", "coscheduling", {}),
+            ("default-scheduler", "kube", {"config": {"gangScheduling": True}}),
+        )
+    )
 )
 OF_SET = LivingGang("demo-0", "demo-0", ("demo-0-worker",), moved=True, owner="uid-of-demo")
 OF_JOB_SET = LivingGang("demo", "", (), moved=False, owner="uid-of-demo")
@@ -104,11 +119,11 @@ def holding(api: Api, gang: LivingGang, facts: ClusterFacts = NOTHING_KNOWN, nam
     return replace(facts, gang_objects=GangObjects({(api, "default", name): gang}), pod_groups=GROUPS)
 
 
-def created(pod: Manifest, facts: ClusterFacts, user: str = "alice") -> Verdict:
+def created(pod: Manifest, facts: ClusterFacts, user: str = "alice", settings: Settings = EVERY) -> Verdict:
     """The verdict on a pod that `user` creates in a cluster, as it is after preparation."""
     asked = request(pod, user=user)
-    admission.mutate(asked, facts, EVERY)
-    return admission.validate(asked, facts, EVERY)
+    admission.mutate(asked, facts, settings)
+    return admission.validate(asked, facts, settings)
 
 
 def controlled(pod: Manifest, kind: str, name: str, uid: str) -> Manifest:
@@ -142,6 +157,31 @@ def test_whose_a_group_is_is_not_judged_while_its_kind_is_not_read(pod: Manifest
 @pytest.mark.parametrize("kind", ["Job", "PodCliqueSet"])
 def test_a_reference_to_the_owner_of_the_gang_hides_no_stranger(kind: str, pod: Manifest, api: Api, rule: str) -> None:
     assert rule in rules(created(controlled(pod, kind, "demo", OF_SET.owner), holding(api, OF_SET)))
+
+
+@pytest.mark.parametrize(("pod", "api", "rule"), WAYS.values(), ids=WAYS)
+def test_the_object_of_the_gang_is_read_before_a_refusal_and_not_before_a_warning(
+    pod: Manifest, api: Api, rule: str
+) -> None:
+    facts = holding(api, OF_SET)
+    assert in_doubt(created(pod, facts)) == ()
+    verdict = created(pod, facts, settings=REFUSING)
+    needed = Needed("gang_objects", (api, "default", "demo-0"))
+    assert (verdict.allowed, in_doubt(verdict)) == (False, (needed,))
+    # It is gone, or has no label of Rollcall's any more, or is another gang's now.
+    assert rule not in rules(created(pod, facts.learned({needed: None}), settings=REFUSING))
+    other = facts.learned({needed: OF_SET._replace(gang="other")})
+    assert "other" in next(one.why for one in created(pod, other, settings=REFUSING).findings if one.rule == rule)
+
+
+def test_a_live_read_copies_no_gang_objects() -> None:
+    costs = []
+    for others in (10, 1000):
+        objects = GangObjects({(WORKLOADS, "b", f"many-{index}"): OF_SET for index in range(others)})
+        facts = replace(holding(WORKLOADS, OF_SET), gang_objects=objects)
+        needed = Needed("gang_objects", (WORKLOADS, "default", "demo-0"))
+        costs.append(Cost(lambda facts=facts, needed=needed: facts.learned({needed: OF_SET})))  # type: ignore[misc]
+    assert costs[0].runs == costs[1].runs
 
 
 def test_whose_a_group_of_kube_scheduler_is_is_not_judged_without_the_groups() -> None:

@@ -18,7 +18,7 @@ from webhook.validators.examples import pod_clique_set
 LABEL = "rollcall.dev/scheduler"
 OWNER = Needed("pod_clique_sets", ("default", "demo"))
 NAMESPACE = Needed("namespaces", "default")
-BOUND = Needed("bound_gangs", ("default", "demo"))
+BOUND = Needed("bound_gangs", ("default", "demo", "koord-scheduler"))
 KNOWN = ClusterFacts(namespaces={"default": Namespace({})}, pod_clique_sets={("default", "demo"): Record("x")})
 
 RECORDED = pod_clique_set(labels={LABEL: "koord-scheduler"})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
+from tests.unit.growth.step_counts import Cost
 from webhook.backends.koordinator.ceilings import ceilings_of
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.backends.koordinator.settings import KoordinatorSettings
@@ -172,6 +174,31 @@ def test_a_quota_of_the_namespace_limits_where_the_gate_is_known_to_be_off(quota
 def test_of_several_quotas_for_one_namespace_any_may_count() -> None:
     found = judged(BARE, {"disableDefaultQuota": False}, one=OF_NAMESPACE, two=OF_NAMESPACE)
     assert (found.ceilings, len(found.unknown)) == ((), 1)
+
+
+def test_the_quotas_that_take_the_pods_of_a_namespace_follow_each_change() -> None:
+    quotas = ElasticQuotas({"one": OF_NAMESPACE, "any": replace(OF_NAMESPACE, namespaces=None)})
+    quotas["two"] = OF_NAMESPACE
+    assert (quotas.takers("team"), quotas.takers("other")) == (["any", "one", "two"], ["any"])
+    quotas["one"] = replace(OF_NAMESPACE, namespaces=frozenset({"other"}))
+    # Of two of the same name the older one counts.
+    quotas["two"] = replace(OF_NAMESPACE, namespace="late", created="2026-01-01T00:00:00Z", namespaces=None)
+    del quotas["any"]
+    assert (quotas.takers("team"), quotas.takers("other")) == (["two"], ["one"])
+    assert quotas.copy().takers("team") == ["two"]
+    assert quotas.overlaid({"two": None}).takers("team") == []
+
+
+def test_the_quota_of_a_namespace_is_found_without_a_look_at_the_others() -> None:
+    costs = []
+    for others in (10, 1000):
+        many = {f"q{index}": replace(OF_NAMESPACE, namespaces=frozenset({f"n{index}"})) for index in range(others)}
+        quotas = ElasticQuotas({**many, "research": OF_NAMESPACE})
+        facts, settings = ClusterFacts(elastic_quotas=quotas), KoordinatorSettings(disableDefaultQuota=False)
+        work = partial(ceilings_of, BARE, roles(BARE, KOORDINATOR), facts, settings)
+        assert [one.name for one in work().ceilings] == ["research"]
+        costs.append(Cost(work))
+    assert costs[0].runs == costs[1].runs
 
 
 def test_roles_of_two_quotas_are_summed_apart() -> None:

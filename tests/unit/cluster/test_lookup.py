@@ -12,7 +12,9 @@ from tests.played import PlayedClock, elapse, run
 from tests.unit.cluster.scripted import Script, Step, client, failure, listed, quota
 from tests.waiting import until
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.kube.facts import GROUP_PODS, Membership
+from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_POD_GROUP
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import LOOKUP_SECONDS, Lookup
 from webhook.cluster.schemas import Schemas
@@ -22,7 +24,10 @@ from webhook.model.general import GENERAL
 from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Api, Needed, Record
 from webhook.model.known_objects import PriorityClass, Quota
+from webhook.model.living_gang import living_gangs
+from webhook.model.projections import Resource
 
+GANG_KINDS = (Resource(POD_GROUP, "podgroups"), Resource(VOLCANO_POD_GROUP, "podgroups"))
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
 SET = {"metadata": {"namespace": "team-a", "name": "demo", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}}
 NOT_FOUND: Step = (404, failure(404, 'podcliquesets.grove.io "demo" not found'))
@@ -30,7 +35,12 @@ NOT_FOUND: Step = (404, failure(404, 'podcliquesets.grove.io "demo" not found'))
 
 def lookup(script: httpx.AsyncBaseTransport) -> Lookup:
     found = client(script)
-    return Lookup(found, (*GENERAL, ELASTIC_QUOTAS, GROUP_PODS), Discovery(found), Schemas(found, ()))
+    return Lookup(
+        found,
+        (*GENERAL, ELASTIC_QUOTAS, GROUP_PODS, *map(living_gangs, GANG_KINDS)),
+        Discovery(found),
+        Schemas(found, ()),
+    )
 
 
 def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:
@@ -41,6 +51,18 @@ def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:
         return (await lookup(script).find([needed], 5))[needed], script
 
     return run(found())
+
+
+@pytest.mark.parametrize("kind", GANG_KINDS, ids=str)
+def test_a_gang_object_is_read_by_its_kind_and_name(kind: Resource) -> None:
+    needed = Needed("gang_objects", (kind.api, "team-a", "demo-0"))
+    labels = {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"}
+    metadata = {"namespace": "team-a", "name": "demo-0", "labels": labels}
+    found, script = find(needed, (200, {"metadata": metadata}))
+    assert found.gang == "demo-0"
+    assert script.paths == [f"/apis/{kind.api.group}/{kind.api.version}/namespaces/team-a/podgroups/demo-0"]
+    assert find(needed, (200, {"metadata": {**metadata, "labels": {}}}))[0] is None
+    assert find(needed, NOT_FOUND)[0] is None
 
 
 def test_an_object_is_read_by_its_name() -> None:
@@ -73,9 +95,16 @@ def test_a_quota_is_looked_up_in_all_namespaces() -> None:
     assert find(needed, listed("5"))[0] is None
 
 
-def test_one_bound_pod_shows_that_a_set_is_running() -> None:
-    needed = Needed("bound_gangs", ("team-a", "demo"))
+def test_one_bound_pod_that_was_not_prepared_for_it_shows_that_a_set_runs_with_another_scheduler() -> None:
+    needed = Needed("bound_gangs", ("team-a", "demo", "volcano"))
     pod = {"metadata": {"name": "p", "labels": {"grove.io/podgang": "demo-0"}}}
+    prepared, others = (
+        {"metadata": {**pod["metadata"], "annotations": {"rollcall.dev/stamp": f"{name}/0123"}}}
+        for name in ("volcano", "koord-scheduler")
+    )
+    assert find(needed, listed("5", prepared, prepared))[0] == frozenset()
+    assert find(needed, listed("5", prepared, others))[0] == frozenset({("team-a", "demo-0")})
+    assert find(needed, listed("5", prepared, pod))[0] == frozenset({("team-a", "demo-0")})
     found, script = find(needed, listed("5", pod))
     assert found == frozenset({("team-a", "demo-0")})
     (asked,) = script.asked
@@ -83,7 +112,7 @@ def test_one_bound_pod_shows_that_a_set_is_running() -> None:
     assert dict(asked.url.params) == {
         "labelSelector": "app.kubernetes.io/managed-by=grove-operator,app.kubernetes.io/part-of=demo",
         "fieldSelector": "spec.nodeName!=",
-        "limit": "1",
+        "limit": "100",
     }
     assert "PartialObjectMetadataList" in asked.headers["accept"]
     assert find(needed, listed("5"))[0] == frozenset()
@@ -134,7 +163,7 @@ def test_an_empty_name_does_not_read_the_whole_kind() -> None:
 def test_an_invalid_name_is_never_sent_to_the_api_server(name: str) -> None:
     found, script = find(Needed("pod_clique_sets", ("team-a", name)))
     assert (found, script.asked) == (None, [])
-    found, script = find(Needed("bound_gangs", (name, "demo")))
+    found, script = find(Needed("bound_gangs", (name, "demo", "volcano")))
     assert (found, script.asked) == (frozenset(), [])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.texts import Text
-from tests.unit.gangs.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
+from tests.unit.gangs.judged_gangs import FACTS, in_step, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import settings_of
 from webhook.gangs import remedies
 from webhook.gangs.anchors import Anchor
@@ -29,6 +29,32 @@ def test_a_gang_with_its_minimum_on_nodes_counts_as_started() -> None:
     found = judged([*whole(node="n1"), pod("worker", 2)], {})
     assert (found.state, found.word, found.obstacles) == (State.STARTED, "started", ())
     assert (found.bound, found.minimum, found.present) == (3, 3, 4)
+
+
+UNRECORDED = replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)})
+
+
+def test_a_gang_that_has_started_says_that_its_record_was_removed() -> None:
+    found = judged(whole(node="n1"), facts=UNRECORDED)
+    assert (found.state, reasons(found), found.word) == (State.STARTED, [Reason.UNRECORDED], "GangUnrecorded")
+
+
+def test_a_started_gang_that_predates_rollcall_or_that_grove_prepares_is_at_peace() -> None:
+    assert judged(whole(node="n1", annotations={}), {}, facts=UNRECORDED).obstacles == ()
+    groves = podgang(labels={"grove.io/scheduler-name": "kai-scheduler"})
+    assert judged(whole(node="n1"), gang=groves, facts=UNRECORDED).obstacles == ()
+
+
+def test_a_record_cannot_be_set_again_while_a_pod_is_on_a_node_that_was_not_prepared() -> None:
+    pods = [pod("leader", 0, node="n1"), pod("worker", 0, node="n1", annotations={}), pod("worker", 1)]
+    found = next(one for one in judged(pods, facts=UNRECORDED).obstacles if one.reason is Reason.UNRECORDED)
+    assert found.remedy == Text("delete the PodCliqueSet and recreate it")
+
+
+def test_gang_objects_alone_say_that_a_record_was_removed() -> None:
+    found = judged([], in_step(), facts=UNRECORDED)
+    assert found.obstacles[0].reason is Reason.UNRECORDED
+    assert "rollcall.dev/scheduler: koord-scheduler" in found.obstacles[0].remedy
 
 
 def test_a_gang_released_for_a_rolling_update_counts_as_started() -> None:
@@ -252,14 +278,14 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
         Text("koord-scheduler has not reported", "koord-scheduler is running", "if there is room"),
     ),
     "its set has no record": (
-        {"pods": whole(annotations={}), "facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)})},
+        {"pods": whole(annotations={}), "objects": {}, "facts": UNRECORDED},
         Reason.UNRECORDED,
         Text("PodCliqueSet", "predates Rollcall"),
     ),
     "its set has lost its record": (
         {
             "pods": [pod("leader", 0, annotations={}), pod("worker", 0), pod("worker", 1)],
-            "facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)}),
+            "facts": UNRECORDED,
         },
         Reason.UNRECORDED,
         Text("PodCliqueSet was removed", "koord-scheduler", "set the label rollcall.dev/scheduler: koord-scheduler"),
@@ -267,7 +293,8 @@ CASES: dict[str, tuple[dict[str, Any], Reason, Text]] = {
     "its set has no record, and its pods a stamp that Rollcall did not write": (
         {
             "pods": whole(annotations={"rollcall.dev/stamp": "else/0123"}),
-            "facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)}),
+            "objects": {},
+            "facts": UNRECORDED,
         },
         Reason.UNRECORDED,
         Text("PodCliqueSet", "predates Rollcall"),

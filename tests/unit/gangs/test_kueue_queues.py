@@ -6,13 +6,15 @@ from itertools import cycle
 
 import pytest
 
+from tests.unit.cluster.scripted import Script, client
 from tests.unit.gangs.queued_gangs import ELSEWHERE, condition, health, job, lacks, queued_facts, workload
 from tests.unit.growth.step_counts import growing
+from tests.unit.worlds import koordinator
 from webhook.gangs.key import GangKey
 from webhook.gangs.kueue.followed import FollowedWorkloads
-from webhook.gangs.kueue.owners import of_groups
 from webhook.gangs.kueue.queue_places import Ahead, QueuePlaces
 from webhook.gangs.kueue.quotes import quoted
+from webhook.gangs.workload_gangs import OptedInGangs
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue.objects import KueueWorkload, KueueWorkloads, LocalQueue
 
@@ -44,12 +46,24 @@ def test_workloads_that_are_no_longer_read_are_not_ahead_of_anyone() -> None:
     assert found.places.ahead_of(MINE, QUEUES) == Ahead(0, (), ())
 
 
+def kept(*gangs: GangKey) -> OptedInGangs:
+    found = OptedInGangs(client(Script()), koordinator(standalone=False), lambda _: None, lambda _: None)
+    for gang in gangs:
+        found._move(gang, (gang.kind, *gang.workload_key))
+    return found
+
+
+def group(name: str) -> GangKey:
+    return GangKey("team-a", f"serve-{name}", "LeaderWorkerSet", "serve")
+
+
 def test_the_workload_of_one_group_concerns_the_gangs_of_that_group_only() -> None:
-    groups = [GangKey("team-a", f"serve-{name}", "LeaderWorkerSet", "serve") for name in ("1", "1-5f8", "12-5f8", "2")]
-    assert [key.name for key in of_groups(groups, {"1"})] == ["serve-1", "serve-1-5f8"]
-    assert list(of_groups(groups, {None})) == groups
-    jobs = [GangKey("team-a", "train", "Job", "train")]
-    assert list(of_groups(jobs, {"1"})) == jobs
+    serve, cut = ("LeaderWorkerSet", "team-a", "serve"), group("x" * 50)
+    groups = [*map(group, ("1", "1-5f8", "12-5f8", "2")), cut]
+    assert set(kept(*groups).of_groups(serve, {"1"})) == {group("1"), group("1-5f8"), cut}
+    assert set(kept(*groups).of_groups(serve, {None})) == set(groups)
+    train = GangKey("team-a", "train", "Job", "train")
+    assert list(kept(train).of_groups(("Job", "team-a", "train"), {"1"})) == [train]
 
 
 def test_those_with_a_higher_priority_and_those_that_came_before_are_ahead() -> None:
@@ -93,9 +107,12 @@ def test_the_order_follows_each_change_of_a_workload_and_of_a_local_queue() -> N
     found = places(first, waiting("mine", "10:00:00"))
     apart = {**QUEUES, ("team-b", "main"): LocalQueue("other")}
     assert found.ahead_of(MINE, QUEUES) == Ahead(1, (first[0],), ())
-    found.regroup()
+    found.put_queue(("team-b", "main"), apart["team-b", "main"])
     assert found.ahead_of(MINE, apart) == Ahead(0, (), ())
-    found.regroup()
+    found.put_queue(("team-b", "main"), None)
+    assert found.ahead_of(MINE, {}) == Ahead(0, (), ())
+    found.put_queue(("team-b", "main"), QUEUES["team-b", "main"])
+    assert found.ahead_of(MINE, QUEUES) == Ahead(1, (first[0],), ())
     found.put(*workload("first", condition("QuotaReserved", status=True), namespace="team-b", owner="first"))
     assert found.ahead_of(MINE, QUEUES) == Ahead(0, (), ())
     found.put(MINE, None)

@@ -151,8 +151,8 @@ def group_pods() -> dict[str, Any]:
     named = (
         f'("pod-group.scheduling.sigs.k8s.io" in {labels}'
         f' || "pod-group.scheduling.sigs.k8s.io/name" in {labels}'
-        f' || "pod-group.scheduling.sigs.k8s.io/min-available" in {labels}'
         f' || "gang.scheduling.koordinator.sh/name" in {annotations}'
+        f' || "pod-group.scheduling.sigs.k8s.io/min-available" in {labels}'
         f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})'
     )
     return {

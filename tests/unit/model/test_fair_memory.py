@@ -35,5 +35,21 @@ def test_nothing_is_kept_of_a_namespace_without_entries() -> None:
     assert (len(memory), memory._of) == (0, {})
 
 
+def test_entries_count_by_their_weight_and_the_last_one_is_always_kept() -> None:
+    memory: FairMemory[str, str] = FairMemory(12)
+    for name, weight in (("a", 3), ("b", 3), ("c", 3)):
+        memory.put(name, name, name, weight)
+    memory.put("d", "d", "d", 6)
+    assert [memory.get(name) for name in "abcd"] == [None, "b", "c", "d"]
+    for name in "xy":
+        memory.put("crowd", name, name, 6)
+    assert [memory.get(name) for name in "bcdxy"] == [None, None, "d", None, "y"]
+    memory.put("crowd", "z", "z", 100)
+    assert [memory.get(name) for name in "dyz"] == [None, None, "z"]
+    memory.put("crowd", "z", "z", 1)
+    memory.drop("z")
+    assert (len(memory), memory._weight, memory._weights) == (0, 0, {})
+
+
 def test_a_share_is_three_quarters_and_at_least_one() -> None:
     assert [share_of(most) for most in (1, 2, 4, 8, 2048)] == [1, 1, 3, 6, 1536]

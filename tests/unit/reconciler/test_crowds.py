@@ -320,7 +320,7 @@ async def test_other_work_goes_on_while_very_much_is_gone_through(
 async def test_everything_is_checked_again_spread_over_the_time() -> None:
     async with settled_crowds(crowd=500) as found:
         queued: list[GangKey] = []
-        found.following._gang_changed = queued.append
+        found.following._say_gang_changed = queued.append
         checking = asyncio.create_task(found.following.look_slowly(600))
         await elapse(250)
         assert len(queued) == 200
@@ -476,7 +476,7 @@ async def test_of_a_large_gang_only_pods_that_changed_are_compared_with_what_the
 async def test_gangs_of_a_workload_with_very_many_are_queued_in_slices_and_once() -> None:
     async with settled_crowds(crowd=300, small=1) as found:
         queued: list[GangKey] = []
-        found.following._gang_changed = queued.append
+        found.following._say_gang_changed = queued.append
         found.following._clock = BusyClock()
         for _ in range(3):
             found.following._touched(POD_CLIQUE_SETS, ("crowd", "demo"))

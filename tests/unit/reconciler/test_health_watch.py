@@ -28,10 +28,13 @@ from tests.unit.reconciler.running_reconciler import (
 from tests.unit.worlds import koordinator
 from tests.waiting import until
 from webhook.gangs.anchored_health import AnchoredHealth
-from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.key import GangKey
 from webhook.reconciler import health_watch, held_gangs
 from webhook.reconciler.events import REPEAT_SECONDS
+from webhook.reconciler.held_gangs import HeldCause, Series
+from webhook.reconciler.judgements import judgement_of
 from webhook.reconciler.run import Reconciler
 
 
@@ -140,6 +143,19 @@ async def test_many_gangs_of_one_cause_share_an_event_whose_number_is_kept(monke
         # The next leader begins with the same event.
         await until(lambda: shared["series"]["count"] == 50)
         assert len(cluster.events) == held_gangs.OWN_EVENTS + 1
+
+
+def test_a_shared_event_names_the_strangers_of_its_examples() -> None:
+    room = HoldReason(Reason.NO_ROOM, "no room", "free some")
+    strangers = HoldReason(Reason.UNOWNED, "1 pod (stranger) names its group", "delete it")
+    cause = HeldCause("team-a", Reason.NO_ROOM)
+    keys = tuple(GangKey("team-a", name) for name in ("a", "b"))
+    examples = [
+        (key.name, judgement_of(GangHealth(*key[:2], None, State.HELD, "", obstacles=obstacles), None))
+        for key, obstacles in zip(keys, ((room,), (room, strangers)), strict=True)
+    ]
+    note = health_watch._note_of_many(Series(cause, 20, keys, None), examples)
+    assert note == Text("a and b", "a: no room", "b: GangPodsUnowned: 1 pod (stranger) names its group")
 
 
 async def test_a_shared_event_that_is_gone_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from tests.played import PlayedClock
+from tests.unit.cluster.scripted import Script, client
 from tests.unit.gangs.judged_gangs import judged as gang_with
 from tests.unit.gangs.judged_gangs import pod
 from tests.unit.growth.step_counts import Cost
@@ -22,17 +25,24 @@ from tests.unit.reconciler.kueue_api import SETTINGS as KUEUE
 from tests.unit.reconciler.kueue_api import Answering, KueueApi, check
 from tests.unit.reconciler.kueue_api import workload as kueue_workload
 from tests.unit.reconciler.running_reconciler import reconciler
+from tests.unit.reconciler.topologies import ZONE, binding
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import TREES
 from webhook.clock import LoopTurn
 from webhook.config.reconciler_settings import RemedySettings
 from webhook.gangs.escapes import Escape, Escaped
 from webhook.gangs.health import GangHealth, State
-from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.gangs.hold_reasons import HoldReason, Reason, TopologyReason
 from webhook.gangs.key import GangKey
+from webhook.gangs.kueue.queue_places import QueuePlaces
 from webhook.gangs.loss_causes import LossCause
 from webhook.gangs.losses import Loss
 from webhook.gangs.pod_changes import PodEnd
+from webhook.gangs.pods import GangPods
+from webhook.gangs.stores import Store
+from webhook.gangs.workload_gangs import OptedInGangs
+from webhook.model.kueue.objects import KueueWorkload, LocalQueue
+from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
@@ -44,6 +54,7 @@ from webhook.reconciler.metrics import Bound, Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.remedies import Remedies
 from webhook.reconciler.run import Reconciler
+from webhook.reconciler.topology_problems import Problem
 from webhook.reconciler.turns import Turns
 
 OWN = GangKey("team-a", "demo-0")
@@ -340,7 +351,80 @@ def circles(others: int) -> Work:
     return work
 
 
+def pods_of_one_node(others: int) -> Work:
+    found = GangPods(client(Script()), lambda _: None)
+    entries = found._watch.index.entries
+    for index, key in enumerate((*crowd(others), OWN)):
+        name = f"{key.name}-0"
+        entries[key.namespace, name] = pod("leader", 0, node=f"n{index % 50}" if key is not OWN else "own")._replace(
+            namespace=key.namespace, name=name, podgang=key.name
+        )
+        found._noticed((key.namespace, name))
+
+    def work() -> None:
+        assert found.on_nodes({"own"}) == {"own"}
+
+    return work
+
+
+def local_queue(others: int) -> Work:
+    """One changes its ClusterQueue, among many others and their Workloads."""
+    queues = {(key.namespace, key.name): LocalQueue("research") for key in (*crowd(others), OWN)}
+    found = QueuePlaces({key: KueueWorkload(queue=key[1], created=key[1]) for key in queues})
+    assert found.ahead_of(next(iter(queues)), queues) is not None
+    names = cycle(("other", "research"))
+
+    def work() -> None:
+        queue = LocalQueue(next(names))
+        found.put_queue(("team-a", "demo-0"), queue)
+        assert found.ahead_of(("team-a", "demo-0"), {}) is not None
+
+    return work
+
+
+def groups_of_a_leader_worker_set(others: int) -> Work:
+    found = OptedInGangs(client(Script()), settings_of("koord-scheduler", standalone=False), NOBODY, NOBODY)
+    workload = ("LeaderWorkerSet", "team-a", "serve")
+    for index in range(others):
+        found._move(GangKey("team-a", f"serve-{index}-5f8", "LeaderWorkerSet", "serve"), workload)
+    return lambda: found.of_groups(workload, {"7"})
+
+
+def kinds_that_are_not_served(others: int) -> Work:
+    found = OptedInGangs(client(Script()), settings_of("koord-scheduler", standalone=False), NOBODY, NOBODY)
+    for key in crowd(others):
+        found._move(key._replace(kind="Job", workload=key.name), ("Job", "crowd", key.name))
+    return lambda: found.follow(())
+
+
+def topology_objects(others: int) -> Work:
+    """One of them changes, or a node does, and there are many bindings."""
+    found = reconciler(WritableWorld(), settings=settings_of("kai-scheduler", standalone=False))._topologies
+    api = TOPOLOGY_BINDINGS.resource.api
+    store = Store(client(Script()), TOPOLOGY_BINDINGS.resource, partial(found._stored, api), lambda _: None)
+    found._stores.by_kind[api] = store
+    queued: list[Any] = []
+    found._add = queued.append
+    for name in (*(key.name for key in crowd(others)), "own"):
+        store.put(binding(ZONE, name=name, reference=f"of-{name}"))
+    queued.clear()
+
+    def work() -> None:
+        found._stored(next(iter(found._kinds.values())).api, ("", "of-own"), {"own"})
+        assert [key[1] for key in queued] == ["own"]
+        queued.clear()
+        found._problems["own"] = {"kai-scheduler": (Problem(TopologyReason.DRIFT, "it differs"),)}
+        found._count("own")
+
+    return work
+
+
 ALONE: dict[str, Callable[[int], Work]] = {
+    "pods of one node": pods_of_one_node,
+    "a LocalQueue": local_queue,
+    "groups of a LeaderWorkerSet": groups_of_a_leader_worker_set,
+    "kinds that are not served": kinds_that_are_not_served,
+    "topology objects": topology_objects,
     "circles of groups": circles,
     "held gangs": held_gangs,
     "remedies": remedies,

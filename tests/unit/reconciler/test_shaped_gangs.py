@@ -66,6 +66,18 @@ async def test_the_objects_follow_the_workload() -> None:
         assert [key.kind for key in started.following.gangs] == ["RayCluster"]
 
 
+async def test_a_record_that_is_removed_is_told_of() -> None:
+    cluster = world(recorded := in_team(ray_cluster(), "ray-demo"))
+    async with running(cluster) as started:
+        await until(lambda: len(names(cluster)) == 2)
+        (stored,) = cluster.objects[RAY]
+        cluster.objects[RAY][:] = [unrecorded := deepcopy(recorded)]
+        del unrecorded["metadata"]["labels"]
+        cluster.tell(RAY, "DELETED", stored)
+        await until(lambda: (judgement := started.health.known(KEY)) is not None and judgement.word == "GangUnrecorded")
+        assert len(names(cluster)) == 2
+
+
 async def test_pods_that_no_gang_needs_are_no_escapes() -> None:
     """An autoscaler may lower the group to nothing, so its pods are not prepared for a group."""
     manifest = ray_cluster(worker_group(minReplicas=0), enableInTreeAutoscaling=True)

@@ -22,13 +22,14 @@ from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
 from webhook.backends.kai.keys import pod_group
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
+from webhook.gangs.health import State
 from webhook.gangs.key import GangKey
 from webhook.gangs.strangers import KEPT
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
 from webhook.reconciler import stranger_watch
 from webhook.reconciler.run import Reconciler
-from webhook.reconciler.stranger_watch import PERIOD_SECONDS, SETTLE_SECONDS
+from webhook.reconciler.stranger_watch import PACES
 
 LISTED = "/api/v1/namespaces/{}/pods"
 
@@ -120,7 +121,7 @@ def lists(cluster: WritableWorld, namespace: str = "team-a") -> int:
     return cluster.asked.count(LISTED.format(namespace))
 
 
-def pass_time(found: Reconciler, seconds: float = PERIOD_SECONDS) -> None:
+def pass_time(found: Reconciler, seconds: float = PACES[State.IN_PART].period) -> None:
     """Namespaces are due again."""
     assert isinstance(found.clock, PlayedClock)
     found.clock.move(seconds)
@@ -138,7 +139,7 @@ async def test_a_stranger_of_a_gang_in_part_is_counted_and_named_until_it_is_gon
     start_in_part(cluster)
     async with running(cluster, settings=settings(way)) as found:
         await until(lambda: state(found) == "inPart")
-        pass_time(found, SETTLE_SECONDS)
+        pass_time(found, PACES[State.IN_PART].settle)
         await until(lambda: unowned(found, way) == 1)
         pass_time(found)
         await until(lambda: cluster.events)
@@ -250,17 +251,45 @@ async def test_a_pod_with_the_gang_s_labels_counts_once() -> None:
         assert unowned(found) == 2
 
 
-async def test_nothing_is_listed_while_no_gang_is_in_part() -> None:
+async def test_the_strangers_of_a_held_gang_are_named_and_stay_known_when_it_starts_in_part() -> None:
     cluster = cluster_of(KOORDINATOR)
     cluster.put(PODS, stranger(KOORDINATOR.mark))
     put_pods(cluster, grove_pod("p"), grove_pod("q"))
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
         await until(lambda: state(found) == "held")
+        pass_time(found, PACES[State.HELD].settle)
+        await until(lambda: unowned(found) == 1)
+        await until(lambda: any("stranger" in one["note"] for one in cluster.events))
+        before = lists(cluster)
+        waiting = cluster.get(PODS, "team-a", "q")
+        assert waiting is not None
+        waiting["spec"]["nodeName"] = "n1"
+        cluster.tell(PODS, "MODIFIED", waiting)
+        await until(lambda: state(found) == "inPart")
+        assert (unowned(found), lists(cluster)) == (1, before)
+
+
+async def test_gangs_in_part_come_before_gangs_that_are_held() -> None:
+    cluster = cluster_of(KOORDINATOR)
+    put_pods(cluster, grove_pod("p"), grove_pod("q"))
+    for index in range(1200):
+        cluster.put(PODS, stranger({}, f"other-{index:05}"))
+    put_gang_of(cluster, "team-b")
+    async with running(cluster, settings=settings(KOORDINATOR)) as found:
+        await until(lambda: all(found.strangers._namespaces.values()))
+        pass_time(found, PACES[State.HELD].settle)
+        await until(lambda: unowned(found) == 1)
+        assert lists(cluster) <= 2 * PACES[State.HELD].pages
+
+
+async def test_nothing_is_listed_while_no_gang_waits() -> None:
+    cluster = cluster_of(KOORDINATOR)
+    cluster.put(PODS, stranger(KOORDINATOR.mark))
+    async with running(cluster, settings=settings(KOORDINATOR)) as found:
+        await until(lambda: state(found) == "held")
         pass_time(found)
         await looked(found.strangers, 3)
         assert lists(cluster) == 0
-        for name in ("p", "q"):
-            cluster.remove(PODS, "team-a", name)
         put_pods(cluster, grove_pod("p", nodeName="n1"), grove_pod("q", nodeName="n1"))
         await until(lambda: state(found) == "started")
         pass_time(found)
@@ -298,7 +327,8 @@ async def test_a_gang_that_is_gone_is_forgotten() -> None:
         await until(lambda: unowned(found) == 1)
         cluster.remove(GANGS, "team-a", "demo-0")
         await until(lambda: unowned(found) == 0)
-        assert (found.following._strangers, found.strangers._namespaces) == ({}, {})
+        assert found.following._strangers == {}
+        assert not any(found.strangers._namespaces.values())
 
 
 async def test_only_the_leader_searches() -> None:
@@ -344,7 +374,7 @@ async def test_any_number_of_strangers_takes_little_room_and_delays_no_other_nam
     start_in_part(cluster)
     put_gang_of(cluster, "team-b")
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
-        await until(lambda: len(found.strangers._namespaces) == 2)
+        await until(lambda: len(found.strangers._namespaces[State.IN_PART]) == 2)
         pass_time(found)
         await until(lambda: unowned(found) == 1)
         assert lists(cluster) <= 8, "the pages of the other namespace have turns in between"

@@ -11,11 +11,9 @@ from webhook.backends.koordinator.ceilings import ceilings_of
 from webhook.backends.koordinator.facts import NETWORK_TOPOLOGIES, PROJECTIONS, SHAPES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
-    ANNOTATION_NAME,
     CONTROLLERS,
     GROUP_MARKS,
     LABEL_OLD_MINIMUM,
-    LABEL_OLD_NAME,
     LABEL_POD_GROUP,
     NAME,
     POD_GROUP,
@@ -93,10 +91,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     @property
     def judged_marks(self) -> tuple[Mark, ...]:
-        return (
-            *(Mark("labels", key) for key in (LABEL_POD_GROUP, LABEL_OLD_NAME, LABEL_OLD_MINIMUM)),
-            *(Mark("annotations", key) for key in (ANNOTATION_NAME, ANNOTATION_MINIMUM)),
-        )
+        return *self.group_marks, Mark("labels", LABEL_OLD_MINIMUM), Mark("annotations", ANNOTATION_MINIMUM)
 
     @property
     def implied(self) -> tuple[Capability, ...]:

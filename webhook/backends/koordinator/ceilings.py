@@ -27,6 +27,7 @@ from webhook.model.findings import shown
 from webhook.model.known_objects import ElasticQuotas, Quota
 from webhook.model.reading import text
 
+_NO_QUOTAS = ElasticQuotas()
 _UNKNOWN_QUOTAS = "the ElasticQuotas are unknown"
 _UNREADABLE = "an amount of the ElasticQuota {} cannot be read"
 _DISPUTED = "another namespace has an ElasticQuota {} as well, and which one counts is not known"
@@ -57,7 +58,10 @@ class _Quotas:
         self, shape: GangShape, roles: Mapping[str, Role], facts: ClusterFacts, settings: KoordinatorSettings
     ) -> None:
         self._shape, self._roles, self._settings = shape, roles, settings
-        self._known = facts.elastic_quotas
+        quotas = facts.elastic_quotas
+        if not (quotas is None or isinstance(quotas, ElasticQuotas)):
+            quotas = ElasticQuotas(quotas)
+        self._known = quotas
         self._templates = templates_of(shape)
         self._members: dict[str, list[MemberShape]] = {}
         for member in shape.needed:
@@ -90,10 +94,7 @@ class _Quotas:
         if known is None or self._settings.disableDefaultQuota is True:
             return None
         own = known.get(namespace)
-        if own is not None and own.namespace == namespace:
-            found = [namespace]
-        else:
-            found = [name for name, quota in known.items() if quota.namespaces is None or namespace in quota.namespaces]
+        found = [namespace] if own is not None and own.namespace == namespace else known.takers(namespace)
         if not found:
             return None
         # Of several quotas the scheduler takes any.
@@ -122,7 +123,7 @@ class _Quotas:
         yield from self._of_parents(name, quota, most, roles)
 
     def _is_disputed(self, name: str) -> bool:
-        return isinstance(self._known, ElasticQuotas) and name in self._known.disputed
+        return self._known is not None and name in self._known.disputed
 
     def _of_kept_pods(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
         """Yield the min of a quota, which limits the pods that are never preempted."""
@@ -163,7 +164,7 @@ class _Quotas:
         """Yield the known quotas above one, of the same tree."""
         passed: set[str] = set()
         name = quota.parent
-        while name is not None and name not in passed and (found := (self._known or {}).get(name)) is not None:
+        while name is not None and name not in passed and (found := (self._known or _NO_QUOTAS).get(name)) is not None:
             if found.tree != quota.tree:
                 return
             yield name, found
@@ -203,10 +204,11 @@ class _Quotas:
     def _cure(self, name: str, roles: frozenset[str]) -> str:
         """Return the advice to name another leaf that allows the gang, if one is known."""
         demand = demand_of(self._part(roles), self._roles, self._counted, roles)
-        for other in nsmallest(MOST_TRIED, self._known or {}):
-            quota = (self._known or {})[other]
-            may_be = other != name and not quota.is_parent and self._may_be_named(quota)
-            if may_be and self._allow(quota, demand):
+        # A message to users of the gang's namespace names no other quotas that they have not named.
+        known = self._known or _NO_QUOTAS
+        for other in nsmallest(MOST_TRIED, known.named_in(self._shape.namespace)):
+            quota = known[other]
+            if other != name and not quota.is_parent and self._allow(quota, demand):
                 return f"name the ElasticQuota {shown(other)}, which allows it"
         return ""
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 
 from webhook.gangs.key import GangKey
 from webhook.gangs.workload_gangs import WorkloadKey
-from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 
 # The owners are looked up once for all changes within this many seconds.
 OWNERS_SECONDS = 0.2
-_GROUPED = LEADER_WORKER_SETS.api.kind
-# Labels with a longer value are cut, and may lack the index of their group.
-_UNCUT = 50
 
 
 class QueuedOwners:
     """Owners of changed Workloads, until their gangs are reported: each owner once, because thousands of Workloads may
-    name the same. `above` returns the object that has the gangs of an owner, `gangs_of` the gangs of that object, and
-    `changed` is called with each gang.
+    name the same. `above` returns the object that has the gangs of an owner, `gangs_of` the gangs of that object that
+    Workloads with these component indexes may stand for, and `changed` is called with each gang.
     """
 
     def __init__(
         self,
         above: Callable[[str, str, str], WorkloadKey],
-        gangs_of: Callable[[str, str, str], Iterable[GangKey]],
+        gangs_of: Callable[[WorkloadKey, Collection[str | None]], Iterable[GangKey]],
         changed: Callable[[GangKey], None],
     ) -> None:
         self._above = above
@@ -45,15 +41,5 @@ class QueuedOwners:
         for owner, found in self._waiting.items():
             indexes.setdefault(self._above(*owner), set()).update(found)
         self._waiting = {}
-        for gang in {one for owner, found in indexes.items() for one in of_groups(self._gangs_of(*owner), found)}:
+        for gang in {gang for owner, found in indexes.items() for gang in self._gangs_of(owner, found)}:
             self._changed(gang)
-
-
-def of_groups(gangs: Iterable[GangKey], indexes: Container[str | None]) -> Iterator[GangKey]:
-    """Those of the gangs of an object that Workloads with these indexes may stand for. A LeaderWorkerSet has a Workload
-    for each group, so of its gangs these are only the ones of the groups.
-    """
-    for gang in gangs:
-        index = gang.name.removeprefix(f"{gang.workload}-").partition("-")[0]
-        if None in indexes or gang.kind != _GROUPED or len(gang.name) > _UNCUT or index in indexes:
-            yield gang

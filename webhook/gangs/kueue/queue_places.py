@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from webhook.gangs.grouping import Grouping
 from webhook.model.keys import ObjectKey
 from webhook.model.kueue import keys
 from webhook.model.kueue.objects import KueueWorkload, LocalQueue
@@ -24,6 +25,8 @@ _OUT = frozenset(
     {keys.INADMISSIBLE, keys.MISCONFIGURED, keys.SUSPENDED, keys.ADMISSION_GATED, keys.ON_HOLD, keys.DEACTIVATED}
 )
 _NAMED = 3
+# If a LocalQueue with so many Workloads changes its ClusterQueue, all are sorted anew.
+_MANY = 500
 
 
 class _Turn(NamedTuple):
@@ -56,7 +59,8 @@ class QueuePlaces:
     def __init__(self, known: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
         # The LocalQueue of each waiting Workload.
         self._of: dict[ObjectKey, tuple[ObjectKey, _Turn]] = {}
-        # The ClusterQueues of the LocalQueues, and by place those that wait. None before it is asked for again.
+        self._waiting: Grouping[ObjectKey, ObjectKey] = Grouping()
+        # The ClusterQueues of the LocalQueues, and by place those that wait. None before it is asked for.
         self._above: dict[ObjectKey, str] = {}
         self._turns: dict[_Place, list[_Turn]] | None = None
         for key, workload in (known or {}).items():
@@ -66,14 +70,30 @@ class QueuePlaces:
         """A Workload is new, changed or gone (None)."""
         if (before := self._of.pop(key, None)) is not None:
             self._remove(*before)
+            self._waiting.move(key, None)
         if workload is not None and workload.queue is not None and _waits(workload):
             queue, turn = (key[0], workload.queue), _turn(key, workload)
             self._of[key] = queue, turn
+            self._waiting.move(key, queue)
             self._insert(queue, turn)
 
-    def regroup(self) -> None:
-        """A LocalQueue is new, changed or gone."""
-        self._turns = None
+    def put_queue(self, key: ObjectKey, local_queue: LocalQueue | None) -> None:
+        """A LocalQueue is new, changed or gone (None)."""
+        above = None if local_queue is None else local_queue.cluster_queue
+        if self._turns is None or above == self._above.get(key):
+            return
+        turns = [self._of[workload][1] for workload in self._waiting.members(key)]
+        if len(turns) > _MANY:
+            self._turns = None
+            return
+        for turn in turns:
+            self._remove(key, turn)
+        if above is None:
+            del self._above[key]
+        else:
+            self._above[key] = above
+        for turn in turns:
+            self._insert(key, turn)
 
     def ahead_of(self, key: ObjectKey, local_queues: Mapping[ObjectKey, LocalQueue] | None) -> Ahead | None:
         """The Workloads ahead of one in its ClusterQueue; in its LocalQueue if the ClusterQueue is unknown. None if it

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from webhook.model.changes import value_at
 from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import shown
 from webhook.model.keys import GroupKind, Needed, Record
 from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import Place, membership
@@ -107,6 +109,12 @@ def no_gang(workload: OptedInWorkload) -> NoGang | None:
     for found in workload.hindrances():
         return NoGang(found.at, found.why, found)
     return None
+
+
+def template_record(workload: OptedInWorkload) -> str | None:
+    """The scheduler that was recorded in all pod templates of a workload; None if they have none, or several."""
+    labels = [value_at(workload.raw, path / SCHEDULER_LABEL)[1] for path in workload.marked_paths]
+    return labels[0] if labels and isinstance(labels[0], str) and all(label == labels[0] for label in labels) else None
 
 
 def is_claimed(workload: OptedInWorkload) -> bool:

@@ -122,6 +122,21 @@ def test_an_update_can_neither_change_nor_add_a_record(old: Manifest) -> None:
     assert not verdict.allowed
 
 
+@pytest.mark.parametrize("manifest", WITHOUT, ids=KINDS)
+def test_a_record_that_the_pod_templates_still_have_may_be_set_again(manifest: Manifest) -> None:
+    recorded = stored(manifest, facts=known(default="koord-scheduler"))
+    lost, changed = deepcopy(recorded), deepcopy(recorded)
+    del lost["metadata"]["labels"]
+    changed["metadata"]["labels"] = {RECORD: "volcano"}
+    # A TrainJob has no templates that would say it.
+    refused = [] if _templates(manifest) else ["owner/scheduler-change"]
+    assert [rule for rule in rules(validate(recorded, lost)) if rule == "owner/scheduler-change"] == refused
+    assert "owner/scheduler-change" in rules(validate(changed, lost))
+    for template in _templates(lost)[:1]:
+        del template["metadata"]["labels"]
+        assert "owner/scheduler-change" in rules(validate(recorded, lost))
+
+
 def test_a_scheduler_without_a_profile_is_refused_and_not_recorded() -> None:
     manifest = job(scheduler="koordinator")
     assert mutate(manifest)[1].patch == ()

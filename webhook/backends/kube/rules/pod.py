@@ -313,6 +313,6 @@ foreign_member = families.foreign_member(
     WORKLOADS_OF_GANGS[0].api,
     Mark("spec", "schedulingGroup"),
     group_of=named_group,
-    known=replace(TREES, pod_groups=Groups({("default", "demo-0"): Group(False, 2, workload="demo-0")})),
+    facts=replace(TREES, pod_groups=Groups({("default", "demo-0"): Group(False, 2, workload="demo-0")})),
     config=ON,
 )
