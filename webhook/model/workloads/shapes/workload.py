@@ -193,9 +193,13 @@ class ShapedWorkload(OptedInWorkload):
     def doubts(self) -> Iterator[Hindrance]:
         """What the shape warns of, a minimum that no number of its pods reaches, and one below which it may run."""
         yield from self._said(self.shape.warns, OPERATOR)
+        yield from self.unreachable(made=self.has_gangs)
+
+    def unreachable(self, *, made: bool) -> Iterator[Hindrance]:
+        """The minimums that no number of its pods reaches. `made`: whether Rollcall makes the gang."""
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
-                yield from _unreachable(part, scope, has_gangs=self.has_gangs)
+                yield from _unreachable(part, scope, has_gangs=made)
 
     def shrinks(self) -> Iterator[Hindrance]:
         """The parts that may get fewer pods than the gang needs."""
