@@ -143,7 +143,12 @@ class Reason(StrEnum):
     @property
     def is_ordinary(self) -> bool:
         """Whether such objects stand beside gangs everywhere, so that they matter only if nothing else was judged."""
-        return self in {Reason.NO_OBJECT, Reason.NO_GANG, Reason.GANG_ELSEWHERE, Reason.NO_RULES}
+        return self.is_ignored or self is Reason.GANG_ELSEWHERE
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether nothing about gangs is in such objects."""
+        return self in {Reason.NO_GANG, Reason.NO_OBJECT, Reason.NO_RULES}
 
 
 @dataclass(frozen=True, slots=True)

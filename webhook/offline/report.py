@@ -198,7 +198,7 @@ class Report:
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
         """Add the findings of one document. A document without judged objects counts as ignored."""
-        has_rules = False
+        is_ignored = True
         for judgement in judgements:
             whole = Place(document, judgement)
             verdict = judgement.verdict
@@ -207,7 +207,7 @@ class Report:
             elif verdict.omission is not None:
                 omitted = self._ordinary if verdict.omission.reason.is_ordinary else self._omitted
                 omitted.append((verdict.omission, Place(document, judgement, verdict.omission.at)))
-            has_rules |= judgement.judged or not (verdict.omission is None or verdict.omission.reason.is_ordinary)
+            is_ignored &= not judgement.judged and (verdict.omission is None or verdict.omission.reason.is_ignored)
             if self.suppress and self.rules and (judgement.has_rules or verdict.findings):
                 self._note_unknown_rules(whole)
             if verdict.findings:
@@ -220,7 +220,7 @@ class Report:
             if verdict.could_run:
                 self.movable.append(whole)
             self.notes += [(note, whole) for note in verdict.notes]
-        if not has_rules:
+        if is_ignored:
             self.ignored.append(document)
 
     def _add_findings(self, whole: Place, findings: Iterable[Finding]) -> None:
