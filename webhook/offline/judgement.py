@@ -28,8 +28,8 @@ from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, ROOT, FieldPath, Item
 from webhook.model.findings import Finding, Omission, Reason, shown
-from webhook.model.keys import Api
 from webhook.model.general import EVERY_GENERAL
+from webhook.model.keys import Api
 from webhook.model.known_kinds import is_cluster_scoped
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
@@ -99,7 +99,9 @@ def judge(
             named = _names_judged(raw, place, verdict, kinds, facts, settings)
             yield _with_exceptions(raw, named, facts, settings, now)
         else:
-            omission = Omission(ROOT, Reason.NO_RULES, "no rule is about its request", "record one that creates a workload")
+            omission = Omission(
+                ROOT, Reason.NO_RULES, "no rule is about its request", "record one that creates a workload"
+            )
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
 
 
@@ -184,7 +186,7 @@ def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
     if not isinstance(metadata, dict):
         metadata = {}
     name = _word(metadata, "name") or _word(metadata, "generateName")
-    namespaced = _scopes().get(kind[::2], not is_cluster_scoped(kind.kind))
+    namespaced = _scopes().get(kind[::2], bool(kind.kind) and not is_cluster_scoped(kind.kind))
     return name, (_word(metadata, "namespace") or "default") if namespaced else ""
 
 

@@ -16,7 +16,7 @@ from webhook.model.admission_request import Kind, Verdict
 from webhook.model.changes import value_at
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding, Omission, Reason, shown
-from webhook.model.known_kinds import UNKNOWN_WORKLOAD
+from webhook.model.known_kinds import OTHER_WORKLOADS
 from webhook.model.reading import Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.operator_group import KIND as GROUP
@@ -24,7 +24,8 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # One placeholder of envsubst, of a template, or for a person, alone or within a name.
 _PLACEHOLDER = re.compile(
-    r"[\w.-]*(?:\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}|<(?!none>|nil>)[A-Za-z][\w .-]*>)[\w.-]*"
+    r"[\w.-]*(?:\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}"
+    r"|<(?!none>|nil>)[A-Za-z][\w .-]*>)[\w.-]*"
 )
 # A longer text is no value of a field that rules read.
 _MOST_CHARACTERS = 256
@@ -47,8 +48,12 @@ _TEXTS = frozenset(
 _RENDER = "render the manifest before it is checked, as with envsubst, helm template or kustomize build"
 # A document of a program that failed.
 _FAILURES = frozenset({"error", "errors"})
-# Objects that may have the label or a scheduler's name, and whose pods are made by something that is judged.
-_FACTS = frozenset({"ClusterTrainingRuntime", "Namespace", "PodClique", "PodCliqueScalingGroup", "TrainingRuntime"})
+# Objects that may have the label or a scheduler's name; their pods are no gang, or made by something that is judged.
+_FACTS = frozenset(
+    {"ClusterTrainingRuntime", "DaemonSet", "Namespace", "PodClique", "PodCliqueScalingGroup", "TrainingRuntime"}
+)
+# Of labels and annotations only those with such a prefix are read, but not these.
+_UNREAD = ("app.kubernetes.io/", "helm.sh/", "argocd.argoproj.io/")
 
 
 def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omission:
@@ -61,14 +66,23 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         return Omission(ROOT, Reason.NO_OBJECT, why, "give the file of a manifest with apiVersion and kind")
     if (scheduler := _scheduler_of_groups().get(kind[::2])) is not None and kind.kind == GROUP:
         why = f"only {scheduler} reads it, which has no profile here"
-        return Omission(ROOT / "apiVersion", Reason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration")
+        return Omission(
+            ROOT / "apiVersion", Reason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
+        )
     mark = None if kind.kind in _FACTS else next(_marks(raw, settings), None)
     if mark is None:
-        remedy = "give a workload, a gang object, or a pod"
+        remedy = "give the manifests of a workload, or of a gang object"
         return Omission(ROOT / "kind", Reason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)
     at, name = mark
     why = f"it asks for {shown(name)}, and no rule is about the kind {shown(kind.kind)}, so its pods are no gang"
-    return Omission(at, Reason.UNKNOWN_KIND, why, UNKNOWN_WORKLOAD.replace("KIND", kind.kind))
+    remedy = f"declare its kind by a WorkloadShape (`rollcall shapes init {kind.kind} --from-crd FILE` drafts one)"
+    if at.parts[-1] == SCHEDULER_LABEL:
+        remedy = OTHER_WORKLOADS.get(kind[::2], remedy)
+    elif kind.kind == "CronJob":
+        remedy = (
+            f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
+        )
+    return Omission(at, Reason.UNKNOWN_KIND, why, remedy)
 
 
 @cache
@@ -83,9 +97,8 @@ def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]
     schedulers = {*settings.profiles, *installed_backends()} - {DEFAULT_SCHEDULER, OPTED_OUT}
     for place, value in _texts({part: raw.get(part) for part in ("metadata", "spec", "template")}):
         above, key = place
-        if key == SCHEDULER_LABEL and above is not None and above[1] == "labels" and value != OPTED_OUT:
-            yield _path(place), value
-        elif key == "schedulerName" and value in schedulers:
+        is_label = key == SCHEDULER_LABEL and above is not None and above[1] == "labels"
+        if (is_label and value != OPTED_OUT) or (key == "schedulerName" and value in schedulers):
             yield _path(place), value
 
 
@@ -96,12 +109,21 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     findings = tuple(map(_of_placeholder, verdict.findings))
     if findings != verdict.findings:
         return replace(verdict, findings=findings)
-    place = next((place for place, value in _texts(raw, _TEXTS) if _is_placeholder(value)), None)
+    texts = _texts(raw, _TEXTS)
+    place = next((place for place, value in texts if _is_placeholder(value) and _is_read(place)), None)
     if place is None:
         return verdict
     at = _path(place)
     why = f"{shown(value_at(raw, at)[1])} at {at} is a placeholder that nothing has replaced"
     return replace(verdict, omission=Omission(at, Reason.NOT_RENDERED, why, _RENDER))
+
+
+def _is_read(place: _Place) -> bool:
+    """Whether a rule may read the text at a place: not if it is a label or an annotation of the author's own."""
+    above, key = place
+    if above is None or above[1] not in {"labels", "annotations"}:
+        return True
+    return "/" in str(key) and not str(key).startswith(_UNREAD)
 
 
 def _of_placeholder(finding: Finding) -> Finding:

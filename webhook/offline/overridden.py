@@ -1,7 +1,7 @@
 """What a forced scheduler stands for, and what it overrides in an object, in a sentence, without I/O.
 
-`--scheduler NAME` asks what would happen if each workload had the label. The sentence says which label that is, and what
-the object would choose, so that the answer is not mistaken for the object's own.
+`--scheduler NAME` asks what would happen if each workload had the label. The sentence says which label that is, and
+what the object would choose, so that the answer is not mistaken for the object's own.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from webhook.errors import InputError
+from webhook.model.admission_request import Verdict
 from webhook.model.changes import value_at
 from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath
 from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged, shown
@@ -21,7 +22,7 @@ from webhook.model.near_names import meant
 from webhook.model.reading import Manifest
 from webhook.offline.baseline import Baseline
 from webhook.offline.fix import Fix
-from webhook.offline.judgement import Judgement
+from webhook.offline.judgement import Judgement, kind_of
 from webhook.offline.suppression import ANNOTATION, COMMENT, Directive, Origin, Suppression, annotated
 
 
@@ -68,6 +69,7 @@ class Level(StrEnum):
 
 
 _REASONS = list(Reason)
+_EMPTY = Omission(ROOT, Reason.NO_OBJECT, "it has no object", "give the manifests of a workload")
 _LEVELS = {Action.DENY: Level.ERROR, Action.WARN: Level.WARNING, Action.AUDIT: Level.AUDIT}
 
 
@@ -109,9 +111,9 @@ class Place:
 
     @property
     def object(self) -> str:
-        """Kind, namespace and name."""
+        """Kind, namespace and name; of a cluster-scoped object kind and name."""
         found = self.judgement
-        return f"{found.kind} {found.namespace}/{found.name}" if found.namespace else f"{found.kind} {found.name}"
+        return f"{found.kind or 'document'} {f'{found.namespace}/' if found.namespace else ''}{found.name}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -198,8 +200,9 @@ class Report:
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
         """Add the findings of one document. A document without judged objects counts as ignored."""
-        is_ignored = True
+        is_ignored = is_empty = True
         for judgement in judgements:
+            is_empty = False
             whole = Place(document, judgement)
             verdict = judgement.verdict
             if judgement.judged:
@@ -220,6 +223,9 @@ class Report:
             if verdict.could_run:
                 self.movable.append(whole)
             self.notes += [(note, whole) for note in verdict.notes]
+        if is_empty:
+            nothing = Judgement(kind_of(document.manifest).kind, "", "", ROOT, Verdict(), has_rules=False)
+            self._ordinary.append((_EMPTY, Place(document, nothing)))
         if is_ignored:
             self.ignored.append(document)
 
@@ -274,7 +280,7 @@ class Report:
 
     @property
     def omitted(self) -> list[tuple[Omission, Place]]:
-        """The objects that no rule judged, with the reason. Where nothing was judged at all, one that stands for all."""
+        """The objects that no rule judged, with the reason. If nothing at all was judged, one stands for all."""
         if self._omitted or self.judged or not self._ordinary:
             return self._omitted
         first, place = min(self._ordinary, key=lambda entry: _REASONS.index(entry[0].reason))

@@ -7,7 +7,15 @@ from typing import Any
 from webhook.errors import InputError
 from webhook.offline.fix import Fix, TextEdit
 from webhook.offline.judgement import kind_of
-from webhook.offline.report import Place, Report, ReportedFinding, Source, finding_as_json, omission_as_json, unjudged_as_json
+from webhook.offline.report import (
+    Place,
+    Report,
+    ReportedFinding,
+    Source,
+    finding_as_json,
+    omission_as_json,
+    unjudged_as_json,
+)
 from webhook.offline.suppression import Suppression
 from webhook.reports.options import ReportOptions
 from webhook.reports.rule_pages import rule_url

@@ -1,7 +1,7 @@
 """SARIF 2.1.0 (OASIS), which GitHub code scanning and most editors read.
 
-A rule that could not be judged is a result of kind `open`. Objects that no rule judged, what cannot be read, and notes are
-notifications of the invocation. Columns count code points.
+A rule that could not be judged is a result of kind `open`. Objects that no rule judged, what cannot be read, and notes
+are notifications of the invocation. Columns count code points.
 """
 
 from __future__ import annotations

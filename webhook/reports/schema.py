@@ -89,7 +89,7 @@ def report_schema() -> dict[str, Any]:
         "passed": {**TRUTH, "description": "Whether the check passes: nothing fails and everything can be read."},
         "clean": {
             **TRUTH,
-            "description": "Whether there is nothing to do: no finding of any level that counts, and everything judged.",
+            "description": "Whether there is nothing to do: no finding that counts, and everything judged.",
         },
         "failOn": list_of(enum_of(FailOn, "What fails the check.")),
         "judged": {**COUNT, "description": "Objects that the rules about their kind judged."},

@@ -185,8 +185,8 @@ class Example:
 class Rule:
     """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`.
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
-    rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in files it
-    also judges a workload that is not opted in.
+    rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
+    files it also judges a workload that is not opted in.
     """
 
     id: str

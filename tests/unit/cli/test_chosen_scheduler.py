@@ -161,8 +161,14 @@ def test_the_scheduler_of_the_caller_stands_for_the_label_and_overrides_it_with_
 
 def test_what_the_pods_name_counts_as_it_would_beside_the_label(rollcall: Run) -> None:
     ran = rollcall("check", "--scheduler", "koord-scheduler", "-o", "json", "-", stdin=JOB)
-    labelled = rollcall("check", "-o", "json", "-", stdin=JOB.replace("dev/scheduler: volcano", "dev/scheduler: koord-scheduler"))
-    assert _rules(ran.out) == _rules(labelled.out) == [("owner/scheduler-name", "spec.template.spec.schedulerName", "deny")]
+    labelled = rollcall(
+        "check", "-o", "json", "-", stdin=JOB.replace("dev/scheduler: volcano", "dev/scheduler: koord-scheduler")
+    )
+    assert (
+        _rules(ran.out)
+        == _rules(labelled.out)
+        == [("owner/scheduler-name", "spec.template.spec.schedulerName", "deny")]
+    )
     assert rollcall("render", "--scheduler", "koord-scheduler", "-", stdin=JOB).code == 1
 
 

@@ -292,9 +292,7 @@ def test_a_sample_that_is_written_for_another_scheduler_is_refused(
 
 
 @pytest.mark.parametrize("name", FOR_ONE)
-def test_the_scheduler_of_the_caller_is_not_that_which_a_sample_names(
-    rollcall: Run, samples: Path, name: str
-) -> None:
+def test_the_scheduler_of_the_caller_is_not_that_which_a_sample_names(rollcall: Run, samples: Path, name: str) -> None:
     own, rules = FOR_ONE[name]
     arguments = ["--scheduler", "scheduler-plugins-scheduler", str(samples / name), "-o", "json"]
     report = json.loads(rollcall("check", *arguments).out)
