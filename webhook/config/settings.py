@@ -269,8 +269,8 @@ class Tracing:
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
     scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if workloads chose that
-    scheduler by their label, and `forced_by` is how the caller asked for that; with `overrides` what their pods name does
-    not count. `proceed` is called between rules, and raises to end a judgement whose caller no longer waits.
+    scheduler by their label, and `forced_by` is how the caller asked for that; with `overrides` it does not matter what
+    their pods name. `proceed` is called between rules, and raises to end a judgement whose caller no longer waits.
     """
 
     profiles: Mapping[str, Profile]

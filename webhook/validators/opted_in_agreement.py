@@ -264,8 +264,9 @@ def _known_gangs(
             other = known.get((namespace, name))
             if other is None or (kind == workload.kind and name == workload.name):
                 continue
-            # The caller asks about all workloads at once.
-            if (choice.forced or other.record.scheduler == choice.scheduler) and other.no_gang is None:
+            # What the caller chooses holds for all workloads that choose nothing.
+            recorded = choice.scheduler if choice.forced and other.record.scheduler is None else other.record.scheduler
+            if recorded == choice.scheduler and other.no_gang is None:
                 # The pods of a LeaderWorkerSet decide which groups exist.
                 groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
                 yield kind, Needed(part, (namespace, name)), None if other.names is None else other.names | groups
