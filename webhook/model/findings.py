@@ -132,6 +132,8 @@ class Reason(StrEnum):
     # A gang object, or a gang, of a scheduler that has no profile here.
     NO_PROFILE = "no-profile"
     NOT_RENDERED = "not-rendered"
+    # A pod of a gang whose workload is not there.
+    POD_LEFT = "pod-left"
     # What a program wrote that failed.
     NO_MANIFEST = "no-manifest"
     # Something else makes its gang, or nothing asks for one, or it is no object, or no rule is about its kind.

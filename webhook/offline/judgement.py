@@ -35,6 +35,7 @@ from webhook.model.kubernetes_kinds import POD
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.fact_supply import supplied
 from webhook.offline.omissions import omission_of_object, rendered
@@ -226,7 +227,20 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
     told = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
+    if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
+        remedy = "give the workload that made it too, and the label or the profile that it lacks"
+        judged = replace(judged, omission=Omission(LABELS, Reason.POD_LEFT, mutated.notes[0], remedy))
     return replace(judged, patch=mutated.patch, notes=told)
+
+
+def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
+    """Return whether the request is about a pod that says itself that it is in a gang of Grove's or Rollcall's."""
+    if request.kind[::2] == POD:
+        # The rules report what cannot be read.
+        with suppress(Malformed):
+            pod = Pod(request.object or {}, request.namespace)
+            return pod.podgang is not None or text(pod.template.labels.get(SCHEDULER_LABEL)) in settings.profiles
+    return False
 
 
 def _no_profile(podgang: PodGang) -> Omission:

@@ -66,6 +66,12 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{schedulerName: koord-scheduler}]
 """
+LONE_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {rollcall.dev/scheduler: volcano}}
+spec: {containers: [{name: main, image: example.com/main}]}
+"""
 KAI_GROUP = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
 KOORD_ONLY = """\
 apiVersion: rollcall.dev/v1alpha1
@@ -98,6 +104,7 @@ def _report(rollcall: Run, text: str, *arguments: str) -> dict[str, Any]:
         (KSERVE, "unknown-kind", "InferenceService", "spec.predictor.schedulerName"),
         (LABELLED, "unknown-kind", "Training", f"metadata.labels[{LABEL}]"),
         (CRON_JOB, "unknown-kind", "CronJob", "spec.jobTemplate.spec.template.spec.schedulerName"),
+        (LONE_POD, "pod-left", "Pod", "metadata.labels"),
         ("error: x\n", "no-manifest", "", ""),
         ("Error: the chart was not found\n", "no-manifest", "", ""),
         (JOB.replace("parallelism: 2", "parallelism: 1"), "no-gang", "Job", ""),

@@ -200,6 +200,11 @@ class ShapedWorkload(OptedInWorkload):
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
                 yield from _unreachable(part, scope, has_gangs=made)
+        path, minimum = self.operator_minimum
+        pods = sum(part.pods for part in (*self.parts, *self.outside_parts))
+        if path is not None and minimum is not None and 0 < pods < minimum and self.has_gangs:
+            why = f"the minimum of the operator's own gang is {minimum} pods, but only {pods} are created"
+            yield Hindrance(OPERATOR, path, minimum, why, "lower the minimum, or raise the number of pods")
 
     def shrinks(self) -> Iterator[Hindrance]:
         """The parts that may get fewer pods than the gang needs."""
