@@ -162,6 +162,10 @@ class Omission:
     why: str
     remedy: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
+        object.__setattr__(self, "remedy", _cut(self.remedy, MAX_SAID_CHARACTERS))
+
     def __str__(self) -> str:
         return f"{self.why}; {self.remedy}"
 

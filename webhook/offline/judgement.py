@@ -246,7 +246,7 @@ def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
 def _no_profile(podgang: PodGang) -> Omission:
     name = text(podgang.labels.get(SCHEDULER_LABEL)) or ""
     why = f"its scheduler {shown(name)} has no profile here, so it is not changed"
-    remedy = f"add the profile {name} to the configuration, or judge it for another with --scheduler"
+    remedy = f"add the profile {shown(name)} to the configuration, or judge it for another with --scheduler"
     return Omission(LABELS / SCHEDULER_LABEL, Reason.NO_PROFILE, why, remedy)
 
 

@@ -48,10 +48,22 @@ _TEXTS = frozenset(
 _RENDER = "render the manifest before it is checked, as with envsubst, helm template or kustomize build"
 # A document of a program that failed.
 _FAILURES = frozenset({"error", "errors"})
+_MOST_KEYS = 3
 # Objects that may have the label or a scheduler's name; their pods are no gang, or made by something that is judged.
 _FACTS = frozenset(
-    {"ClusterTrainingRuntime", "DaemonSet", "Namespace", "PodClique", "PodCliqueScalingGroup", "TrainingRuntime"}
+    {
+        "ClusterTrainingRuntime",
+        "Config",
+        "DaemonSet",
+        "Namespace",
+        "PodClique",
+        "PodCliqueScalingGroup",
+        "SchedulingShard",
+        "TrainingRuntime",
+    }
 )
+# Values of a chart, which are no pod templates.
+_OF_CHARTS = frozenset({"values", "valuesObject"})
 # Of labels and annotations only those with such a prefix are read, but not these.
 _UNREAD = ("app.kubernetes.io/", "helm.sh/", "argocd.argoproj.io/")
 
@@ -59,7 +71,7 @@ _UNREAD = ("app.kubernetes.io/", "helm.sh/", "argocd.argoproj.io/")
 def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omission:
     """Return why an object is not judged that is of no kind with rules."""
     if not kind.kind:
-        if _FAILURES & {str(key).lower() for key in raw}:
+        if len(raw) <= _MOST_KEYS and any(str(key).lower() in _FAILURES and isinstance(raw[key], str) for key in raw):
             why = "it has neither apiVersion nor kind, but an error: the command that wrote it has probably failed"
             return Omission(ROOT, Reason.NO_MANIFEST, why, "correct the command")
         why = "it has no kind, so it is no object"
@@ -75,7 +87,7 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         return Omission(ROOT / "kind", Reason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)
     at, name = mark
     why = f"it asks for {shown(name)}, and no rule is about the kind {shown(kind.kind)}, so its pods are no gang"
-    remedy = f"declare its kind by a WorkloadShape (`rollcall shapes init {kind.kind} --from-crd FILE` drafts one)"
+    remedy = "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one)"
     if at.parts[-1] == SCHEDULER_LABEL:
         remedy = OTHER_WORKLOADS.get(kind[::2], remedy)
     elif kind.kind == "CronJob":
@@ -95,7 +107,7 @@ def _scheduler_of_groups() -> Mapping[tuple[str, str], str]:
 def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]:
     """Yield where an object asks for a gang scheduler: by the label, or in a pod template by its name."""
     schedulers = {*settings.profiles, *installed_backends()} - {DEFAULT_SCHEDULER, OPTED_OUT}
-    for place, value in _texts({part: raw.get(part) for part in ("metadata", "spec", "template")}):
+    for place, value in _texts({part: raw.get(part) for part in ("metadata", "spec", "template")}, _OF_CHARTS):
         above, key = place
         is_label = key == SCHEDULER_LABEL and above is not None and above[1] == "labels"
         if (is_label and value != OPTED_OUT) or (key == "schedulerName" and value in schedulers):

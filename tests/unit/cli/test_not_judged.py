@@ -66,6 +66,12 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{schedulerName: koord-scheduler}]
 """
+RELEASE = """\
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: r}
+spec: {values: {schedulerName: volcano}}
+"""
 LONE_POD = """\
 apiVersion: v1
 kind: Pod
@@ -111,6 +117,7 @@ def _report(rollcall: Run, text: str, *arguments: str) -> dict[str, Any]:
         (DEPLOYMENT, "no-gang", "Deployment", ""),
         (CONFIG_MAP, "no-rules", "ConfigMap", "kind"),
         (SCHEDULER, "no-rules", "KubeSchedulerConfiguration", "kind"),
+        (RELEASE, "no-rules", "HelmRelease", "kind"),
         ("replicas: 3\n", "no-object", "", ""),
         ("apiVersion: v1\nkind: List\nitems: []\n", "no-object", "List", ""),
         (JOB_SET.replace("name: demo}", "name: '$NAME'}"), "not-rendered", "JobSet", "metadata.name"),

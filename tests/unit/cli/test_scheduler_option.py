@@ -109,7 +109,7 @@ def _in_namespaces(facts: ClusterFacts, scheduler: str, namespaces: set[str]) ->
 
 
 def _said(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> list[tuple[str, ...]]:
-    found = []
+    found: list[tuple[str, ...]] = []
     for judgement in judge(deepcopy(manifest), facts, settings):
         verdict, kind = judgement.verdict, judgement.kind
         if judgement.is_workload:
