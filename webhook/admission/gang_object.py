@@ -17,7 +17,7 @@ from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import run_on_object
-from webhook.validators.selection import Choice
+from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
 
 
 def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *, owner: str = "") -> Verdict:
@@ -59,13 +59,14 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
     return with_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
 
 
-def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str:
-    """Return the scheduler of the object. Several schedulers have rules about pods, and a pod names its own."""
-    if request.kind[::2] == POD:
-        named = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
-        if named is not None and named in settings.profiles:
-            return named
-    return profiles[0].name
+def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str | None:
+    """Return the scheduler of the object. Several schedulers have rules about pods, and a pod names its own, or none:
+    the API server writes default-scheduler into every pod without a name.
+    """
+    if request.kind[::2] != POD:
+        return profiles[0].name
+    named = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
+    return named if named in settings.profiles and named != DEFAULT_SCHEDULER else None
 
 
 def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:

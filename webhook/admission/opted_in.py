@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from webhook.admission.fit import makes_new_gangs
+from webhook.admission.gang_object import with_findings
 from webhook.admission.kueue_updates import is_kueues
 from webhook.admission.opinion import gang_context
 from webhook.admission.workload import WorkloadAdmission
@@ -21,12 +22,12 @@ from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, 
 from webhook.model.changes import value_at
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, METADATA, FieldPath, Item
-from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
+from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
-from webhook.model.workloads.gang import is_claimed, made_elsewhere, starts_alone
+from webhook.model.workloads.gang import asks_for_gang, made_elsewhere, scheduler_of_pods, starts_alone
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
@@ -35,15 +36,10 @@ from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.registry import BoundRule, Context, Outcome, no_fits, run, run_each, run_on_opted_in
-from webhook.validators.selection import NAMESPACE, Choice, namespace_choice
+from webhook.validators.selection import DEFAULT_SCHEDULER, NAMESPACE, Choice, namespace_choice
 
 # As in `webhook.model.claims`.
 _WORKLOAD_API = "the Workload API"
-# The same text for every such workload, so that it is reported once.
-NOT_OPTED_IN = (
-    f"not opted in: neither it nor its namespace has the label {SCHEDULER_LABEL}, so it and its pods stay "
-    "unchanged; --scheduler NAME judges it as if it had the label"
-)
 
 IS_NO_GANG = f"no gang: its label {SCHEDULER_LABEL} is {OPTED_OUT}, so it and its pods stay unchanged"
 
@@ -66,7 +62,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """Return the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
         available = settings.available
         if (forced := settings.forced_choice) is not None:
-            return forced
+            return forced if workload.by_namespace or asks_for_gang(workload) else None
         if settings.permits_opt_out(workload.namespace):
             available = (*available, OPTED_OUT)
         if workload.scheduler is not None:
@@ -93,14 +89,24 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """Return whether Kueue makes the update: it would repeat it for ever, with its quota reserved."""
         return is_kueues(request, settings)
 
-    def without_choice(self, workload: OptedInWorkload, settings: Settings) -> Verdict:
-        """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. A workload
-        that names its gang itself needs no advice.
+    def without_choice(self, workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Verdict:
+        """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. In files the
+        independent rules judge it, under the scheduler that its pods name.
         """
-        advised = settings.standalone and not (
-            is_part(workload, settings.kinds) or not workload.by_namespace or is_claimed(workload)
-        )
-        return Verdict(notes=(NOT_OPTED_IN,)) if advised else ALLOWED
+        if not settings.standalone:
+            return ALLOWED
+        verdict = Verdict(omission=omission_of(workload, facts, settings))
+        if is_part(workload, settings.kinds):
+            return verdict
+        named = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
+        scheduler = DEFAULT_SCHEDULER if named is None else str(named.value)
+        profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
+        choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
+        known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+        context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
+        rules = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
+        outcome = _judged_with_pods(rules, profile, workload, None, replace(context, opted_in=False))
+        return with_findings(verdict, outcome.findings)
 
     def judge(
         self,
@@ -159,22 +165,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         )
         if old is not None and not makes_new_gangs(workload, old, facts):
             context = replace(context, fits=no_fits)
-        found = run_on_opted_in(rules, context, workload, old)
-        if not isinstance(workload, TrainJob):
-            return _with_pods(rules, profile, workload, context, found)
-        if (made := made_of(workload, facts)) is None:
-            return found
-        try:
-            then = _with_pods(rules, profile, made, context, run_on_opted_in(rules, context, made))
-        except Malformed as error:
-            # In a cluster no such runtime is stored, and the TrainJob is not at fault.
-            found.unjudged.append(
-                Unjudged(workload.runtime_path, f"what {made.runtime.name} says ({error})", "owner/runtime")
-            )
-            return found
-        found.findings.extend(_at_train_job(one, made) for one in then.findings)
-        found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
-        return found
+        return _judged_with_pods(rules, profile, workload, old, context)
 
     def scheduler_to_record(
         self, workload: OptedInWorkload, request: Request, facts: ClusterFacts, settings: Settings
@@ -204,6 +195,37 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         old = self.view(request.old, request.namespace)
         unlabelled = frozenset(path for path in old.marked_paths if not value_at(old.raw, path / SCHEDULER_LABEL)[0])
         return record_choice(workload, scheduler, unlabelled)
+
+
+def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Omission:
+    """Return why a workload that is not opted in is not judged, and what opts it in."""
+    if is_part(workload, settings.kinds):
+        why = f"it is a part of its {workload.controller.kind if workload.controller else 'controller'}"
+        return Omission(METADATA / "ownerReferences", Reason.NO_GANG, why, "judge that workload")
+    named = scheduler_of_pods(workload)
+    name = named.value if named is not None and named.value in settings.profiles else "NAME"
+    label = f"{SCHEDULER_LABEL}: {name}"
+    for claim in (claim for template in workload.templates for claim in claims_on(template)):
+        why = f"its pods name a group that something else makes for {claim.system}, so they are judged with that group"
+        return Omission(claim.path, Reason.GANG_ELSEWHERE, why, f"give the group too, or add the label {label}")
+    alone = isinstance(workload, Job) and starts_alone(workload)
+    if (alone or not workload.by_namespace) and not asks_for_gang(workload):
+        what = "has no more than one pod at a time" if alone else "asks for no gang"
+        remedy = f"if its pods must start together, add the label {label} to it"
+        return Omission(ROOT, Reason.NO_GANG, f"it {what}, so no rule is about it", remedy)
+    namespace = workload.namespace
+    if isinstance(workload, TrainJob):
+        # Trainer copies no label of a TrainJob to its JobSet.
+        lacks, remedy = f"its namespace lacks the label {SCHEDULER_LABEL}", f"label Namespace {namespace} {label}"
+    elif workload.by_namespace:
+        lacks = f"neither it nor its namespace has the label {SCHEDULER_LABEL}"
+        remedy = f"add the label {label} to it or to Namespace {namespace}"
+    else:
+        lacks, remedy = f"it lacks the label {SCHEDULER_LABEL}", f"add the label {label} to it"
+    if workload.by_namespace and namespace not in (facts.namespaces or {}):
+        remedy = f"{remedy}; if the Namespace has it, give that with --facts"
+    why = f"not opted in: {lacks}, so it and its pods stay unchanged"
+    return Omission(ROOT, Reason.NOT_OPTED_IN, why, f"{remedy}; --scheduler {name} judges it as if it were opted in")
 
 
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
@@ -294,6 +316,33 @@ def _judge_part(part: OptedInWorkload, choice: Choice, facts: ClusterFacts, sett
     profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
     rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
     return run_each(rules, gang_context(profile, facts, choice, {}, settings), part)
+
+
+def _judged_with_pods(
+    rules: Sequence[BoundRule],
+    profile: Profile,
+    workload: OptedInWorkload,
+    old: OptedInWorkload | None,
+    context: Context[Any],
+) -> Outcome:
+    """Run rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is made of
+    it.
+    """
+    outcome = run_on_opted_in(rules, context, workload, old)
+    if not isinstance(workload, TrainJob):
+        return _with_pods(rules, profile, workload, context, outcome)
+    if (made := made_of(workload, context.facts)) is None:
+        return outcome
+    try:
+        then = _with_pods(rules, profile, made, context, run_on_opted_in(rules, context, made))
+    except Malformed as error:
+        # In a cluster no such runtime is stored, and the TrainJob is not at fault.
+        why = f"what {made.runtime.name} says ({error})"
+        outcome.unjudged.append(Unjudged(workload.runtime_path, why, "owner/runtime"))
+        return outcome
+    outcome.findings.extend(_at_train_job(one, made) for one in then.findings)
+    outcome.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
+    return outcome
 
 
 def _with_pods(

@@ -42,7 +42,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         old = self._readable(request)
         choice = self.choice_of(workload, old, facts, settings)
         if choice is None:
-            return self.without_choice(workload, settings)
+            return self.without_choice(workload, facts, settings)
         outcome = self.judge(workload, old, choice, facts, settings)
         findings = outcome.findings
         if old is not None:
@@ -140,7 +140,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         """Return whether an update must not be refused, except for a fault of the change itself."""
         return False
 
-    def without_choice(self, _workload: W, _settings: Settings) -> Verdict:
+    def without_choice(self, _workload: W, _facts: ClusterFacts, _settings: Settings) -> Verdict:
         """Return the verdict on a workload that is left as it is."""
         return ALLOWED
 

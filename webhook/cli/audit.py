@@ -100,7 +100,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     space = namespace_there(namespace, access, everywhere=everywhere)
     settings = [settings_there(today, access)]
     if as_scheduler is not None:
-        new = force_scheduler(new or settings[0], as_scheduler, "--as")
+        new = force_scheduler(new or settings[0], as_scheduler, "--as", overrides=True)
     if new is not None:
         settings.append(new)
     shows = sys.stderr.isatty() if progress is None else progress

@@ -81,7 +81,9 @@ def check(  # noqa: PLR0913 - one parameter for each option
     TrainJob finds its runtime in another file.
 
     What is known of the cluster comes from `--facts`, for which `rollcall facts` writes a folder, or with `--live` from
-    the cluster itself. A rule that lacks a fact is *not judged*, and the line says how to supply the fact.
+    the cluster itself. A rule that lacks a fact is *not judged*, and the line says how to supply the fact. An object
+    that no rule judged is *not judged* either, such as a workload that is not opted in; the line says what changes
+    that.
 
     A finding is accepted by the comment `# rollcall:ignore RULE: reason` at or above its line, or by the annotation
     `rollcall.dev/ignore: "RULE: reason"` of its object. It stays in the report and does not fail the check. The webhook

@@ -40,7 +40,8 @@ FailOns = Annotated[
     list[FailOn] | None,
     typer.Option(
         "--fail-on",
-        help="What fails the check besides errors: warnings, rules that could not be judged. Repeatable.",
+        help="What fails the check besides errors: warnings; rules that lack facts, and objects that no rule judged. "
+        "Repeatable.",
         show_default="error",
     ),
 ]
@@ -59,7 +60,7 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Do not read these files or folders. Repeatable.", show_default=False),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails the check.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails the check, and what was not judged.")]
 Statistics = Annotated[bool, typer.Option("--statistics", help="Print the number of findings of each rule.")]
 ListIgnored = Annotated[bool, typer.Option("--list-ignored", help="List the documents that have no rules.")]
 BaselineFile = Annotated[

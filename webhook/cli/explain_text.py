@@ -63,7 +63,9 @@ def print_explanation(place: Position, found: Explanation, out: Console) -> None
 
 def print_names(place: Position, found: Judgement, out: Console) -> None:
     """Print what is wrong with the names in an object that is not explained."""
-    print_head(place, f"{found.kind} {found.namespace}/{found.name}", out)
+    print_head(
+        place, f"{found.kind} {found.namespace}/{found.name}" if found.namespace else f"{found.kind} {found.name}", out
+    )
     for problem in found.verdict.findings:
         _finding(problem, out, 1)
     out.print()

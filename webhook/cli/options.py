@@ -32,7 +32,9 @@ Inputs = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Judge as if this scheduler were chosen, whatever the manifests say.", show_default=False
+        metavar="NAME",
+        help="Judge as if each workload chose this scheduler by its label (a TrainJob by that of its namespace).",
+        show_default=False,
     ),
 ]
 Facts = Annotated[

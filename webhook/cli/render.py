@@ -211,8 +211,11 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     if verdict.denials:
         raise Inexpressible(verdict.denials)
     named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
+    if verdict.omission is not None:
+        yield f"{named}: {verdict.omission}"
+        return
     if verdict.scheduler in {None, OPTED_OUT}:
-        yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is not changed"
+        yield ": ".join((named, *verdict.notes))
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)

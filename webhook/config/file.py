@@ -160,9 +160,15 @@ def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Setti
 
 
 def force_scheduler(
-    settings: Settings, scheduler: str, option: str = "--scheduler", source: str = "command line"
+    settings: Settings,
+    scheduler: str,
+    option: str = "--scheduler",
+    source: str = "command line",
+    *,
+    overrides: bool = False,
 ) -> Settings:
-    """Return the settings that judge everything as if `scheduler` were chosen, by this option of that source.
+    """Return the settings that judge everything as if `scheduler` were chosen by the label, by this option of that
+    source. `overrides`: whatever the pods name.
 
     Raises `ConfigurationError` if no profile has that name: the webhook with these settings would refuse it too.
     """
@@ -172,7 +178,7 @@ def force_scheduler(
         if scheduler not in installed:
             why = f"is not a scheduler with a backend{meant(scheduler, installed)}"
         raise ConfigurationError(source, [Problem(option, scheduler, why, tuple(settings.profiles))])
-    return replace(settings, forced=scheduler, forced_by=option)
+    return replace(settings, forced=scheduler, forced_by=option, overrides=overrides)
 
 
 def _general_rules() -> dict[str, Rule]:

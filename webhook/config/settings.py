@@ -23,13 +23,14 @@ from webhook.errors import FactsUnavailable
 from webhook.fit.settings import NOTHING_STATED, FitSettings
 from webhook.model.exceptions import NO_EXCEPTIONS, Exceptions
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import SPEC
+from webhook.model.fields import LABELS
 from webhook.model.findings import Action
 from webhook.model.grove_generation import GroveGeneration
 from webhook.model.keys import GroupKind, Record
 from webhook.model.kueue.admission_check import CheckMode
 from webhook.model.kueue.settings import INSTALLED, KueueSettings
 from webhook.model.projections import Resource
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.model.workloads.kinds import LEADER_WORKER_SETS
 from webhook.model.workloads.shapes.kinds import PYTHON_KINDS, WorkloadKinds
@@ -77,6 +78,10 @@ class BoundRules:
         """Returns those that judge one of `subjects`, so that no request has to skip the others."""
         return BoundRules(bound for bound in self._every if bound.rule.subject in subjects)
 
+    def independent(self) -> BoundRules:
+        """Returns those that hold whoever makes the gang."""
+        return BoundRules(bound for bound in self._every if bound.rule.independent)
+
 
 def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> BoundRules:
     """Return the rules with their actions, for each ceiling that a namespace may set.
@@ -103,6 +108,7 @@ class Profile:
         "creation_rules",
         "every_rule",
         "gate",
+        "independent_rules",
         "judged",
         "judged_in_files",
         "name",
@@ -147,6 +153,7 @@ class Profile:
         self.creation_rules = self.rules.about(Subject.POD_CREATION)
         self.part_rules = self.rules.about(Subject.PART)
         self.unknown_rules = self.rules.about(Subject.UNKNOWN_OWNER)
+        self.independent_rules = self.rules.independent()
         # The rules about the names in an object of any kind, by their subject.
         self.name_rules = {subject: self.rules.about(subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
         # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.
@@ -261,9 +268,9 @@ class Tracing:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration. With `standalone` there is no cluster: the workload of a pod cannot be read, and the
-    scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were
-    chosen, and `forced_by` is how the caller asked for that. `proceed` is called between rules, and raises to end a
-    judgement whose caller no longer waits.
+    scheduler of pods and of updates is chosen as at CREATE. `forced` judges everything as if workloads chose that
+    scheduler by their label, and `forced_by` is how the caller asked for that; with `overrides` it does not matter what
+    their pods name. `proceed` is called between rules, and raises to end a judgement whose caller no longer waits.
     """
 
     profiles: Mapping[str, Profile]
@@ -281,6 +288,7 @@ class Settings:
     grove: GroveGeneration | None = None
     forced: str | None = None
     forced_by: str = ""
+    overrides: bool = False
     # Whether a workload may opt out, in a namespace without a setting of its own.
     opt_out: bool = False
     available: tuple[str, ...] = ()
@@ -330,7 +338,10 @@ class Settings:
     @property
     def forced_choice(self) -> Choice | None:
         """Return the choice of the caller, whatever the objects say; None if the objects choose."""
-        return None if self.forced is None else Choice(self.forced, SPEC, self.available, self.forced_by, forced=True)
+        if self.forced is None:
+            return None
+        at = LABELS / SCHEDULER_LABEL
+        return Choice(self.forced, at, self.available, self.forced_by, forced=True, overrides=self.overrides)
 
     def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> Chosen | None:
         """Return the scheduler that a namespace chooses: by its label, else by the configuration."""

@@ -104,4 +104,6 @@ def shadow_of(entry: ShadowEntry, own: Settings, general: Enforcement) -> Shadow
         backend = installed_backends()[entry.name]
         profile = Profile(backend(backend.settings_model()), general, Enforcement())
     only: dict[str, Any] = {"profiles": {entry.name: profile}, "default": entry.name}
-    return Shadow(entry.name, replace(own, **only, forced=entry.name, forced_by="shadow", compares=False))
+    return Shadow(
+        entry.name, replace(own, **only, forced=entry.name, forced_by="shadow", overrides=True, compares=False)
+    )

@@ -26,11 +26,11 @@ from webhook.admission.opinion import (
 )
 from webhook.admission.opted_in import (
     IS_NO_GANG,
-    NOT_OPTED_IN,
     OptedInWorkloads,
     gang_support,
     is_part,
     made_of,
+    omission_of,
     topology_support,
 )
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
@@ -259,7 +259,7 @@ def _explain_opted_in(
         tuple(views),
         tree,
         workload.resource.api.kind,
-        (NOT_OPTED_IN,) if found is None else (IS_NO_GANG,) if opted_out else (),
+        (str(omission_of(workload, facts, settings)),) if found is None else (IS_NO_GANG,) if opted_out else (),
     )
 
 

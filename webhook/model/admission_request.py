@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.findings import Action, Finding, Omission, Unjudged
 from webhook.model.reading import Manifest
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -60,6 +60,8 @@ class Verdict:
     chosen_by: str = ""
     # The other enabled schedulers that would run a refused workload as it is written.
     could_run: tuple[str, ...] = ()
+    # Why the object was not judged, or only by the rules that hold whoever makes its gang. In files only.
+    omission: Omission | None = None
 
     @property
     def alternatives(self) -> str | None:

@@ -1,4 +1,5 @@
-"""Finding: one rule's verdict at one field. Unjudged: a rule that lacked the facts for a verdict.
+"""Finding: one rule's verdict at one field. Unjudged: a rule that lacked the facts for a verdict. Omission: an object
+that no rule judged.
 
 A rule yields `Finding(at=..., found=..., why=..., remedy=...)`; the caller that runs the rule adds its id and the
 configured action. The texts are lower-case sentences without a full stop: "why" says what goes wrong, "remedy" says
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from webhook.model.bounds import name_text
@@ -121,6 +122,52 @@ class Unjudged:
     def lacking(self) -> str:
         """What is missing and how to supply it."""
         return f"{self.needs} unknown" + (f"; {self.remedy}" if self.remedy else "")
+
+
+class Reason(StrEnum):
+    """Why no rule judged an object."""
+
+    NOT_OPTED_IN = "not-opted-in"
+    UNKNOWN_KIND = "unknown-kind"
+    # A gang object, or a gang, of a scheduler that has no profile here.
+    NO_PROFILE = "no-profile"
+    NOT_RENDERED = "not-rendered"
+    # A pod of a gang whose workload is not there.
+    POD_LEFT = "pod-left"
+    # What a program wrote that failed.
+    NO_MANIFEST = "no-manifest"
+    # Something else makes its gang, or nothing asks for one, or it is no object, or no rule is about its kind.
+    GANG_ELSEWHERE = "gang-elsewhere"
+    NO_GANG = "no-gang"
+    NO_OBJECT = "no-object"
+    NO_RULES = "no-rules"
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether such objects stand beside gangs everywhere, so that they matter only if nothing else was judged."""
+        return self.is_ignored or self is Reason.GANG_ELSEWHERE
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether nothing about gangs is in such objects."""
+        return self in {Reason.NO_GANG, Reason.NO_OBJECT, Reason.NO_RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Why no rule judged an object, the field that shows it, and the edit that changes it."""
+
+    at: FieldPath
+    reason: Reason
+    why: str
+    remedy: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
+        object.__setattr__(self, "remedy", _cut(self.remedy, MAX_SAID_CHARACTERS))
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.remedy}"
 
 
 def shown(value: object) -> str:

@@ -51,6 +51,30 @@ REAL_KINDS = frozenset(
 # Kinds whose name is used in several groups, so the name alone does not show which is meant.
 SHARED_NAMES = frozenset({"Job", "PodGroup", "Queue", "Topology", "Workload", "Pod"})
 
+# Kinds without a namespace that no rule reads. Most others begin with the word Cluster.
+CLUSTER_SCOPED = frozenset(
+    {
+        "APIService",
+        "CSIDriver",
+        "CSINode",
+        "CustomResourceDefinition",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Node",
+        "PersistentVolume",
+        "PodSecurityPolicy",
+        "RuntimeClass",
+        "StorageClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttachment",
+    }
+)
+_CLUSTER = "Cluster"
+
 _KUBEFLOW = "write it as a TrainJob, or use the gang scheduling of the training operator, and remove the label"
 _SPARK = "use spec.batchScheduler of the Spark operator, and remove the label"
 _START_TOGETHER = "write pods that must start together as a JobSet or a LeaderWorkerSet; else remove the label"
@@ -80,3 +104,8 @@ NO_GANGS = frozenset(
 UNKNOWN_WORKLOAD = (
     "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one), or remove the label"
 )
+
+
+def is_cluster_scoped(kind: str) -> bool:
+    """Whether objects of a kind that no rule reads probably have no namespace."""
+    return kind in CLUSTER_SCOPED or (kind.startswith(_CLUSTER) and kind != _CLUSTER)

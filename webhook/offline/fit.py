@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from webhook.admission import decision
 from webhook.admission.fit import fits_of, gang_fit_of, has_run, pods_together
-from webhook.admission.opted_in import IS_NO_GANG, NOT_OPTED_IN, OptedInWorkloads, is_part
+from webhook.admission.opted_in import IS_NO_GANG, OptedInWorkloads, is_part, omission_of
 from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.config.settings import Profile, Settings
 from webhook.fit.budget import STEPS
@@ -31,11 +31,11 @@ from webhook.model import grove
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
-from webhook.model.findings import shown
+from webhook.model.findings import Reason, shown
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import with_pods
-from webhook.model.workloads.gang import is_claimed, no_gang
+from webhook.model.workloads.gang import no_gang
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
@@ -107,13 +107,18 @@ def _fits(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settin
     named = (request.kind.kind, request.namespace, request.name)
     try:
         workload, choice = _chosen(request, facts, settings)
-        if isinstance(workload, OptedInWorkload) and (
-            is_part(workload, settings.kinds) or (choice is None and is_claimed(workload))
-        ):
+        if isinstance(workload, OptedInWorkload):
+            if is_part(workload, settings.kinds):
+                return
+            if choice is None:
+                omission = omission_of(workload, facts, settings)
+                if omission.reason is not Reason.NO_GANG:
+                    yield Found(at, named, note=f"no gang is judged: {omission}")
+                return
+        if choice is None:
             return
-        note = _why_not(choice, settings)
-        if note is not None or choice is None:
-            yield Found(at, named, note=note or "")
+        if (note := _why_not(choice, settings)) is not None:
+            yield Found(at, named, note=note)
             return
         if has_run(workload):
             yield Found(at, named, note=_WORK_BEGUN)
@@ -213,10 +218,8 @@ def _chosen(
     return workload, admission.choice_of(workload, None, facts, settings)
 
 
-def _why_not(choice: Choice | None, settings: Settings) -> str | None:
+def _why_not(choice: Choice, settings: Settings) -> str | None:
     """Return why a workload is not judged, if so."""
-    if choice is None:
-        return NOT_OPTED_IN
     if choice.scheduler == OPTED_OUT:
         return IS_NO_GANG
     return None if choice.scheduler in settings.profiles else _no_profile(choice.scheduler)

@@ -26,15 +26,19 @@ from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.any_object import AnyObject
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import ROOT, FieldPath, Item
-from webhook.model.findings import Finding
+from webhook.model.fields import LABELS, ROOT, FieldPath, Item
+from webhook.model.findings import Finding, Omission, Reason, shown
+from webhook.model.general import EVERY_GENERAL
 from webhook.model.keys import Api
+from webhook.model.known_kinds import is_cluster_scoped
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.fact_supply import supplied
+from webhook.offline.omissions import omission_of_object, rendered
 from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.stock_runtimes import assumed
 from webhook.offline.translation import gang_objects, shown_record
@@ -53,9 +57,14 @@ class Judgement:
     at: FieldPath
     verdict: Verdict
     # False for an object of a kind that has no rules: only the names in it were checked.
-    judged: bool = True
+    has_rules: bool = True
     # Whether it is a workload, which `rollcall explain` takes.
     is_workload: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """Whether the rules about its kind judged it."""
+        return self.has_rules and self.verdict.omission is None
 
 
 class _Kinds(NamedTuple):
@@ -68,8 +77,8 @@ class _Kinds(NamedTuple):
 def judge(
     manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
 ) -> Iterator[Judgement]:
-    """Yield the judgement of each object in a document that has rules. Other objects yield only what is wrong with the
-    names in them, if anything is. Without `now` no exception applies.
+    """Yield the judgement of each object in a document. Of an object without rules it has what is wrong with the names
+    in it, and why it is not judged. Without `now` no exception applies.
 
     Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
@@ -79,12 +88,22 @@ def judge(
         is_review = kind_of(raw).kind == REVIEW
         if found is not None:
             judgement = _judgement(*found, facts, settings)
-            # What an API server sends has passed the schema of its kind.
-            named = judgement if is_review else _with_names(raw, judgement, kinds, facts, settings)
+            if is_review:
+                # What an API server sends has passed the schema of its kind.
+                yield judgement
+                continue
+            named = _with_names(raw, judgement, kinds, facts, settings)
+            named = replace(named, verdict=rendered(named.verdict, raw))
             yield _with_exceptions(raw, named, facts, settings, now)
         elif not is_review:
-            for named in _only_names(raw, place, Verdict(), kinds, facts, settings):
-                yield _with_exceptions(raw, named, facts, settings, now)
+            verdict = Verdict(omission=omission_of_object(kind_of(raw), raw, settings))
+            named = _names_judged(raw, place, verdict, kinds, facts, settings)
+            yield _with_exceptions(raw, named, facts, settings, now)
+        else:
+            omission = Omission(
+                ROOT, Reason.NO_RULES, "no rule is about its request", "record one that creates a workload"
+            )
+            yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
 
 
 def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
@@ -92,14 +111,16 @@ def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Ite
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
         if kind_of(raw).kind != REVIEW:
-            yield from _only_names(raw, place, Verdict(), kinds, facts, settings)
+            judged = _names_judged(raw, place, Verdict(), kinds, facts, settings)
+            if judged.verdict.findings:
+                yield judged
 
 
 def names_of(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
     """Return what is wrong with the names in the object of a request. `scheduler` is the object's."""
     kinds = _kinds_of(facts, settings)
-    judged = _only_names(request.object or {}, ROOT, Verdict(scheduler=scheduler), kinds, facts, settings)
-    return tuple(finding for one in judged for finding in one.verdict.findings)
+    verdict = Verdict(scheduler=scheduler)
+    return _names_judged(request.object or {}, ROOT, verdict, kinds, facts, settings).verdict.findings
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
@@ -148,7 +169,7 @@ def _request(
         return (request, at / "request" / "object") if named else None
     if kind[::2] not in judged:
         return None
-    name, namespace = _names(manifest)
+    name, namespace = _names(kind, manifest)
     return Request("", "CREATE", kind, namespace, name, manifest, at=now), at
 
 
@@ -158,12 +179,26 @@ def kind_of(manifest: Manifest) -> Kind:
     return Kind(group, version, _word(manifest, "kind"))
 
 
-def _names(manifest: Manifest) -> tuple[str, str]:
-    """Return name and namespace for reports. The rules check whether they are valid."""
+def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
+    """Return name and namespace for reports; an object of a cluster-scoped kind has none. The rules check whether they
+    are valid.
+    """
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
-        return "", "default"
-    return _word(metadata, "name") or _word(metadata, "generateName"), _word(metadata, "namespace") or "default"
+        metadata = {}
+    name = _word(metadata, "name") or _word(metadata, "generateName")
+    namespaced = _scopes().get(kind[::2], bool(kind.kind) and not is_cluster_scoped(kind.kind))
+    return name, (_word(metadata, "namespace") or "default") if namespaced else ""
+
+
+@cache
+def _scopes() -> dict[tuple[str, str], bool]:
+    """Return whether the objects of each kind that is read or judged have a namespace."""
+    backends = [backend(backend.settings_model()) for backend in installed_backends().values()]
+    read = (one.resource for backend in backends for one in backend.projections)
+    known = (*read, *(one.resource for one in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
+    judged = {one[:2]: one.namespaced for backend in backends for one in backend.judged_in_files}
+    return {resource.api.group_kind: resource.namespaced for resource in known} | judged
 
 
 def _word(holder: Manifest, key: str) -> str:
@@ -192,7 +227,27 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
     told = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
+    if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
+        remedy = "give the workload that made it too, and the label or the profile that it lacks"
+        judged = replace(judged, omission=Omission(LABELS, Reason.POD_LEFT, mutated.notes[0], remedy))
     return replace(judged, patch=mutated.patch, notes=told)
+
+
+def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
+    """Return whether the request is about a pod that says itself that it is in a gang of Grove's or Rollcall's."""
+    if request.kind[::2] == POD:
+        # The rules report what cannot be read.
+        with suppress(Malformed):
+            pod = Pod(request.object or {}, request.namespace)
+            return pod.podgang is not None or text(pod.template.labels.get(SCHEDULER_LABEL)) in settings.profiles
+    return False
+
+
+def _no_profile(podgang: PodGang) -> Omission:
+    name = text(podgang.labels.get(SCHEDULER_LABEL)) or ""
+    why = f"its scheduler {shown(name)} has no profile here, so it is not changed"
+    remedy = f"add the profile {shown(name)} to the configuration, or judge it for another with --scheduler"
+    return Omission(LABELS / SCHEDULER_LABEL, Reason.NO_PROFILE, why, remedy)
 
 
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
@@ -208,14 +263,12 @@ def _read_kinds() -> frozenset[tuple[str, str]]:
     return frozenset((api.group, api.kind) for api in apis)
 
 
-def _only_names(
+def _names_judged(
     raw: Manifest, at: FieldPath, verdict: Verdict, kinds: _Kinds, facts: ClusterFacts, settings: Settings
-) -> Iterator[Judgement]:
-    name, namespace = _names(raw)
-    found = Judgement(kind_of(raw).kind, namespace, name, at, verdict, judged=False)
-    checked = _with_names(raw, found, kinds, facts, settings)
-    if checked.verdict.findings:
-        yield checked
+) -> Judgement:
+    name, namespace = _names(kind_of(raw), raw)
+    judgement = Judgement(kind_of(raw).kind, namespace, name, at, verdict, has_rules=False)
+    return _with_names(raw, judgement, kinds, facts, settings)
 
 
 def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
@@ -224,7 +277,7 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     """
     kind = kind_of(raw)
     every = AnyObject(kind, raw, (facts.field_names or {}).get(Api(*kind)), kinds.judged, kinds.known)
-    admitted = found.judged and kind.kind != "PodGang"
+    admitted = found.has_rules and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
     return replace(found, verdict=verdict)
@@ -252,7 +305,7 @@ def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     except Malformed:
         return decision.malformed(request, settings)
     if profile is None:
-        return Verdict(notes=("its scheduler has no profile here; it is not changed",))
+        return Verdict(omission=_no_profile(podgang))
     try:
         gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
     except Malformed:

@@ -1,7 +1,7 @@
-"""What a forced scheduler overrides in an object, in a sentence, without I/O.
+"""What a forced scheduler stands for, and what it overrides in an object, in a sentence, without I/O.
 
-`--scheduler NAME` asks what would happen under that scheduler, whatever the object says. The sentence says what the
-object would choose, so that the answer is not mistaken for the object's own.
+`--scheduler NAME` asks what would happen if each workload had the label. The sentence says which label that is, and
+what the object would choose, so that the answer is not mistaken for the object's own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.admission import decision
+from webhook.admission.opted_in import OptedInWorkloads
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
@@ -17,10 +18,12 @@ from webhook.model.fields import SPEC
 from webhook.model.findings import shown
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.shapes.kinds import WorkloadKinds
+from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.selection import DEFAULT_PROFILE, DEFAULT_SCHEDULER, template_names
 
@@ -29,20 +32,23 @@ _Chosen = tuple[str, str]
 
 
 def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Return a note if the caller's scheduler overrides what the object says, else nothing."""
+    """Return a note that says which label the caller's scheduler stands for and what it overrides; nothing if the
+    object chooses the same.
+    """
     if settings.forced is None:
         return ()
     try:
         said = dict(_said(request, facts, settings))
+        label = _label(request, facts, settings)
     except Malformed:
         # The rules report what is wrong with the object.
         return ()
-    others = [(by, name) for by, name in said.items() if name != settings.forced]
-    if not others:
-        return ()
-    by, name = others[0]
-    more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
-    return (f"{settings.forced_by} {settings.forced} overrides {by}, which says {shown(name)}{more}",)
+    notes = () if label is None else (f"stands for {label}",)
+    if others := [(by, name) for by, name in said.items() if name != settings.forced]:
+        by, name = others[0]
+        more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        notes = (*notes, f"overrides {by}, which says {shown(name)}{more}")
+    return (f"{settings.forced_by} {settings.forced} {', and '.join(notes)}",) if notes else ()
 
 
 def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
@@ -63,6 +69,23 @@ def _is_member(pod: Pod, kinds: WorkloadKinds) -> bool:
     return pod.podgang is not None or kinds.place_of(pod) is not None
 
 
+def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | None:
+    """Return the label by which a cluster would choose the caller's scheduler for an opted-in workload; None if it does
+    so already.
+    """
+    admission = decision.admission_of(request.kind[::2], settings)
+    if not isinstance(admission, OptedInWorkloads):
+        return None
+    workload = admission.view(request.object or {}, request.namespace)
+    own = admission.choice_of(workload, None, facts, replace(settings, forced=None))
+    forced = admission.choice_of(workload, None, facts, settings)
+    if forced is None or (own is not None and own.scheduler == settings.forced):
+        return None
+    # Trainer copies no label of a TrainJob to its JobSet.
+    holder = f"Namespace {workload.namespace}" if isinstance(workload, TrainJob) else f"the {request.kind.kind}"
+    return f"the label {SCHEDULER_LABEL}: {settings.forced} of {holder}"
+
+
 def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
     """Yield what the object says about its scheduler, the strongest first."""
     manifest, namespace = request.object or {}, request.namespace
@@ -74,6 +97,8 @@ def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator
     if (admission := decision.admission_of(request.kind[::2], settings)) is None:
         return
     workload = admission.view(manifest, namespace)
+    if admission.choice_of(workload, None, facts, settings) is None:
+        return
     own = admission.choice_of(workload, None, facts, replace(settings, forced=None))
     if own is not None and own.source != DEFAULT_PROFILE:
         yield own.by, own.scheduler

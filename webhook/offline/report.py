@@ -7,21 +7,22 @@ the check.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Protocol
 
 from webhook.errors import InputError
+from webhook.model.admission_request import Verdict
 from webhook.model.changes import value_at
 from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath
-from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.findings import Action, Finding, Omission, Reason, Unjudged, shown
 from webhook.model.near_names import meant
 from webhook.model.reading import Manifest
 from webhook.offline.baseline import Baseline
 from webhook.offline.fix import Fix
-from webhook.offline.judgement import Judgement
+from webhook.offline.judgement import Judgement, kind_of
 from webhook.offline.suppression import ANNOTATION, COMMENT, Directive, Origin, Suppression, annotated
 
 
@@ -67,6 +68,8 @@ class Level(StrEnum):
     AUDIT = "audit"
 
 
+_REASONS = list(Reason)
+_EMPTY = Omission(ROOT, Reason.NO_OBJECT, "it has no object", "give the manifests of a workload")
 _LEVELS = {Action.DENY: Level.ERROR, Action.WARN: Level.WARNING, Action.AUDIT: Level.AUDIT}
 
 
@@ -108,9 +111,9 @@ class Place:
 
     @property
     def object(self) -> str:
-        """Kind, namespace and name."""
+        """Kind, namespace and name; of a cluster-scoped object kind and name."""
         found = self.judgement
-        return f"{found.kind} {found.namespace or 'default'}/{found.name}"
+        return f"{found.kind or 'document'} {f'{found.namespace}/' if found.namespace else ''}{found.name}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -179,6 +182,9 @@ class Report:
     rules: Collection[str] = ()
     findings: list[ReportedFinding] = field(default_factory=list)
     unjudged: list[tuple[Unjudged, Place]] = field(default_factory=list)
+    # Objects that no rule judged, and those that matter only if nothing was.
+    _omitted: list[tuple[Omission, Place]] = field(default_factory=list)
+    _ordinary: list[tuple[Omission, Place]] = field(default_factory=list)
     notes: list[tuple[str, Place]] = field(default_factory=list)
     # Refused objects that other schedulers could run.
     movable: list[Place] = field(default_factory=list)
@@ -194,13 +200,18 @@ class Report:
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
         """Add the findings of one document. A document without judged objects counts as ignored."""
-        before = len(self.judged)
+        is_ignored = is_empty = True
         for judgement in judgements:
+            is_empty = False
             whole = Place(document, judgement)
+            verdict = judgement.verdict
             if judgement.judged:
                 self.judged.append(whole)
-            verdict = judgement.verdict
-            if self.suppress and self.rules:
+            elif verdict.omission is not None:
+                omitted = self._ordinary if verdict.omission.reason.is_ordinary else self._omitted
+                omitted.append((verdict.omission, Place(document, judgement, verdict.omission.at)))
+            is_ignored &= not judgement.judged and (verdict.omission is None or verdict.omission.reason.is_ignored)
+            if self.suppress and self.rules and (judgement.has_rules or verdict.findings):
                 self._note_unknown_rules(whole)
             if verdict.findings:
                 self._add_findings(whole, verdict.findings)
@@ -212,7 +223,10 @@ class Report:
             if verdict.could_run:
                 self.movable.append(whole)
             self.notes += [(note, whole) for note in verdict.notes]
-        if len(self.judged) == before:
+        if is_empty:
+            nothing = Judgement(kind_of(document.manifest).kind, "", "", ROOT, Verdict(), has_rules=False)
+            self._ordinary.append((_EMPTY, Place(document, nothing)))
+        if is_ignored:
             self.ignored.append(document)
 
     def _add_findings(self, whole: Place, findings: Iterable[Finding]) -> None:
@@ -254,7 +268,7 @@ class Report:
 
     def failed(self, on: frozenset[FailOn]) -> bool:
         """Return whether the check fails: something is refused, or something else that `on` names."""
-        if FailOn.UNJUDGED in on and self.unjudged:
+        if FailOn.UNJUDGED in on and (self.unjudged or self.omitted):
             return True
         return any(entry.fails(on) for entry in self.findings)
 
@@ -262,7 +276,17 @@ class Report:
     def clean(self) -> bool:
         """Whether there is nothing to do: no finding that counts, nothing unjudged and nothing unreadable."""
         counted = any(entry.suppression is None for entry in self.findings)
-        return not (counted or self.unjudged or self.unreadable)
+        return not (counted or self.unjudged or self.omitted or self.unreadable)
+
+    @property
+    def omitted(self) -> list[tuple[Omission, Place]]:
+        """The objects that no rule judged, with the reason. If nothing at all was judged, one stands for all."""
+        if self._omitted or self.judged or not self._ordinary:
+            return self._omitted
+        first, place = min(self._ordinary, key=lambda entry: _REASONS.index(entry[0].reason))
+        others = len(self._ordinary) - 1
+        more = f" (and {others} more)" if others else ""
+        return [(replace(first, why=f"nothing was judged: {first.why}{more}"), place)]
 
 
 def _directives(document: Source, judgement: Judgement) -> Iterator[Directive]:
@@ -287,6 +311,17 @@ def finding_as_json(found: Finding) -> dict[str, Any]:
         "remedy": found.remedy,
         "message": str(found),
         "exception": None if found.excepted is None else found.excepted.as_json(),
+    }
+
+
+def omission_as_json(omission: Omission) -> dict[str, Any]:
+    """Return why an object was not judged, as plain JSON values."""
+    return {
+        "reason": str(omission.reason),
+        "field": str(omission.at),
+        "why": omission.why,
+        "remedy": omission.remedy,
+        "message": str(omission),
     }
 
 

@@ -44,6 +44,10 @@ def cases(report: Report, fail_on: frozenset[FailOn]) -> Iterator[Case]:
         outcome = Outcome.FAILED if FailOn.UNJUDGED in fail_on else Outcome.SKIPPED
         name = _name(place, missing.rule)
         found.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.lacking}"))
+    for omission, place in report.omitted:
+        outcome = Outcome.FAILED if FailOn.UNJUDGED in fail_on else Outcome.SKIPPED
+        name = f"{place.object}: not judged"
+        found.append(Case(place.file, place.line, name, outcome, str(omission.reason), f"not judged: {omission}"))
     found += [
         Case(error.source, error.line, "can be read", Outcome.ERROR, "unreadable", error.why)
         for error in report.unreadable

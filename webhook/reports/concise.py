@@ -17,10 +17,13 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
         accepted = "" if entry.suppression is None else f" ({entry.suppression.told})"
         told = f"{entry.finding.rule} {entry.place.object}: {entry.finding.explanation}"
         yield f"{entry.place}: {entry.level}: {told}{accepted}"
+    for omission, place in report.omitted:
+        yield f"{place}: not judged: {place.object}: {omission}"
+    if options.shows_unjudged:
+        for missing, place in report.unjudged:
+            yield f"{place}: not judged: {missing.rule} {place.object}: {missing.lacking}"
     if options.quiet:
         return
-    for missing, place in report.unjudged:
-        yield f"{place}: not judged: {missing.rule} {place.object}: {missing.lacking}"
     if options.list_ignored:
         yield from (f"{document.source}:{document.line}:1: ignored" for document in report.ignored)
     if options.statistics:

@@ -25,6 +25,8 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
         if accepted is not None:
             told = f"{accepted.told}\n{told}"
         yield _command(command, entry.place, entry.finding.rule, told)
+    for omission, place in report.omitted:
+        yield _command("notice", place, f"not judged: {omission.reason}", f"{place.object}: not judged: {omission}")
     for missing, place in report.unjudged:
         yield _command("notice", place, missing.rule, f"{place.object}: not judged: {missing.lacking}")
     for error in report.unreadable:

@@ -7,11 +7,19 @@ from typing import Any
 from webhook.errors import InputError
 from webhook.offline.fix import Fix, TextEdit
 from webhook.offline.judgement import kind_of
-from webhook.offline.report import Place, Report, ReportedFinding, Source, finding_as_json, unjudged_as_json
+from webhook.offline.report import (
+    Place,
+    Report,
+    ReportedFinding,
+    Source,
+    finding_as_json,
+    omission_as_json,
+    unjudged_as_json,
+)
 from webhook.offline.suppression import Suppression
 from webhook.reports.options import ReportOptions
 from webhook.reports.rule_pages import rule_url
-from webhook.reports.summary import schedulers, statistics, totals
+from webhook.reports.summary import reasons, schedulers, statistics, totals
 
 # Raised if a field is removed or changes its meaning. New fields do not raise it.
 REPORT_VERSION = 1
@@ -33,10 +41,12 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
             "warning": found.warnings,
             "audit": found.audits,
             "notJudged": found.unjudged,
+            "objectsNotJudged": found.omitted,
             "suppressed": found.suppressed,
             "fixable": found.fixable,
             "unreadable": found.unreadable,
         },
+        "reasons": reasons(report),
         "rules": dict(statistics(report)),
         "schedulers": [
             {"scheduler": one.scheduler, "chosenBy": one.chosen_by or None, "objects": one.objects}
@@ -47,6 +57,7 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
             unjudged_as_json(missing) | {"ruleUrl": rule_url(missing.rule, options.documentation)} | _place(place)
             for missing, place in report.unjudged
         ],
+        "objectsNotJudged": [omission_as_json(omission) | _place(place) for omission, place in report.omitted],
         "notes": [{"message": note} | _place(place) for note, place in report.notes],
         "couldRun": [
             {"schedulers": list(place.judgement.verdict.could_run)} | _place(place) for place in report.movable

@@ -22,7 +22,8 @@ _MAX_ROWS = 100
 
 def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
     """Yield the lines of the comment."""
-    yield f"### {'✅' if not (report.failed(options.fail_on) or report.unreadable) else '❌'} Rollcall"
+    failed = report.failed(options.fail_on) or report.unreadable
+    yield f"### {'❌' if failed else '❔' if report.omitted else '✅'} Rollcall"
     yield ""
     yield _escaped(last_line(report))
     rows = sorted(report.findings, key=lambda entry: (entry.suppression is not None, entry.order))
@@ -31,11 +32,16 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
         yield from (_row(entry, options) for entry in rows[:_MAX_ROWS])
     if len(rows) > _MAX_ROWS:
         yield from ("", f"{len(rows) - _MAX_ROWS} more findings are not shown.")
+    omitted = [
+        f"* {_code(str(place))} {_code(place.object)}: {_escaped(str(omission))}" for omission, place in report.omitted
+    ]
+    if omitted:
+        yield from ("", "Not judged:", "", *omitted[:_MAX_ROWS])
     missing = [
         f"* {_code(str(place))} {_code(found.rule)}: {_escaped(found.lacking)}" for found, place in report.unjudged
     ]
     if missing:
-        yield from ("", "Not judged, because these facts are unknown:", "", *missing[:_MAX_ROWS])
+        yield from ("", "Rules that did not judge, because these facts are unknown:", "", *missing[:_MAX_ROWS])
     if report.unreadable:
         yield from ("", "Not read:", "", *(f"* {_escaped(str(error))}" for error in report.unreadable[:_MAX_ROWS]))
     if options.statistics and (numbers := statistics(report)):

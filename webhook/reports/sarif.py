@@ -1,7 +1,7 @@
 """SARIF 2.1.0 (OASIS), which GitHub code scanning and most editors read.
 
-A rule that could not be judged is a result of kind `open`. What cannot be read, and notes, are notifications of the
-invocation. Columns count code points.
+A rule that could not be judged is a result of kind `open`. Objects that no rule judged, what cannot be read, and notes
+are notifications of the invocation. Columns count code points.
 """
 
 from __future__ import annotations
@@ -158,6 +158,15 @@ def _invocation(report: Report) -> dict[str, Any]:
             ],
         }
         for error in report.unreadable
+    ]
+    told += [
+        {
+            "level": "warning",
+            "descriptor": {"id": str(omission.reason)},
+            "message": {"text": _text(f"{place.object}: not judged: {omission}")},
+            "locations": [_location(place)],
+        }
+        for omission, place in report.omitted
     ]
     told += [
         {"level": "note", "message": {"text": _text(note)}, "locations": [_location(place)]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.model.findings import Reason
 from webhook.offline.report import FailOn, Level
 from webhook.offline.suppression import Origin
 from webhook.reports.json_report import REPORT_VERSION
@@ -75,7 +76,7 @@ _FINDING = {
     },
     **_PLACE,
 }
-_COUNTS = ("error", "warning", "audit", "notJudged", "suppressed", "fixable", "unreadable")
+_COUNTS = ("error", "warning", "audit", "notJudged", "objectsNotJudged", "suppressed", "fixable", "unreadable")
 _SCHEDULER = {"scheduler": TEXT, "chosenBy": TEXT_OR_NULL, "objects": COUNT}
 _UNREADABLE = {"file": TEXT, "line": COUNT, "column": COUNT, "message": TEXT}
 
@@ -86,11 +87,19 @@ def report_schema() -> dict[str, Any]:
         "reportVersion": {"const": REPORT_VERSION},
         "tool": object_of({"name": {"const": "rollcall"}, "version": TEXT}),
         "passed": {**TRUTH, "description": "Whether the check passes: nothing fails and everything can be read."},
-        "clean": {**TRUTH, "description": "Whether there is nothing to do: no finding of any level that counts."},
+        "clean": {
+            **TRUTH,
+            "description": "Whether there is nothing to do: no finding that counts, and everything judged.",
+        },
         "failOn": list_of(enum_of(FailOn, "What fails the check.")),
-        "judged": {**COUNT, "description": "Objects that have rules."},
+        "judged": {**COUNT, "description": "Objects that the rules about their kind judged."},
         "ignored": {**COUNT, "description": "Documents of kinds that have no rules."},
         "counts": object_of(dict.fromkeys(_COUNTS, COUNT), description="Suppressed findings are only in `suppressed`."),
+        "reasons": {
+            "type": "object",
+            "additionalProperties": COUNT,
+            "description": "The number of objects that were not judged, by reason.",
+        },
         "rules": {
             "type": "object",
             "additionalProperties": COUNT,
@@ -107,6 +116,19 @@ def report_schema() -> dict[str, Any]:
                     **_PLACE,
                 }
             )
+        ),
+        "objectsNotJudged": list_of(
+            object_of(
+                {
+                    "reason": enum_of(Reason, "Why no rule judged the object."),
+                    "field": {**TEXT, "description": "The path of the field that shows it."},
+                    "why": TEXT,
+                    "remedy": {**TEXT, "description": "The edit after which it is judged."},
+                    "message": TEXT,
+                    **_PLACE,
+                }
+            ),
+            description="Objects that no rule judged, or only those rules that hold whoever makes the gang.",
         ),
         "notes": list_of(object_of({"message": TEXT, **_PLACE})),
         "couldRun": list_of(

@@ -18,6 +18,7 @@ class Totals(NamedTuple):
     warnings: int
     audits: int
     unjudged: int
+    omitted: int
     suppressed: int
     fixable: int
     ignored: int
@@ -41,6 +42,7 @@ def totals(report: Report) -> Totals:
         warnings=levels[Level.WARNING],
         audits=levels[Level.AUDIT],
         unjudged=len(report.unjudged),
+        omitted=len(report.omitted),
         suppressed=sum(entry.suppression is not None for entry in report.findings),
         fixable=sum(_is_fixable(entry) for entry in report.findings),
         ignored=len(report.ignored),
@@ -58,6 +60,11 @@ def schedulers(report: Report) -> list[SchedulerCount]:
     verdicts = [place.judgement.verdict for place in report.judged]
     found = Counter((verdict.scheduler, verdict.chosen_by) for verdict in verdicts if verdict.scheduler is not None)
     return [SchedulerCount(name or "", by, objects) for (name, by), objects in found.most_common()]
+
+
+def reasons(report: Report) -> dict[str, int]:
+    """Return how many objects were not judged for each reason, the most frequent first."""
+    return dict(Counter(str(omission.reason) for omission, _ in report.omitted).most_common())
 
 
 def statistics(report: Report) -> list[tuple[str, int]]:
@@ -85,6 +92,8 @@ def last_line(report: Report) -> str:
 
 def _judged(report: Report) -> str:
     kinds = {place.judgement.kind for place in report.judged}
+    if not report.judged:
+        return "nothing judged"
     judged = f"{counted(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
     found = schedulers(report)
     names = sorted({one.scheduler for one in found})
@@ -111,6 +120,9 @@ def _found(report: Report) -> Iterator[str]:
     if found.unjudged:
         # Not objects: a judged object may lack the facts for several rules.
         yield f"{counted(found.unjudged, 'check')} not judged"
+    if found.omitted and not all(omission.reason.is_ordinary for omission, _ in report.omitted):
+        kinds = {place.judgement.kind for _, place in report.omitted} - {""}
+        yield f"{counted(found.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
     if found.suppressed:
         yield f"{found.suppressed} suppressed"
     if found.ignored:

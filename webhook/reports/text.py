@@ -6,9 +6,11 @@ Lines are data, so that the command line can colour and wrap them on a terminal.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from webhook.model.findings import shown
+from webhook.model.fields import ROOT
+from webhook.model.findings import Omission, shown
 from webhook.offline.judgement import kind_of
 from webhook.offline.report import Level, Place, Report, ReportedFinding
 from webhook.offline.suppression import Origin
@@ -57,13 +59,14 @@ def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if entry.fails(options.fail_on) or not options.quiet:
             yield from _finding(entry)
-    if options.quiet:
-        return
-    for missing, place in report.unjudged:
+    yield from _omissions(report)
+    for missing, place in report.unjudged if options.shows_unjudged else ():
         yield Head(str(place), "not judged", "cyan", f" {missing.rule}: {missing.needs} unknown")
         yield Field("field", str(missing.at))
         if missing.remedy:
             yield Field("do", missing.remedy)
+    if options.quiet:
+        return
     yield from _notes(report)
     if options.list_ignored:
         for document in report.ignored:
@@ -87,6 +90,17 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
     yield Field("do", finding.remedy)
     if accepted is not None and accepted.origin is not Origin.BASELINE:
         yield Field("reason", accepted.reason)
+
+
+def _omissions(report: Report) -> Iterator[Line]:
+    """Yield the objects that were not judged, those with the same reason together."""
+    alike: dict[Omission, list[Place]] = {}
+    for omission, place in report.omitted:
+        alike.setdefault(replace(omission, at=ROOT), []).append(place)
+    for omission, places in alike.items():
+        yield from (Head(str(place), "not judged", "cyan", f": {place.object}") for place in places)
+        yield Field("why", omission.why)
+        yield Field("do", omission.remedy)
 
 
 def _notes(report: Report) -> Iterator[Line]:

@@ -79,7 +79,7 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
     choice = context.choice
     # Another rule refuses an unknown scheduler, and templates must not be changed to name it.
     unknown = choice.scheduler not in choice.available
-    for named in () if choice.forced or unknown else template_names(workload):
+    for named in () if choice.overrides or unknown else template_names(workload):
         if named.scheduler != choice.scheduler:
             yield Finding(
                 at=named.path,

@@ -47,7 +47,7 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     default-scheduler does not count as a choice, because the API server writes it if the name is missing.
     """
     choice = context.choice
-    for part in () if choice.forced else workload.distinct_parts:
+    for part in () if choice.overrides else workload.distinct_parts:
         named = text(part.template.spec.get("schedulerName"))
         if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
             yield Finding(
@@ -73,7 +73,7 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     """
     choice = context.choice
     own = workload.scheduler if isinstance(workload, MadeJobSet) else None
-    if own not in {None, choice.scheduler} and not choice.forced:
+    if own not in {None, choice.scheduler} and not choice.overrides:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=own,
@@ -86,6 +86,7 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     "owner/runtime",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
+    independent=True,
     passes=Example(train_job(), facts=runtimes()),
     fails=Example(train_job(runtime="torch-2"), facts=runtimes()),
 )
@@ -251,7 +252,7 @@ def _known_gangs(
     workload's own gangs. A gang's name starts with its workload's name, so only a few workloads are checked, no matter
     how many exist. Each gang comes with its names, or None if there are too many to keep.
     """
-    facts, namespace = context.facts, workload.namespace
+    facts, namespace, choice = context.facts, workload.namespace, context.choice
     others = sorted({other for name in mine for other in _may_be_of(name)})
     for part, api in _KINDS.items():
         kind = api.kind
@@ -263,14 +264,16 @@ def _known_gangs(
             other = known.get((namespace, name))
             if other is None or (kind == workload.kind and name == workload.name):
                 continue
-            if other.record.scheduler == context.choice.scheduler and other.no_gang is None:
+            # What the caller chooses holds for all workloads that choose nothing.
+            recorded = choice.scheduler if choice.forced and other.record.scheduler is None else other.record.scheduler
+            if recorded == choice.scheduler and other.no_gang is None:
                 # The pods of a LeaderWorkerSet decide which groups exist.
                 groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
                 yield kind, Needed(part, (namespace, name)), None if other.names is None else other.names | groups
     for name in others:
         key = (namespace, name)
         gang = (facts.pod_gangs or {}).get(key)
-        if gang is not None and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:
+        if gang is not None and _scheduler_of(gang, key, facts) in {None, choice.scheduler}:
             members = None if gang.cliques is None else gang.cliques | {name}
             yield "PodGang", Needed("pod_gangs", key), members
 

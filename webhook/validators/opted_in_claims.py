@@ -39,6 +39,7 @@ def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
 @rule(
     "owner/two-plugins",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
     fails=Example(train_job(), facts=runtimes(podGroupPolicy={"coscheduling": {}, "volcano": {}})),
 )
@@ -67,6 +68,7 @@ def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
 @rule(
     "owner/plugin-in-turn",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
     fails=Example(train_job(), facts=runtimes(*_STEPS, podGroupPolicy={"volcano": {}})),
 )
@@ -96,6 +98,7 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
 @rule(
     "owner/membership-in-turn",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(job_set(_grouped("a", "first"), _grouped("b", "second", dependsOn=[{"name": "a"}]))),
     fails=Example(job_set(_grouped("a", "mine"), _grouped("b", "mine", dependsOn=[{"name": "a"}]))),
 )

@@ -111,6 +111,7 @@ def incomplete(workload: OptedInWorkload, context: Context[Any]) -> Results:
     "owner/operator",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
+    independent=True,
     passes=Example(ray_cluster()),
     fails=Example(ray_cluster(labels={"ray.io/gang-scheduling-enabled": "true"})),
 )
@@ -123,8 +124,9 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
     1515 and 1571 (the minimum of an elastic PyTorchJob is its minReplicas).
     """
     if isinstance(workload, ShapedWorkload):
-        # Where Rollcall makes no gang, it waits for no pod.
-        for found in (*workload.doubts(), *(workload.shrinks() if context.makes_gangs else ())):
+        # Where Rollcall makes no gang, it waits for no pod, and the operator's own gang is the only one.
+        doubts = workload.doubts() if context.opted_in else workload.unreachable(made=False)
+        for found in (*doubts, *(workload.shrinks() if context.makes_gangs else ())):
             yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
 
 

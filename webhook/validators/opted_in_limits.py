@@ -18,6 +18,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 @rule(
     "owner/group-size",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(leader_worker_set(size=1)),
     fails=Example(leader_worker_set(size=0)),
 )
@@ -42,6 +43,7 @@ _NODE = {"name": "node", "status": "Complete"}
 @rule(
     "owner/depends-on",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(job_set(replicated("node"), replicated("report", 1, dependsOn=[_NODE]))),
     fails=Example(job_set(replicated("report", 1, dependsOn=[_NODE]), replicated("node"))),
 )

@@ -147,6 +147,8 @@ class Context(Generic[S]):
     owner: str = ""
     # Whether Rollcall makes the gangs of opted-in workloads for that scheduler.
     makes_gangs: bool = False
+    # Whether the judged workload is opted in. Else only independent rules run.
+    opted_in: bool = True
     # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
     # The chosen scheduler.
@@ -183,7 +185,8 @@ class Example:
 class Rule:
     """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`.
     `membership`: it keeps pods and groups out of gangs that are not theirs. `guard`: which pods of Grove's operator a
-    rule about pods must see, None for all of them.
+    rule about pods must see, None for all of them. `independent`: what it finds is true whoever makes the gang, so in
+    files it also judges a workload that is not opted in.
     """
 
     id: str
@@ -199,6 +202,7 @@ class Rule:
     stated: str = ""
     membership: bool = False
     guard: PodGuard | None = None
+    independent: bool = False
 
     @property
     def judges(self) -> str:
@@ -235,6 +239,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     kinds: tuple[Judged, ...] = (),
     documentation: str = "",
     guard: PodGuard | None = None,
+    independent: bool = False,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
     them; with `kinds`, for objects of these kinds. `documentation` is the function's docstring unless it is given. A
@@ -257,6 +262,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
             documentation,
             membership,
             guard,
+            independent,
         )
 
     return declare

@@ -28,7 +28,7 @@ class Choice(NamedTuple):
     """The chosen scheduler and the field that chose it, with the possible profile names.
 
     `source` says in words what chose it, if that is no field of the object. `forced`: the caller asks what would happen
-    under that scheduler, so what the object says about its scheduler does not count.
+    if the workload had that label, or its namespace had it. `overrides`: what the pods name does not count either.
     """
 
     scheduler: str
@@ -36,6 +36,7 @@ class Choice(NamedTuple):
     available: tuple[str, ...] = ()
     source: str = ""
     forced: bool = False
+    overrides: bool = False
 
     @property
     def by(self) -> str:

@@ -43,7 +43,7 @@ def configured(default: str, *shadows: Any, **files: Settings) -> Settings:
 def own_server(scheduler: str, *, forced: bool = False) -> Settings:
     """What a server is configured with that has this scheduler as its default, or uses it for every workload."""
     settings = configured(scheduler)
-    return force_scheduler(settings, scheduler) if forced else settings
+    return force_scheduler(settings, scheduler, overrides=True) if forced else settings
 
 
 @cache
@@ -109,7 +109,7 @@ def noted(manifest: Manifest) -> Manifest:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_a_scheduler_says_what_it_says_with_the_option(example: Example) -> None:
+def test_a_scheduler_says_what_it_says_with_the_option_whatever_the_pods_name(example: Example) -> None:
     settings = with_shadows()
     asked, _ = stored(example.object, example.facts, settings)
     before = deepcopy(asked)

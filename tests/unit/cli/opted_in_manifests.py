@@ -4,7 +4,7 @@ from __future__ import annotations
 
 KOORD = ("--scheduler", "koord-scheduler")
 VOLCANO = ("--scheduler", "volcano")
-NOT_OPTED_IN = "note: not opted in: "
+NOT_OPTED_IN = "not opted in: "
 JOB = """\
 apiVersion: batch/v1
 kind: Job

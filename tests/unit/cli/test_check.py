@@ -110,6 +110,7 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
             "warning": 0,
             "audit": 0,
             "notJudged": 0,
+            "objectsNotJudged": 0,
             "suppressed": 0,
             "fixable": 1,
             "unreadable": 0,
@@ -153,6 +154,8 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
             }
         ],
         "notJudged": [],
+        "objectsNotJudged": [],
+        "reasons": {},
         "notes": [],
         "couldRun": [],
         "unreadable": [],

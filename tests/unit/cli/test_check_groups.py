@@ -46,7 +46,8 @@ def test_a_tree_with_one_file_per_object_is_judged_as_a_whole(checked: Callable[
     files = {f"f{99 - index}": document for index, document in enumerate(documents())}
     ran = checked(**files)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "12 objects judged for default-scheduler: 0 errors\n"
+    # The four Jobs are judged with the groups that their pods name.
+    assert ran.out == "8 objects judged for default-scheduler: 0 errors\n"
 
 
 def test_a_parent_that_is_in_none_of_the_files_is_reported(checked: Callable[..., Ran]) -> None:

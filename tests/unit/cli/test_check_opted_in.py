@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.checked_manifests import FINE
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.opted_in_manifests import (
     EXCLUSIVE,
@@ -23,13 +24,20 @@ from tests.unit.cli.opted_in_manifests import (
 )
 
 
-def test_workloads_that_are_not_opted_in_get_one_note_and_no_failure(rollcall: Run) -> None:
-    ran = rollcall("check", "--strict", "-", stdin=f"{JOB}---\n{JOB_SET}---\n{GROUPS}")
-    assert (ran.code, ran.err) == (0, "")
-    note, judged = ran.out.splitlines()
-    assert note.startswith(f"<stdin>:1:1: {NOT_OPTED_IN}")
-    assert note.endswith(" (and 2 others)")
-    assert judged == "3 objects judged: 0 errors"
+def test_workloads_that_are_not_opted_in_are_not_judged_and_fail_a_strict_check(rollcall: Run) -> None:
+    three = f"{JOB}---\n{JOB_SET}---\n{GROUPS}"
+    assert rollcall("check", "-", stdin=three).code == 0
+    ran = rollcall("check", "--strict", "-", stdin=three)
+    assert (ran.code, ran.err) == (1, "")
+    *objects, why, do, judged = ran.out.splitlines()
+    assert [line.partition(": not judged: ")[2] for line in objects] == [
+        "Job default/demo",
+        "JobSet default/demo",
+        "LeaderWorkerSet default/demo",
+    ]
+    assert why.startswith(f"    why    {NOT_OPTED_IN}")
+    assert "rollcall.dev/scheduler: NAME" in do
+    assert judged == "nothing judged: 0 errors, 3 objects not judged"
 
 
 def test_a_job_that_opted_out_is_judged_as_no_gang(rollcall: Run, tmp_path: Path) -> None:
@@ -50,12 +58,16 @@ def test_a_job_that_opted_out_is_judged_as_no_gang(rollcall: Run, tmp_path: Path
 def test_a_job_with_a_generated_name_is_judged(rollcall: Run) -> None:
     job = JOB.replace("name: demo", "generateName: demo-", 1)
     ran = rollcall("check", *KOORD, "--strict", "-", stdin=job)
-    assert ran == (0, "1 Job judged for koord-scheduler (--scheduler): 0 errors\n", "")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 Job judged for koord-scheduler (--scheduler): 0 errors")
 
 
 def test_a_job_that_names_its_gang_gets_no_advice(rollcall: Run) -> None:
     job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: mine}, ")
-    assert rollcall("check", "-", stdin=job).out == "1 Job judged: 0 errors\n"
+    report = json.loads(rollcall("check", "-o", "json", "-", stdin=job).out)
+    assert report["reasons"] == {"gang-elsewhere": 1}
+    # Beside what is judged, it needs no word.
+    report = json.loads(rollcall("check", "-o", "json", "-", stdin=f"{job}---\n{FINE}").out)
+    assert (report["reasons"], report["judged"], report["ignored"]) == ({}, 1, 0)
 
 
 def test_the_label_of_a_namespace_in_another_file_opts_in(rollcall: Run, tmp_path: Path) -> None:
@@ -71,7 +83,10 @@ def test_the_runtime_of_a_train_job_can_be_in_another_file(rollcall: Run, tmp_pa
     (tmp_path / "job.yaml").write_text(TRAIN_JOB)
     (tmp_path / "runtime.yaml").write_text(RUNTIME)
     ran = rollcall("check", *KOORD, "--strict", str(tmp_path))
-    assert ran == (0, "1 TrainJob judged for koord-scheduler (--scheduler): 0 errors, 1 ignored\n", "")
+    told = "1 TrainJob judged for koord-scheduler (--scheduler): 0 errors, 1 ignored"
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, told)
+    # Trainer copies no label of a TrainJob.
+    assert "rollcall.dev/scheduler: koord-scheduler of Namespace default" in ran.out
 
 
 @pytest.mark.parametrize("others", ["", f"---\n{RUNTIME.replace('name: torch}', 'name: jax}')}"], ids=["none", "other"])

@@ -142,19 +142,38 @@ def test_the_scheduler_of_the_caller_must_be_a_profile_of_the_configuration(roll
         assert ran.err.endswith(" (allowed: kai-scheduler, default-scheduler)\n")
 
 
-def test_the_scheduler_of_the_caller_overrides_the_manifest_with_a_note(rollcall: Run) -> None:
+def test_the_scheduler_of_the_caller_stands_for_the_label_and_overrides_it_with_a_note(rollcall: Run) -> None:
     option = ("--scheduler", "koord-scheduler")
     label = "metadata.labels[rollcall.dev/scheduler]"
-    note = f'--scheduler koord-scheduler overrides {label}, which says "volcano" (and 1 more)'
-    ran = rollcall("check", *option, "-", stdin=JOB)
+    stands = "--scheduler koord-scheduler stands for the label rollcall.dev/scheduler: koord-scheduler of the Job"
+    alone = JOB.replace("schedulerName: volcano, ", "")
+    note = f'{stands}, and overrides {label}, which says "volcano"'
+    ran = rollcall("check", *option, "-", stdin=alone)
     told = "1 Job judged for koord-scheduler (--scheduler): 0 errors"
     assert (ran.code, ran.out) == (0, f"<stdin>:1:1: note: {note}\n{told}\n")
-    explained = rollcall("explain", *option, "-", stdin=JOB)
+    explained = rollcall("explain", *option, "-", stdin=alone)
     assert explained.out.splitlines()[1:3] == ["    scheduler koord-scheduler, by --scheduler", f"    {note}"]
-    rendered = rollcall("render", *option, "-", stdin=JOB)
+    rendered = rollcall("render", *option, "-", stdin=alone)
     assert rendered.err == f"rollcall: <stdin>:1:1: {note}\n"
     assert "schedulerName: koord-scheduler" in rendered.out
     assert "volcano" not in rendered.out
+
+
+def test_what_the_pods_name_counts_as_it_would_beside_the_label(rollcall: Run) -> None:
+    ran = rollcall("check", "--scheduler", "koord-scheduler", "-o", "json", "-", stdin=JOB)
+    labelled = rollcall(
+        "check", "-o", "json", "-", stdin=JOB.replace("dev/scheduler: volcano", "dev/scheduler: koord-scheduler")
+    )
+    assert (
+        _rules(ran.out)
+        == _rules(labelled.out)
+        == [("owner/scheduler-name", "spec.template.spec.schedulerName", "deny")]
+    )
+    assert rollcall("render", "--scheduler", "koord-scheduler", "-", stdin=JOB).code == 1
+
+
+def _rules(report: str) -> list[tuple[str, str, str]]:
+    return [(one["rule"], one["field"], one["action"]) for one in json.loads(report)["findings"]]
 
 
 def test_a_finding_names_the_field_that_chose_the_scheduler(rollcall: Run) -> None:

@@ -29,7 +29,8 @@ def comments(text: str) -> list[str]:
 
 def test_a_job_of_the_cluster_owns_its_pod_group_and_its_pods(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("name: demo", "name: demo, uid: 5f1d", 1))
-    assert (ran.code, ran.err) == (0, "")
+    label = "--scheduler volcano stands for the label rollcall.dev/scheduler: volcano of the Job"
+    assert (ran.code, ran.err) == (0, f"rollcall: <stdin>:1:1: {label}\n")
     assert comments(ran.out) == ["# Job demo, volcano: gang demo", "# Job demo, volcano: one of its pods, of Job demo"]
     group, pod = YAML(typ="safe").load_all(ran.out)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": "5f1d"}
@@ -157,7 +158,7 @@ def test_every_scheduler_is_explained_and_the_gangs_are_drawn(rollcall: Run) -> 
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[:2] == ["<stdin>:1:1: JobSet default/demo", "    scheduler koord-scheduler, by --scheduler"]
-    assert lines[3] == "    asks for  gang"
+    assert lines[4] == "    asks for  gang"
     assert [line.split()[0] for line in lines if line.endswith(" no: gang")] == ["default-scheduler", "lpx-scheduler"]
     assert "    koord-scheduler, the one chosen: runs as written" in lines
     assert lines[-5:-2] == [

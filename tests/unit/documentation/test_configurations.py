@@ -94,7 +94,7 @@ def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list
     elif document.get("kind") == "ClusterTopologyBinding":
         file.write_text(yaml.safe_dump(document))
         yield ["render", str(file)]
-    elif document.get("kind") in {"LeaderWorkerSet", "Job", "Queue", "RayCluster", "PodGroup"}:
+    elif document.get("kind") in {"LeaderWorkerSet", "Job", "Queue", "RayCluster", "PodGroup", "TrainJob"}:
         file.write_text(yaml.safe_dump(document))
         yield ["check", str(file)]
 

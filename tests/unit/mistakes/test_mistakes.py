@@ -116,7 +116,7 @@ def test_the_table_covers_the_projects() -> None:
 
 @pytest.mark.parametrize(
     ("command", "out"),
-    [("check", "0 objects judged: 0 errors, 1 unreadable\n"), ("explain", ""), ("render", "")],
+    [("check", "nothing judged: 0 errors, 1 unreadable\n"), ("explain", ""), ("render", "")],
 )
 def test_empty_standard_input_is_not_clean(rollcall: Run, command: str, out: str) -> None:
     ran = rollcall(command, "-", stdin="# kustomize build failed\n")

@@ -91,17 +91,17 @@ MISTAKES = {
     ),
     "a misspelt label of the scheduler": Mistake(
         changed(GROUPS, "rollcall.dev/scheduler:", "rollcall.dev/schedular:"),
-        ("7 warning keys/unknown", "1 note: not opted in"),
+        ("7 warning keys/unknown", "1 not judged: "),
     ),
     "the scheduler as an annotation": Mistake(
-        annotated(other_label(JOB), _LABEL.strip()), ("7 warning keys/misplaced", "1 note: not opted in")
+        annotated(other_label(JOB), _LABEL.strip()), ("7 warning keys/misplaced", "1 not judged: ")
     ),
     "the scheduler as an annotation of the namespace": Mistake(
         f"{NAMESPACE}  annotations:\n    rollcall.dev/scheduler: volcano\n", ("6 warning keys/misplaced",)
     ),
     "the scheduler as a label of the pods": Mistake(
         changed(other_label(JOB), "        app: train\n", f"        {_LABEL}"),
-        ("15 warning keys/misplaced", "1 note: not opted in"),
+        ("15 warning keys/misplaced", "1 not judged: "),
     ),
     "the scheduler as a label of a replicated Job": Mistake(
         changed(
@@ -109,14 +109,14 @@ MISTAKES = {
             "    replicas: 2\n    template:\n",
             f"    replicas: 2\n    template:\n      metadata:\n        labels:\n          {_LABEL}",
         ),
-        ("26 warning keys/misplaced", "1 note: not opted in"),
+        ("26 warning keys/misplaced", "1 not judged: "),
     ),
     "the enforcement on a workload": Mistake(
         labelled(SET, "rollcall.dev/enforcement: warn"), ("7 warning keys/misplaced",)
     ),
     "no label at all": Mistake(
         changed(other_label(GROUPS), "        containers:\n", "        schedulerName: volcano\n        containers:\n"),
-        ("1 note: not opted in",),
+        ("1 not judged: ",),
         "https://github.com/volcano-sh/volcano/issues/4005",
     ),
     "a TFJob": Mistake(_of_kind("kubeflow.org/v1", "TFJob"), ("6 warning kinds/no-gangs",)),

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from webhook.model.capabilities import Use
 from webhook.model.changes import value_at
 from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import shown
 from webhook.model.keys import GroupKind, Needed, Record
-from webhook.model.reading import Manifest
+from webhook.model.reading import Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
@@ -29,6 +30,7 @@ from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, R
 GANG_LABEL = "rollcall.dev/gang"
 MEMBER_LABEL = "rollcall.dev/gang-member"
 _UNCONSTRAINED = PackConstraint(SPEC, None, None)
+_DEFAULT_SCHEDULER, _VOLCANO, _VOLCANO_JOB = "default-scheduler", "volcano", ("batch.volcano.sh", "Job")
 
 
 class OptedInGang(PodGang):
@@ -120,6 +122,28 @@ def template_record(workload: OptedInWorkload) -> str | None:
 def is_claimed(workload: OptedInWorkload) -> bool:
     """Whether a pod template says that another system has claimed its pods."""
     return any(any(claims_on(template)) for template in workload.templates)
+
+
+def asks_for_gang(workload: OptedInWorkload) -> bool:
+    """Whether a workload says itself that its pods belong together: by Rollcall's label, a field of its controller, a
+    group that its pods name, or another scheduler than Kubernetes' own.
+    """
+    if workload.scheduler is not None or workload.native_path is not None or is_claimed(workload):
+        return True
+    return scheduler_of_pods(workload) is not None
+
+
+def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
+    """The first scheduler other than Kubernetes' own that the pods of a workload name, and its path. Volcano writes its
+    own name into the pods of its Jobs.
+    """
+    for part in workload.distinct_parts:
+        if (named := text(part.template.spec.get("schedulerName"))) not in {None, "", _DEFAULT_SCHEDULER}:
+            return Use(part.template.spec_path / "schedulerName", named)
+    if workload.resource.api.group_kind == _VOLCANO_JOB:
+        named = text(workload.spec.get("schedulerName")) or _VOLCANO
+        return None if named == _DEFAULT_SCHEDULER else Use(SPEC / "schedulerName", named)
+    return None
 
 
 def made_elsewhere(workload: OptedInWorkload) -> bool:

@@ -28,9 +28,14 @@ function entriesOf(report) {
     severity: "unjudged",
     message: [`${one.rule} at ${one.field}: not judged: needs ${one.needs}`, one.remedy].filter(Boolean).join("; "),
   }));
+  const omitted = report.objectsNotJudged.map((one) => ({
+    ...one,
+    severity: "unjudged",
+    message: `not judged: ${one.message}`,
+  }));
   const notes = report.notes.map((one) => ({ ...one, severity: "note" }));
   const order = ["error", "warning", "unjudged", "note"];
-  return [...findings, ...unjudged, ...notes].sort(
+  return [...findings, ...unjudged, ...omitted, ...notes].sort(
     (a, b) => a.line - b.line || order.indexOf(a.severity) - order.indexOf(b.severity),
   );
 }
@@ -100,8 +105,10 @@ function lineButton(line, acts) {
 }
 
 function wordsOfEntry(one) {
-  const object = element("div", { class: "quiet" }, `${one.object.kind} ${one.object.namespace}/${one.object.name}`);
+  const { kind, namespace, name } = one.object;
+  const object = element("div", { class: "quiet" }, `${kind} ${namespace ? `${namespace}/` : ""}${name}`);
   if (one.severity === "note") return [one.message, object];
+  if (one.reason) return [element("div", {}, `Why: ${one.why}`), element("div", {}, `Do: ${one.remedy}`), object];
   if (one.severity === "unjudged") {
     const remedy = one.remedy ? element("div", {}, `Do: ${one.remedy}`) : null;
     return [element("code", {}, one.rule), element("div", {}, `${one.field}: needs ${one.needs}`), remedy, object];

@@ -18,6 +18,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
     "fit/node",
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
+    independent=True,
     passes=Example(pod_clique_set(clique("worker", requests={GPU: "8"})), facts=nodes(4, gpus=8)),
     fails=Example(pod_clique_set(clique("worker", requests={GPU: "16"})), facts=nodes(4, gpus=8)),
 )

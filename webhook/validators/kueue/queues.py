@@ -37,6 +37,7 @@ _KNOWN = ClusterFacts(
     "kueue/local-queue",
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
+    independent=True,
     passes=Example(job(labels=QUEUED), facts=_KNOWN),
     fails=Example(job(labels={QUEUE_NAME: "reserch"}), facts=_KNOWN),
 )

@@ -59,6 +59,7 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     "kai/ray-minimum",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
+    independent=True,
     passes=Example(ray_cluster(scheduler=_KAI, minReplicas=2)),
     fails=Example(ray_cluster(scheduler=_KAI, minReplicas=1)),
 )

@@ -67,6 +67,7 @@ def _minimum(workload: OptedInWorkload) -> str | None:
 @rule(
     "kai/owner-in-turn",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
     fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
 )
@@ -123,6 +124,7 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
 @rule(
     "kai/owner-minimum",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
 )
@@ -152,6 +154,7 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
 @rule(
     "kai/owner-pods-to-come",
     subject=Subject.OPTED_IN,
+    independent=True,
     passes=Example(
         job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=_KAI, annotations=_EXCLUSIVE)
     ),
@@ -287,6 +290,7 @@ queue_disagree = opted_in_disagreement(
     "kai/owner-queue-annotation",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
+    independent=True,
     passes=Example(job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
     fails=Example(job(scheduler=_KAI, annotations={LABEL_QUEUE: "team-a"})),
 )

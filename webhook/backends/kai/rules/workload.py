@@ -139,6 +139,7 @@ _FRACTIONS = ("gpu-fraction", "gpu-memory")
     "kai/gpu-sharing",
     subject=Subject.POD,
     guard=sees(*map(HasAnnotation, _FRACTIONS)),
+    independent=True,
     passes=Example(pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}))),
     fails=Example(
         pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}, requests={"nvidia.com/gpu": "1"}))

@@ -56,6 +56,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
     subject=Subject.POD,
     guard=sees(HasLabel(QOS_LABEL, other_than=QOS_CLASSES)),
     capability=Capability.QOS_CLASS,
+    independent=True,
     passes=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "LS"}))),
     fails=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "ls"}))),
 )
@@ -80,6 +81,7 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
     subject=Subject.POD,
     guard=_RESTRICTED,
     capability=Capability.QOS_CLASS,
+    independent=True,
     passes=_lsr("koord-prod"),
     fails=_lsr(None),
 )
@@ -111,6 +113,7 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
     subject=Subject.POD,
     guard=_RESTRICTED,
     capability=Capability.QOS_CLASS,
+    independent=True,
     passes=_lsr("koord-prod"),
     fails=_lsr("koord-prod", cpu="1500m"),
 )
@@ -138,6 +141,7 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
     "koordinator/batch-resources",
     subject=Subject.POD,
     guard=sees(Requests(BATCH_RESOURCES)),
+    independent=True,
     passes=Example(
         pod_clique_set(
             clique(

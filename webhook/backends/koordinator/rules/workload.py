@@ -113,6 +113,7 @@ claimed_pods = families.claimed_pods(
     "koordinator/scheduler-name-label",
     subject=Subject.POD,
     guard=sees(HasLabel(LABEL_SCHEDULER_NAME)),
+    independent=True,
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
 )
@@ -135,6 +136,7 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
     "koordinator/device-requests",
     subject=Subject.POD,
     guard=sees(Requests(KOORDINATOR_GPUS)),
+    independent=True,
     passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1"}))),
     fails=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1", "koordinator.sh/gpu-core": "50"}))),
 )
@@ -156,6 +158,7 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
     "koordinator/reserve-pod",
     subject=Subject.POD,
     guard=sees(HasAnnotation(ANNOTATION_RESERVE_POD)),
+    independent=True,
     passes=Example(pod_clique_set(clique("worker"))),
     fails=Example(pod_clique_set(clique("worker", annotations={"scheduling.koordinator.sh/reserve-pod": "true"}))),
 )

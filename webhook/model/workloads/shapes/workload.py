@@ -193,9 +193,18 @@ class ShapedWorkload(OptedInWorkload):
     def doubts(self) -> Iterator[Hindrance]:
         """What the shape warns of, a minimum that no number of its pods reaches, and one below which it may run."""
         yield from self._said(self.shape.warns, OPERATOR)
+        yield from self.unreachable(made=self.has_gangs)
+
+    def unreachable(self, *, made: bool) -> Iterator[Hindrance]:
+        """The minimums that no number of its pods reaches. `made`: whether Rollcall makes the gang."""
         for part in self.shape.parts:
             for scope in part.scopes(self._scope):
-                yield from _unreachable(part, scope, has_gangs=self.has_gangs)
+                yield from _unreachable(part, scope, has_gangs=made)
+        path, minimum = self.operator_minimum
+        pods = sum(part.pods for part in (*self.parts, *self.outside_parts))
+        if path is not None and minimum is not None and 0 < pods < minimum and self.has_gangs:
+            why = f"the minimum of the operator's own gang is {minimum} pods, but only {pods} are created"
+            yield Hindrance(OPERATOR, path, minimum, why, "lower the minimum, or raise the number of pods")
 
     def shrinks(self) -> Iterator[Hindrance]:
         """The parts that may get fewer pods than the gang needs."""

@@ -1,0 +1,263 @@
+"""An object that no rule judged never looks as if it had been found good."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+
+from tests.unit.cli.checked_manifests import FINE
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.opted_in_manifests import GROUPS, JOB, JOB_SET, TRAIN_JOB
+
+LABEL = "rollcall.dev/scheduler"
+RAY = """\
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: ray}
+spec:
+  headGroupSpec: {template: {spec: {containers: [{name: head, image: example.com/ray}]}}}
+  workerGroupSpecs:
+  - {groupName: workers, replicas: 2, template: {spec: {containers: [{name: worker, image: example.com/ray}]}}}
+"""
+VOLCANO_JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: mpi}
+spec:
+  minAvailable: 2
+  tasks: [{name: worker, replicas: 2, template: {spec: {containers: [{name: main, image: example.com/main}]}}}]
+"""
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: example.com/web}]}}
+"""
+NAMED_SERVICE = DEPLOYMENT.replace("spec: {containers", "spec: {schedulerName: volcano, containers")
+CLASSED = FINE.replace("  template:\n", "  template:\n    priorityClassName: ${CLASS}\n", 1)
+QUEUE = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: q, labels: {rollcall.dev/schedular: volcano}}
+spec: {weight: 1}
+"""
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+KSERVE = """\
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec: {predictor: {schedulerName: kai-scheduler, model: {modelFormat: {name: vllm}}}}
+"""
+LABELLED = f"apiVersion: example.com/v1\nkind: Training\nmetadata: {{name: t, labels: {{{LABEL}: volcano}}}}\n"
+CRON_JOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec: {jobTemplate: {spec: {template: {spec: {schedulerName: volcano, containers: []}}}}}
+"""
+SCHEDULER = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: koord-scheduler}]
+"""
+RELEASE = """\
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: r}
+spec: {values: {schedulerName: volcano}}
+"""
+LONE_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {rollcall.dev/scheduler: volcano}}
+spec: {containers: [{name: main, image: example.com/main}]}
+"""
+KAI_GROUP = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+KOORD_ONLY = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler}]}
+"""
+POD_GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: g, labels: {rollcall.dev/scheduler: volcano}}
+spec: {podgroups: []}
+"""
+
+
+def _report(rollcall: Run, text: str, *arguments: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(rollcall("check", *arguments, "-o", "json", "-", stdin=text).out)
+    return report
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "kind", "field"),
+    [
+        (JOB, "not-opted-in", "Job", ""),
+        (JOB_SET, "not-opted-in", "JobSet", ""),
+        (GROUPS, "not-opted-in", "LeaderWorkerSet", ""),
+        (TRAIN_JOB, "not-opted-in", "TrainJob", ""),
+        (RAY, "not-opted-in", "RayCluster", ""),
+        (VOLCANO_JOB, "not-opted-in", "Job", ""),
+        (NAMED_SERVICE, "not-opted-in", "Deployment", ""),
+        (KSERVE, "unknown-kind", "InferenceService", "spec.predictor.schedulerName"),
+        (LABELLED, "unknown-kind", "Training", f"metadata.labels[{LABEL}]"),
+        (CRON_JOB, "unknown-kind", "CronJob", "spec.jobTemplate.spec.template.spec.schedulerName"),
+        (LONE_POD, "pod-left", "Pod", "metadata.labels"),
+        ("error: x\n", "no-manifest", "", ""),
+        ("Error: the chart was not found\n", "no-manifest", "", ""),
+        (JOB.replace("parallelism: 2", "parallelism: 1"), "no-gang", "Job", ""),
+        (DEPLOYMENT, "no-gang", "Deployment", ""),
+        (CONFIG_MAP, "no-rules", "ConfigMap", "kind"),
+        (SCHEDULER, "no-rules", "KubeSchedulerConfiguration", "kind"),
+        (RELEASE, "no-rules", "HelmRelease", "kind"),
+        ("replicas: 3\n", "no-object", "", ""),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "no-object", "List", ""),
+        (JOB_SET.replace("name: demo}", "name: '$NAME'}"), "not-rendered", "JobSet", "metadata.name"),
+        (CLASSED, "not-rendered", "PodCliqueSet", "spec.template.priorityClassName"),
+    ],
+)  # fmt: skip
+def test_what_no_rule_judged_is_said_with_reason_and_place(
+    rollcall: Run, text: str, reason: str, kind: str, field: str
+) -> None:
+    report = _report(rollcall, text)
+    (omitted,) = report["objectsNotJudged"]
+    assert (omitted["reason"], omitted["object"]["kind"], omitted["field"]) == (reason, kind, field)
+    assert omitted["why"]
+    assert omitted["remedy"]
+    assert (report["clean"], report["passed"], report["judged"]) == (False, True, 0)
+    assert (report["reasons"], report["counts"]["objectsNotJudged"]) == ({reason: 1}, 1)
+    for option in (("--strict",), ("--fail-on", "unjudged")):
+        assert rollcall("check", *option, "-", stdin=text).code == 1
+    assert rollcall("check", "-", stdin=text).code == 0
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+@pytest.mark.parametrize("text", [JOB_SET, CONFIG_MAP, "error: x\n"])
+def test_no_format_is_green_for_nothing(rollcall: Run, text: str, quiet: tuple[str, ...]) -> None:
+    def printed(output: str, *more: str) -> str:
+        return rollcall("check", *quiet, *more, "-o", output, "-", stdin=text).out
+
+    for output in ("text", "concise"):
+        assert ": not judged: " in printed(output)
+    (notification,) = json.loads(printed("sarif"))["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert notification["level"] == "warning"
+    assert [suite.get("skipped") for suite in _suites(printed("junit"))] == ["1"]
+    assert [suite.get("failures") for suite in _suites(printed("junit", "--strict"))] == ["1"]
+    assert " # SKIP not judged: " in printed("tap")
+    assert "not ok 1 " in printed("tap", "--strict")
+    assert "✅" not in printed("markdown")
+    assert printed("github").startswith("::notice file=")
+    assert json.loads(printed("json"))["clean"] is False
+
+
+def _suites(report: str) -> Element:
+    return fromstring(report.encode())  # noqa: S314 - our own
+
+
+def test_ordinary_objects_beside_a_gang_need_no_word(rollcall: Run) -> None:
+    ordinary = "---\n".join((DEPLOYMENT, CONFIG_MAP, JOB.replace("parallelism: 2", "parallelism: 1"), SCHEDULER))
+    report = _report(rollcall, f"{FINE}---\n{ordinary}", "--scheduler", "koord-scheduler", "--strict")
+    assert (report["objectsNotJudged"], report["judged"], report["passed"]) == ([], 2, True)
+    assert report["ignored"] == 3
+    # A workload that asks for a gang does.
+    report = _report(rollcall, f"{FINE}---\n{ordinary}---\n{JOB_SET}")
+    assert (report["reasons"], report["judged"]) == ({"not-opted-in": 1}, 1)
+
+
+def test_a_failed_command_is_said_beside_what_is_judged(rollcall: Run) -> None:
+    assert _report(rollcall, f"{FINE}---\nerror: x\n")["reasons"] == {"no-manifest": 1}
+
+
+def test_the_edit_names_the_scheduler_of_the_pods_and_where_the_label_belongs(rollcall: Run) -> None:
+    named = JOB.replace("{spec: {containers", "{spec: {schedulerName: volcano, containers")
+    assert f"{LABEL}: volcano to it or to Namespace default" in _remedy(rollcall, named)
+    # Trainer copies no label of a TrainJob.
+    assert _remedy(rollcall, TRAIN_JOB).startswith(f"label Namespace default {LABEL}: NAME")
+    assert _remedy(rollcall, NAMED_SERVICE).startswith(f"add the label {LABEL}: volcano to it;")
+
+
+def _remedy(rollcall: Run, text: str) -> str:
+    return str(_report(rollcall, text)["objectsNotJudged"][0]["remedy"])
+
+
+def test_a_gang_object_without_a_profile_is_not_judged(rollcall: Run, tmp_path: Any) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(KOORD_ONLY)
+    report = _report(rollcall, f"{KAI_GROUP}---\n{POD_GANG}", "--config", str(config))
+    assert report["reasons"] == {"no-profile": 2}
+
+
+def _unreachable(**labels: str) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "demo", "labels": labels},
+            "spec": {"replicatedJobs": [{"name": "a", "dependsOn": [{"name": "b", "status": "Ready"}]}]},
+        }
+    )
+
+
+GPU_SHARE = "annotations: {gpu-fraction: '0.5'}}, spec: {schedulerName: kai-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        # JobSet's own refusal, whoever makes the gang.
+        (_unreachable(), ("owner/depends-on", "spec.replicatedJobs[0].dependsOn", "deny")),
+        (GROUPS.replace("size: 4", "size: 0"), ("owner/group-size", "spec.leaderWorkerTemplate.size", "deny")),
+        (JOB.replace("parallelism: 2", "parallelism: two"), ("owner/shape", "spec.parallelism", "deny")),
+        # The scheduler that the pods name.
+        (
+            JOB.replace("{spec: {", f"{{metadata: {{{GPU_SHARE}, ").replace(
+                "image: example.com/main}", "image: example.com/main, resources: {limits: {nvidia.com/gpu: 1}}}"
+            ),
+            ("kai/gpu-sharing", "spec.template.metadata.annotations.gpu-fraction", "deny"),
+        ),
+    ],
+)
+def test_what_holds_whoever_makes_the_gang_is_judged_without_the_label(
+    rollcall: Run, text: str, found: tuple[str, str, str]
+) -> None:
+    report = _report(rollcall, text)
+    assert [(one["rule"], one["field"], one["action"]) for one in report["findings"]] == [found]
+    if found[0] != "owner/shape":
+        assert report["reasons"] == {"not-opted-in": 1}
+
+
+def test_a_placeholder_is_not_rendered_and_no_mistake_of_type(rollcall: Run) -> None:
+    for text, field in (
+        (TRAIN_JOB.replace("numNodes: 3", "numNodes: $NUM_NODES"), "spec.trainer.numNodes"),
+        (JOB.replace("parallelism: 2", "parallelism: '{{ .Values.pods }}'"), "spec.parallelism"),
+        (GROUPS.replace("size: 4", "size: <SIZE>"), "spec.leaderWorkerTemplate.size"),
+    ):
+        (finding,) = _report(rollcall, text)["findings"]
+        assert (finding["rule"], finding["field"]) == ("owner/shape", field)
+        assert "envsubst" in finding["remedy"]
+    # What a shell fills when the pod runs is none, nor is a label that no rule reads.
+    own = FINE.replace("image: example.com/main", 'image: "example.com/main:${TAG}"\n            args: ["$X"]')
+    assert own != FINE
+    assert _report(rollcall, own.replace("name: demo", 'name: demo\n  labels: {team: "${TEAM}"}'))["judged"] == 1
+
+
+def test_a_cluster_scoped_object_has_no_namespace(rollcall: Run) -> None:
+    (finding,) = _report(rollcall, QUEUE)["findings"]
+    assert (finding["object"]["namespace"], finding["object"]["name"]) == ("", "q")
+    assert "    object Queue q\n" in rollcall("check", "-", stdin=QUEUE).out
+
+
+@pytest.mark.parametrize("name", [None, "default-scheduler"])
+def test_no_gang_scheduler_judged_a_plain_pod(rollcall: Run, name: str | None) -> None:
+    spec = {"containers": [{"name": "main", "image": "example.com/main"}]} | ({"schedulerName": name} if name else {})
+    pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
+    assert rollcall("check", "-", stdin=pod).out == "1 Pod judged: 0 errors\n"
+    assert _report(rollcall, pod)["schedulers"] == []

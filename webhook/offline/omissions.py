@@ -1,0 +1,175 @@
+"""Objects in files that no rule judges: of an unknown kind, of a scheduler without a profile, or not rendered. Without
+I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from webhook.backends.registry import installed_backends
+from webhook.config.settings import Settings
+from webhook.model.admission_request import Kind, Verdict
+from webhook.model.changes import value_at
+from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.findings import Finding, Omission, Reason, shown
+from webhook.model.known_kinds import OTHER_WORKLOADS
+from webhook.model.reading import Manifest
+from webhook.model.record import OPTED_OUT, SCHEDULER_LABEL
+from webhook.model.workloads.operator_group import KIND as GROUP
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# One placeholder of envsubst, of a template, or for a person, alone or within a name.
+_PLACEHOLDER = re.compile(
+    r"[\w.-]*(?:\$\{[A-Za-z_][^{}]*\}|\$[A-Za-z_]\w*|\$\([A-Za-z_][\w.-]*\)|\{\{[^{}]*\}\}"
+    r"|<(?!none>|nil>)[A-Za-z][\w .-]*>)[\w.-]*"
+)
+# A longer text is no value of a field that rules read.
+_MOST_CHARACTERS = 256
+# Fields of texts that a shell or another program fills at run time.
+_TEXTS = frozenset(
+    {
+        "args",
+        "command",
+        "data",
+        "entrypoint",
+        "env",
+        "envs",
+        "image",
+        "lifecycle",
+        "stringData",
+        "volumeMounts",
+        "volumes",
+    }
+)
+_RENDER = "render the manifest before it is checked, as with envsubst, helm template or kustomize build"
+# A document of a program that failed.
+_FAILURES = frozenset({"error", "errors"})
+_MOST_KEYS = 3
+# Objects that may have the label or a scheduler's name; their pods are no gang, or made by something that is judged.
+_FACTS = frozenset(
+    {
+        "ClusterTrainingRuntime",
+        "Config",
+        "DaemonSet",
+        "Namespace",
+        "PodClique",
+        "PodCliqueScalingGroup",
+        "SchedulingShard",
+        "TrainingRuntime",
+    }
+)
+# Values of a chart, which are no pod templates.
+_OF_CHARTS = frozenset({"values", "valuesObject"})
+# Of labels and annotations only those with such a prefix are read, but not these.
+_UNREAD = ("app.kubernetes.io/", "helm.sh/", "argocd.argoproj.io/")
+
+
+def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omission:
+    """Return why an object is not judged that is of no kind with rules."""
+    if not kind.kind:
+        if len(raw) <= _MOST_KEYS and any(str(key).lower() in _FAILURES and isinstance(raw[key], str) for key in raw):
+            why = "it has neither apiVersion nor kind, but an error: the command that wrote it has probably failed"
+            return Omission(ROOT, Reason.NO_MANIFEST, why, "correct the command")
+        why = "it has no kind, so it is no object"
+        return Omission(ROOT, Reason.NO_OBJECT, why, "give the file of a manifest with apiVersion and kind")
+    if (scheduler := _scheduler_of_groups().get(kind[::2])) is not None and kind.kind == GROUP:
+        why = f"only {scheduler} reads it, which has no profile here"
+        return Omission(
+            ROOT / "apiVersion", Reason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
+        )
+    mark = None if kind.kind in _FACTS else next(_marks(raw, settings), None)
+    if mark is None:
+        remedy = "give the manifests of a workload, or of a gang object"
+        return Omission(ROOT / "kind", Reason.NO_RULES, f"no rule is about the kind {shown(kind.kind)}", remedy)
+    at, name = mark
+    why = f"it asks for {shown(name)}, and no rule is about the kind {shown(kind.kind)}, so its pods are no gang"
+    remedy = "declare its kind by a WorkloadShape (`rollcall shapes init KIND --from-crd FILE` drafts one)"
+    if at.parts[-1] == SCHEDULER_LABEL:
+        remedy = OTHER_WORKLOADS.get(kind[::2], remedy)
+    elif kind.kind == "CronJob":
+        remedy = (
+            f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
+        )
+    return Omission(at, Reason.UNKNOWN_KIND, why, remedy)
+
+
+@cache
+def _scheduler_of_groups() -> Mapping[tuple[str, str], str]:
+    """Return the scheduler that reads each kind of PodGroup, of all that are installed."""
+    backends = ((name, backend(backend.settings_model())) for name, backend in installed_backends().items())
+    return {judged[:2]: name for name, backend in backends for judged in backend.judged_in_files}
+
+
+def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]:
+    """Yield where an object asks for a gang scheduler: by the label, or in a pod template by its name."""
+    schedulers = {*settings.profiles, *installed_backends()} - {DEFAULT_SCHEDULER, OPTED_OUT}
+    for place, value in _texts({part: raw.get(part) for part in ("metadata", "spec", "template")}, _OF_CHARTS):
+        above, key = place
+        is_label = key == SCHEDULER_LABEL and above is not None and above[1] == "labels"
+        if (is_label and value != OPTED_OUT) or (key == "schedulerName" and value in schedulers):
+            yield _path(place), value
+
+
+def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
+    """Return the verdict on an object with what its placeholders mean. An object with one is not judged: its values
+    are not yet known.
+    """
+    findings = tuple(map(_of_placeholder, verdict.findings))
+    if findings != verdict.findings:
+        return replace(verdict, findings=findings)
+    texts = _texts(raw, _TEXTS)
+    place = next((place for place, value in texts if _is_placeholder(value) and _is_read(place)), None)
+    if place is None:
+        return verdict
+    at = _path(place)
+    why = f"{shown(value_at(raw, at)[1])} at {at} is a placeholder that nothing has replaced"
+    return replace(verdict, omission=Omission(at, Reason.NOT_RENDERED, why, _RENDER))
+
+
+def _is_read(place: _Place) -> bool:
+    """Whether a rule may read the text at a place: not if it is a label or an annotation of the author's own."""
+    above, key = place
+    if above is None or above[1] not in {"labels", "annotations"}:
+        return True
+    return "/" in str(key) and not str(key).startswith(_UNREAD)
+
+
+def _of_placeholder(finding: Finding) -> Finding:
+    if not _is_placeholder(finding.found):
+        return finding
+    return replace(finding, why="it is a placeholder that nothing has replaced", remedy=_RENDER, instead=())
+
+
+def _is_placeholder(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_CHARACTERS and _PLACEHOLDER.fullmatch(value) is not None
+
+
+# The place of a value: that of what holds it, if that is not the object, and its key or index. A path for each of many
+# values would take long.
+_Place = tuple["_Place | None", Any]
+
+
+def _texts(raw: Any, besides: frozenset[str] = frozenset()) -> Iterator[tuple[_Place, str]]:
+    """Yield each text in an object, with its place, except below the keys `besides`."""
+    waiting: list[tuple[_Place | None, Any]] = [(None, raw)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((place, key), value[key]) for key in reversed(value) if key not in besides]
+        elif isinstance(value, list):
+            waiting += [((place, index), value[index]) for index in reversed(range(len(value)))]
+        elif isinstance(value, str) and place is not None:
+            yield place, value
+
+
+def _path(place: _Place | None) -> FieldPath:
+    """Return the path of a place."""
+    parts: list[str | Item] = []
+    while place is not None:
+        place, key = place
+        parts.append(Item(key) if isinstance(key, int) else str(key))
+    return FieldPath(tuple(reversed(parts)))
