@@ -26,7 +26,7 @@ from webhook.model.keys import ObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.model.workloads.job import pods_at_once
-from webhook.offline.group_sizes import REPLICATED, replicas_of
+from webhook.model.workloads.shapes.kinds import REPLICATED, replicas_of
 
 # Kinds that have pods: pods, and objects that make pods from a template.
 POD_KINDS = REPLICATED | {("batch", "Job"), ("", "Pod")}

@@ -13,6 +13,7 @@ from webhook.model.field_names import KindFields, UnknownField
 from webhook.model.fields import Item, Part
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
+from webhook.model.workloads.podtemplate import PodTemplate
 
 _Parts = tuple[Part, ...]
 _ITEMS = "[]"
@@ -48,11 +49,28 @@ class AnyObject:
     fields: KindFields | None = None
     judged: Collection[tuple[str, str]] = ()
     known: Collection[tuple[str, str]] = ()
+    # Its pod templates; in the webhook they are not read.
+    templates: tuple[PodTemplate, ...] = ()
 
     @cached_property
     def unknown_fields(self) -> tuple[UnknownField, ...]:
         """The fields that its kind does not have."""
         return () if self.fields is None else tuple(self.fields.unknown(self.raw))
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self._named("namespace") or "default"
+
+    @property
+    def name(self) -> str:
+        """Its name; empty if it has none."""
+        return self._named("name")
+
+    def _named(self, key: str) -> str:
+        metadata = self.raw.get("metadata")
+        named = metadata.get(key) if isinstance(metadata, dict) else None
+        return named if isinstance(named, str) else ""
 
     @property
     def labels(self) -> Mapping[str, Any]:

@@ -34,6 +34,7 @@ from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.offline.fact_supply import supplied
 from webhook.offline.overridden import name_scheduler_in_member, overridden
 from webhook.offline.stock_runtimes import assumed
@@ -214,7 +215,7 @@ def _only_names(
     name, namespace = _names(raw)
     found = Judgement(kind_of(raw).kind, namespace, name, at, verdict, judged=False)
     checked = _with_names(raw, found, kinds, facts, settings)
-    if checked.verdict.findings:
+    if checked.verdict.findings or checked.verdict.unjudged:
         yield checked
 
 
@@ -223,11 +224,22 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     were judged there.
     """
     kind = kind_of(raw)
-    every = AnyObject(kind, raw, (facts.field_names or {}).get(Api(*kind)), kinds.judged, kinds.known)
+    fields = (facts.field_names or {}).get(Api(*kind))
+    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings))
     admitted = found.judged and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
+    if verdict.unjudged:
+        verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
     return replace(found, verdict=verdict)
+
+
+def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTemplate, ...]:
+    """Return the pod templates of an object; none of one that cannot be read."""
+    try:
+        return tuple(template for template, _ in settings.kinds.templates_in(kind.group, kind.kind, raw))
+    except Malformed:
+        return ()
 
 
 def _with_exceptions(

@@ -10,6 +10,7 @@ from webhook.validators import (
     fit,
     gang_shape,
     grove_limits,
+    group_members,
     key_names,
     kind_names,
     kueue,
@@ -53,5 +54,6 @@ GENERAL_RULES = collect(
     key_names,
     field_names,
     kind_names,
+    group_members,
     operator_group,
 )

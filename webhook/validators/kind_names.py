@@ -166,7 +166,7 @@ def _in_namespace(found: AnyObject, context: Context[Any]) -> Results:
     kind = found.kind[::2]
     if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(found.raw) or _meant(found) is not None:
         return
-    chosen = context.facts.namespace_label(_namespace(found.raw), SCHEDULER_LABEL)
+    chosen = context.facts.namespace_label(found.namespace, SCHEDULER_LABEL)
     if chosen is not None:
         yield Finding(
             at=ROOT / "kind",
@@ -174,12 +174,6 @@ def _in_namespace(found: AnyObject, context: Context[Any]) -> Results:
             why=f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind",
             remedy=UNKNOWN_WORKLOAD,
         )
-
-
-def _namespace(raw: Manifest) -> str:
-    metadata = raw.get("metadata")
-    named = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return named if isinstance(named, str) and named else "default"
 
 
 def _has_pods(raw: Manifest) -> bool:

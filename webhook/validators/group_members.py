@@ -1,0 +1,236 @@
+"""Rules about groups and pods that do not meet: a PodGroup that no pod names, a pod that names a group by a key that its
+scheduler does not read, or a group that is missing, and a schedulerName that is misspelt. They judge files only: in a
+cluster pods come after their group.
+
+Opted-in workloads and PodCliqueSets are left out. Rollcall writes the membership of their pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from typing import Any
+
+from webhook.model.any_object import AnyObject
+from webhook.model.claims import SYSTEM_OF_GROUP, SYSTEM_OF_SCHEDULER, SYSTEMS, GroupName, groups_named_on, scheduler_of
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import METADATA, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.keys import Needed
+from webhook.model.known_objects import QueuedGroup, QueuedGroups
+from webhook.model.kubernetes_kinds import POD
+from webhook.model.near_names import NearMisses
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.operator_group import KIND as POD_GROUP
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+_GROUP = ("KAI", "default", "train")
+_KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
+_HELD = ClusterFacts(file_groups={_GROUP: False})
+_ALONE = ClusterFacts(file_groups={_GROUP: True})
+# Koordinator makes a gang of pods that name one by another key, without a PodGroup.
+_KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
+# Where KAI's podgrouper does not replace the group that a pod names.
+_SKIPPED = "kai.scheduler/skip-podgrouper"
+_WORD = "group"
+_SIMILAR_SCHEDULER = 0.85
+_LONGEST_SCHEDULER = 63
+
+
+def _pod_group(name: str) -> Manifest:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": {}}
+
+
+def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manifest:
+    """A pod with these labels and annotations."""
+    spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "example.com/main"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w0", "namespace": "default", **metadata}, "spec": spec}
+
+
+def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
+    return () if SCHEDULER_LABEL in manifest.labels else manifest.templates
+
+
+@rule(
+    "groups/no-pods",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod_group("train"), facts=_HELD),
+    fails=Example(_pod_group("train"), facts=_ALONE),
+)
+def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
+    """A PodGroup holds only the pods that name it. Pods beside it that name no group start one by one, and the PodGroup
+    waits for its minimum for ever. The rule reports nothing if the files have no pods of that scheduler without a group
+    in the namespace.
+
+    Source: the code by which each scheduler finds the group of a pod, as for the marks of pods
+    (webhook/model/claims.py).
+    """
+    system = SYSTEM_OF_GROUP.get(manifest.kind.group) if manifest.kind.kind == POD_GROUP else None
+    if system is not None and (context.facts.file_groups or {}).get((system, manifest.namespace, manifest.name)):
+        yield Finding(
+            at=METADATA / "name",
+            found=manifest.name,
+            why="in these files no pod names the group, though pods beside it have the same scheduler",
+            remedy=f"name it on its pods by {SYSTEMS[system].mark}",
+        )
+
+
+@rule(
+    "groups/unread-key",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod(annotations={"pod-group-name": "train"}), facts=_HELD),
+    fails=Example(_pod(labels={"scheduling.x-k8s.io/pod-group": "train"}), facts=_ALONE),
+)
+def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
+    """Each scheduler reads the group of a pod under keys of its own. A pod that names its group only by the key of
+    another scheduler, or by one that no scheduler reads, is in no group: it starts alone, or its group waits for it.
+
+    Source: koordinator-sh/koordinator, apis/extension/coscheduling.go; volcano-sh/volcano, pkg/controllers/podgroup;
+    kai-scheduler/KAI-Scheduler, pkg/common/constants; kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go;
+    kubernetes, pkg/scheduler (`spec.schedulingGroup`).
+    """
+    for template in _judged_templates(manifest):
+        scheduler = scheduler_of(template)
+        system = SYSTEM_OF_SCHEDULER.get(scheduler)
+        named = tuple(groups_named_on(template))
+        if system is None or any(one.system == system for one in named):
+            continue
+        for one in named:
+            # The profile of default-scheduler judges a pod with its own mark.
+            if manifest.kind[::2] == POD and one.system == "the Workload API":
+                continue
+            yield Finding(
+                at=one.claim.path,
+                found=one.name,
+                why=f"{scheduler} does not read this key ({one.system} does), so the pod is in no group",
+                remedy=_remedy(system, template),
+            )
+        yield from _unknown_keys(template, manifest.namespace, system, named, context.facts)
+
+
+def _unknown_keys(
+    template: PodTemplate, namespace: str, system: str, named: tuple[GroupName, ...], facts: ClusterFacts
+) -> Iterator[Finding]:
+    """A key that nobody reads, with the name of a PodGroup that no pod names."""
+    known = {one.claim.key for one in named}
+    for path, keys in ((template.labels_path, template.labels), (template.annotations_path, template.annotations)):
+        for key, value in keys.items():
+            if _WORD not in key.casefold() or key in known or not isinstance(value, str):
+                continue
+            if (facts.file_groups or {}).get((system, namespace, value)):
+                yield Finding(
+                    at=path / key,
+                    found=value,
+                    why=f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key",
+                    remedy=_remedy(system, template),
+                )
+
+
+def _remedy(system: str, template: PodTemplate) -> str:
+    if template.spec.get("schedulerName") is None:
+        return "set schedulerName to the scheduler of the group; without one default-scheduler places the pod"
+    return f"name the group by {SYSTEMS[system].mark}"
+
+
+@rule(
+    "groups/missing",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod(annotations={"pod-group-name": "train"}), facts=ClusterFacts(kai_pod_groups=_KAI_GROUPS)),
+    fails=Example(_pod(annotations={"pod-group-name": "trian"}), facts=ClusterFacts(kai_pod_groups=_KAI_GROUPS)),
+)
+def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
+    """A pod that names a PodGroup that its namespace does not have waits for ever. A PodGroup in another namespace does
+    not count. Where neither the files nor the facts have PodGroups of that scheduler, it is not judged. The rules of
+    Koordinator and of default-scheduler judge Pods themselves.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core; volcano-sh/volcano, pkg/scheduler/cache
+    (a job without PodGroup is left out); kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info;
+    kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go; kubernetes, pkg/scheduler (gang scheduling).
+    """
+    near = NearMisses()
+    for template in _judged_templates(manifest):
+        system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
+        for one in groups_named_on(template):
+            if one.system == system and _needs_group(one, template, manifest):
+                yield from _missing(one, manifest.namespace, context.facts, near)
+
+
+def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
+    if named.system == "KAI":
+        return manifest.kind[::2] == POD or template.annotations.get(_SKIPPED) == "true"
+    if named.system in {"Koordinator", "the Workload API"}:
+        return manifest.kind[::2] != POD and (named.system != "Koordinator" or named.claim.key == _KEY_OF_POD_GROUPS)
+    return True
+
+
+def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
+    """What is wrong with one name of a group. A file's group that no pod names is the likely one."""
+    files, sizes = facts.file_groups or {}, facts.group_sizes or {}
+    if (named.system, namespace, named.name) in files:
+        return
+    here = [key for key in files if key[:2] == (named.system, namespace)]
+    part = SYSTEMS[named.system].groups
+    known = None if part is None else getattr(facts, part)
+    if known is not None and (namespace, named.name) in known:
+        return
+    likely = near.likely(named.name, [key[2] for key in here if key not in sizes])
+    if not here and known is None:
+        yield Unjudged(
+            named.claim.path,
+            f"whether there is a PodGroup {shown(named.name)} is",
+            part=part or "",
+            remedy="" if part else "add the PodGroup to the files",
+        )
+        return
+    yield Finding(
+        at=named.claim.path,
+        found=named.name,
+        why=f"there is no such PodGroup of {named.system} in the namespace {namespace[:63]}, so the pod waits for ever",
+        remedy=f"did you mean {likely}? write that name" if likely else "name a PodGroup of the namespace, or add it",
+        absent=None if likely or part is None else Needed(part, (namespace, named.name)),
+    )
+
+
+@rule(
+    "groups/scheduler-name",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_pod("koord-scheduler")),
+    fails=Example(_pod("koord-schedular")),
+)
+def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
+    """A pod that names a scheduler that does not run stays pending, without an event. Reported are names that resemble
+    the name of an enabled scheduler, or of a gang scheduler.
+
+    Source: kubernetes, pkg/scheduler/eventhandlers.go (`responsibleForPod`): a scheduler leaves pods of other names
+    alone.
+    """
+    known = (*context.choice.available, *SYSTEM_OF_SCHEDULER)
+    paths: dict[FieldPath, str] = {
+        template.spec_path / "schedulerName": scheduler_of(template) for template in manifest.templates
+    }
+    for path, name in paths.items():
+        if (likely := _likely_scheduler(name, known)) is not None:
+            yield Finding(
+                at=path,
+                found=name,
+                why="no gang scheduler has this name, and no other scheduler places the pod",
+                remedy=f"did you mean {likely}? write that name",
+            )
+
+
+def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
+    """The scheduler that a misspelt name means. A name with a suffix, such as volcano-2, may be that of a second one."""
+    if name in known or len(name) > _LONGEST_SCHEDULER:
+        return None
+    for likely in known:
+        alike = SequenceMatcher(None, name.casefold(), likely).ratio() >= _SIMILAR_SCHEDULER
+        if alike and name[0].casefold() == likely[0] and not name.startswith(likely):
+            return likely
+    return None
