@@ -66,7 +66,9 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     group, _, kind = kind_of(manifest)
     namespace = text(mapping(manifest.get("metadata")).get("namespace")) or "default"
     counted: Counter[Group] = Counter()
-    for template, pods in kinds.templates_in(group, kind, manifest):
+    # How many gangs a PodCliqueSet makes is not read here.
+    counted_kind = kind != "PodCliqueSet"
+    for template, pods in kinds.templates_in(group, kind, manifest) if counted_kind else ():
         # Two marks of one system may name one group.
         for system, name in {(one.system, one.name) for one in groups_named_on(template)}:
             counted[(system, namespace, name)] += pods
@@ -111,7 +113,7 @@ def file_groups(manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKind
             if kind == POD_GROUP and (system := SYSTEM_OF_GROUP.get(group)) is not None:
                 made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
                 groups[(system, *key_of(manifest))] = not made
-            elif SCHEDULER_LABEL not in labels:
+            elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
                 ungrouped.update((system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds))
     return {key: alone and key not in sizes and key[:2] in ungrouped for key, alone in groups.items()}
 

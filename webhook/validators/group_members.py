@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
+from webhook.model import grove
 from webhook.model.any_object import AnyObject
 from webhook.model.claims import SYSTEM_OF_GROUP, SYSTEM_OF_SCHEDULER, SYSTEMS, GroupName, groups_named_on, scheduler_of
 from webhook.model.facts import ClusterFacts
@@ -51,7 +52,8 @@ def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manife
 
 
 def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
-    return () if SCHEDULER_LABEL in manifest.labels else manifest.templates
+    is_grouped = SCHEDULER_LABEL in manifest.labels or manifest.kind[::2] == (grove.GROUP, "PodCliqueSet")
+    return () if is_grouped else manifest.templates
 
 
 @rule(

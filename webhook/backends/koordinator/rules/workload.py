@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
 from webhook.backends import families
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import (
@@ -13,15 +17,20 @@ from webhook.backends.koordinator.keys import (
     VENDOR_GPUS,
 )
 from webhook.backends.koordinator.settings import RuleContext
+from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability
-from webhook.model.fields import SPEC, FieldPath
+from webhook.model.claims import scheduler_of
+from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
-from webhook.model.reading import text
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.workloads.pod_requests import requests_of_container
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.pod_guard import HasAnnotation, HasLabel, Requests, sees
-from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 multi_node_nvlink = families.multi_node_nvlink(
     "koordinator/mnnvl",
@@ -150,6 +159,76 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
             why="koord-scheduler refuses a pod that requests it together with a vendor's GPU resource",
             remedy="request only one of the two",
         )
+
+
+_GPU, _SHARED, _CORE, _MEMORY, _RATIO = (
+    f"koordinator.sh/{name}" for name in ("gpu", "gpu.shared", "gpu-core", "gpu-memory", "gpu-memory-ratio")
+)
+_NPU_CORE = "huawei.com/npu-core"
+_WHOLE = 100
+
+
+def _shares(**amounts: str) -> Manifest:
+    requests = {f"koordinator.sh/{name.replace('_', '-')}": amount for name, amount in amounts.items()}
+    return pod_clique_set(clique("worker", requests=requests))
+
+
+@rule(
+    "koordinator/gpu-share",
+    subject=Subject.MANIFEST,
+    default=Action.WARN,
+    passes=Example(_shares(gpu="50")),
+    fails=Example(_shares(gpu="150")),
+)
+def gpu_share(manifest: AnyObject, _: Context[Any]) -> Results:
+    """A pod states Koordinator's shares of GPUs in one of two ways: as koordinator.sh/gpu in percent, of several GPUs
+    whole ones, or as koordinator.sh/gpu.shared with either gpu-memory or gpu-memory-ratio, each a multiple of the
+    number of GPUs. koord-manager refuses others if its gate ValidatePodDeviceResource is on. No webhook sees a file.
+
+    Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_device_resource.go, v1.8.0.
+    """
+    for template in manifest.templates:
+        if scheduler_of(template) not in {NAME, DEFAULT_SCHEDULER} or KOORDINATOR_GPUS.isdisjoint(template.resources):
+            continue
+        for index, container in enumerate(sequence(template.spec.get("containers"))):
+            requests = requests_of_container(container, from_limits=True)
+            amounts = {name: parse_quantity(requests[name]) for name in (*KOORDINATOR_GPUS, _NPU_CORE) if name in requests}
+            if (fault := _share_fault({name: amount or Fraction(0) for name, amount in amounts.items()})) is None:
+                continue
+            resource, why, remedy = fault
+            where = "requests" if resource in mapping(mapping(container["resources"]).get("requests")) else "limits"
+            item = Item(index, text(container.get("name")))
+            yield Finding(
+                at=template.spec_path / "containers" / item / "resources" / where / resource,
+                found=requests[resource],
+                why=why,
+                remedy=remedy,
+            )
+
+
+def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
+    """What is wrong with the shares that a container requests: the resource, why, and what to do."""
+    if _GPU in amounts and _SHARED in amounts:
+        return _SHARED, "koordinator.sh/gpu is requested as well, and only one of the two may be", "keep one of the two"
+    if _GPU in amounts:
+        if not amounts[_GPU]:
+            return _GPU, "a share of a GPU must be greater than 0", "set the percentage of a GPU"
+        if amounts[_GPU] > _WHOLE and amounts[_GPU] % _WHOLE:
+            return _GPU, "above 100 percent it must be whole GPUs", "set a multiple of 100, or at most 100"
+        return None
+    if _SHARED not in amounts or amounts.get(_NPU_CORE):
+        return None
+    if not amounts[_SHARED]:
+        return _SHARED, "the number of shared GPUs must be greater than 0", "set the number of GPUs"
+    memory, ratio = amounts.get(_MEMORY), amounts.get(_RATIO)
+    if not memory and not ratio:
+        return _SHARED, "neither gpu-memory nor gpu-memory-ratio says how much of each GPU", f"add {_RATIO}"
+    if memory and ratio:
+        return _RATIO, "gpu-memory is requested as well, and only one of the two may be", "keep one of the two"
+    for name in (_CORE, _RATIO):
+        if amounts.get(name, 0) % amounts[_SHARED]:
+            return name, "it is no multiple of the number of GPUs in gpu.shared", "set a multiple of gpu.shared"
+    return None
 
 
 @rule(

@@ -9,6 +9,7 @@ from typing import Any
 
 from webhook.model.kept_fields import template_fields
 from webhook.model.fields import ROOT, SPEC
+from webhook.model.grove import GROUP as GROVE
 from webhook.model.keys import SHAPED_WORKLOADS, GroupKind, Needed
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kubernetes_kinds import PODS
@@ -20,6 +21,7 @@ from webhook.model.workloads.kinds import GANG_KINDS, LEADER_WORKER_SETS, STATEF
 from webhook.model.workloads.place import Place, place_of
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.model.workloads.shapes.path import Each, ShapePath
@@ -105,12 +107,16 @@ class WorkloadKinds:
         return kind in self.views
 
     def templates_in(self, group: str, kind: str, raw: Manifest) -> Iterator[tuple[PodTemplate, int]]:
-        """The pod templates of an object, and how many pods each has: a pod, a controller of pods, or a workload. None
-        of a TrainJob, whose templates are in its runtime. Raises `Malformed`.
+        """The pod templates of an object, and how many pods each has: a pod, a controller of pods, or a workload. The
+        cliques of a PodCliqueSet count once. None of a TrainJob, whose templates are in its runtime. Raises
+        `Malformed`.
         """
         spec = mapping(raw.get("spec"))
         if (group, kind) == PODS.api.group_kind:
             yield template_at(raw, ROOT), 1
+        elif (group, kind) == (GROVE, "PodCliqueSet"):
+            for clique in PodCliqueSet(raw).cliques:
+                yield clique.template, clique.replicas
         elif (group, kind) in REPLICATED:
             yield template_at(mapping(spec.get("template")), SPEC / "template"), replicas_of(spec)
         elif (view := self.views.get((group, kind))) is not None and view.resource != TRAIN_JOBS:
