@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from webhook.model import grove
 from webhook.model.admission_request import Kind
-from webhook.model.field_names import KindFields, UnknownField
-from webhook.model.fields import Item, Part
+from webhook.model.field_names import MOST_UNKNOWN, KindFields, Trail, UnknownField, path_of
+from webhook.model.fields import FieldPath, Item, Part
 from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -49,13 +50,34 @@ class AnyObject:
     fields: KindFields | None = None
     judged: Collection[tuple[str, str]] = ()
     known: Collection[tuple[str, str]] = ()
-    # Its pod templates; in the webhook they are not read.
+    # Its pod templates, and the fields of a Pod; in the webhook they are not read.
     templates: tuple[PodTemplate, ...] = ()
+    pod_fields: KindFields | None = None
 
     @cached_property
     def unknown_fields(self) -> tuple[UnknownField, ...]:
-        """The fields that its kind does not have."""
-        return () if self.fields is None else tuple(self.fields.unknown(self.raw))
+        """The fields that its kind does not have. Of a kind whose fields are unknown, those of its pods."""
+        if self.fields is not None:
+            return tuple(self.fields.unknown(self.raw))
+        if self.pod_fields is None or self.kind[::2] not in self.judged:
+            return ()
+        names = self.pod_fields.below("spec")
+        fields = (field.below(path) for path, spec in self._pod_specs() for field in names.unknown(spec))
+        return tuple(islice(fields, MOST_UNKNOWN))
+
+    def _pod_specs(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+        """The pod specs of its templates, also of those that no gang has, such as that of a launcher."""
+        waiting: list[tuple[Any, Trail]] = [(self.raw.get("spec"), ((), "spec"))]
+        while waiting:
+            value, trail = waiting.pop()
+            if isinstance(value, list):
+                waiting += [(item, (trail, index, item)) for index, item in enumerate(value)]
+            elif isinstance(value, dict):
+                spec = value.get("spec")
+                if trail[1] == "template" and isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+                    yield path_of((trail, "spec")), spec
+                else:
+                    waiting += [(inner, (trail, str(key))) for key, inner in value.items()]
 
     @property
     def namespace(self) -> str:

@@ -29,7 +29,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.keys import Api
-from webhook.model.kubernetes_kinds import POD
+from webhook.model.kubernetes_kinds import POD, PODS
 from webhook.model.kueue.projections import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
@@ -225,7 +225,8 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     """
     kind = kind_of(raw)
     fields = (facts.field_names or {}).get(Api(*kind))
-    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings))
+    pods = (facts.field_names or {}).get(PODS.api)
+    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings), pods)
     admitted = found.judged and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)

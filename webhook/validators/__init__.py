@@ -25,6 +25,7 @@ from webhook.validators import (
     opted_in_topology,
     pod_origin,
     podcliqueset,
+    quantities,
     shape,
     startup_order,
     unknown_owner,
@@ -55,5 +56,6 @@ GENERAL_RULES = collect(
     field_names,
     kind_names,
     group_members,
+    quantities,
     operator_group,
 )

@@ -208,14 +208,15 @@ def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMi
 )
 def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     """A pod that names a scheduler that does not run stays pending, without an event. Reported are names that resemble
-    the name of an enabled scheduler, or of a gang scheduler.
+    the name of an enabled scheduler, or of a gang scheduler. Those of workloads that choose their scheduler are judged
+    by other rules.
 
     Source: kubernetes, pkg/scheduler/eventhandlers.go (`responsibleForPod`): a scheduler leaves pods of other names
     alone.
     """
     known = (*context.choice.available, *SYSTEM_OF_SCHEDULER)
     paths: dict[FieldPath, str] = {
-        template.spec_path / "schedulerName": scheduler_of(template) for template in manifest.templates
+        template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
     }
     for path, name in paths.items():
         if (likely := _likely_scheduler(name, known)) is not None:
