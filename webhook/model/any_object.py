@@ -17,8 +17,10 @@ from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TR
 from webhook.model.workloads.podtemplate import PodTemplate
 
 _Parts = tuple[Part, ...]
-_ITEMS = "[]"
+_ITEMS, _EACH = "[]", "*"
 _TEMPLATE = ("spec", "template", "metadata")
+_OF_RAY = (("headGroupSpec", "template", "metadata"), ("workerGroupSpecs", _ITEMS, "template", "metadata"))
+_OF_TASKS = ("spec", "tasks", _ITEMS, "template", "metadata")
 _WORKER_TEMPLATES = ("spec", "leaderWorkerTemplate")
 # Where each kind has labels and annotations, besides its own metadata.
 _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
@@ -36,6 +38,13 @@ _TEMPLATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
         (*_WORKER_TEMPLATES, "workerTemplate", "metadata"),
     ),
     (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind): (("spec",),),
+    **{("apps", kind): (_TEMPLATE,) for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")},
+    ("batch", "CronJob"): (("spec", "jobTemplate", "metadata"), ("spec", "jobTemplate", *_TEMPLATE)),
+    ("batch.volcano.sh", "Job"): (_OF_TASKS,),
+    ("kubeflow.org", "MPIJob"): (("spec", "mpiReplicaSpecs", _EACH, "template", "metadata"),),
+    ("kubeflow.org", "PyTorchJob"): (("spec", "pytorchReplicaSpecs", _EACH, "template", "metadata"),),
+    ("ray.io", "RayCluster"): tuple(("spec", *place) for place in _OF_RAY),
+    ("ray.io", "RayJob"): tuple(("spec", "rayClusterSpec", *place) for place in _OF_RAY),
 }
 
 
@@ -134,5 +143,8 @@ def _at(value: Any, place: tuple[str, ...], path: tuple[Part, ...]) -> Iterator[
         for index, item in enumerate(value if isinstance(value, list) else ()):
             name = item.get("name") if isinstance(item, dict) else None
             yield from _at(item, place[1:], (*path, Item(index, name if isinstance(name, str) else None)))
+    elif place[0] == _EACH:
+        for name, item in value.items() if isinstance(value, dict) else ():
+            yield from _at(item, place[1:], (*path, str(name)))
     elif isinstance(value, dict) and place[0] in value:
         yield from _at(value[place[0]], place[1:], (*path, place[0]))

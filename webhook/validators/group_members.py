@@ -18,6 +18,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
+from webhook.model.known_keys import RETIRED_KEYS
 from webhook.model.known_objects import QueuedGroup, QueuedGroups
 from webhook.model.kubernetes_kinds import POD
 from webhook.model.near_names import NearMisses
@@ -122,7 +123,7 @@ def _unknown_keys(
     known = {one.claim.key for one in named}
     for path, keys in ((template.labels_path, template.labels), (template.annotations_path, template.annotations)):
         for key, value in keys.items():
-            if _WORD not in key.casefold() or key in known or not isinstance(value, str):
+            if _WORD not in key.casefold() or key in known or key in RETIRED_KEYS or not isinstance(value, str):
                 continue
             if (facts.file_groups or {}).get((system, namespace, value)):
                 yield Finding(
