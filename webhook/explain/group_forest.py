@@ -20,6 +20,7 @@ from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.explain.satisfiability import Branch, Fault, Kind, walk
 from webhook.fit.amounts import sentence_list
 from webhook.model.circles import circles
+from webhook.model.claims import SYSTEM_OF_SCHEDULER
 from webhook.model.disruption import Disruption
 from webhook.model.group_tree import MAX_DEPTH, Group, Groups, Workload
 from webhook.model.keys import ObjectKey
@@ -115,7 +116,9 @@ class GroupForest:
             else:
                 self._where.setdefault((Kind.WORKLOAD, namespace, membership.workload), where)
         gang = gang_groups.gang_of_pod(StoredObject({"metadata": metadata}, "Pod", "v1", namespace))
-        if gang is not None:
+        # Another gang scheduler does not read Koordinator's keys.
+        system = SYSTEM_OF_SCHEDULER.get(text(spec.get("schedulerName")) or "", "Koordinator")
+        if gang is not None and system == "Koordinator":
             name, described = gang
             full = f"{namespace}/{name}"
             self._gang_pods[own] = full, count

@@ -73,6 +73,8 @@ CLAIMS: tuple[tuple[Mark, str], ...] = (
     ),
     *((Mark("spec", key), system) for key, system in _FIELDS.items()),
 )
+# The scheduler of a pod that names none.
+DEFAULT_SCHEDULER = "default-scheduler"
 # Marks of a pod that do not name its group.
 _NO_NAMES = frozenset({"kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"})
 # By key: the system whose group a pod names by it. In 1.35 a pod names a Workload, and no PodGroup.
@@ -107,7 +109,7 @@ SYSTEMS: Mapping[str, System] = {
         "scheduler-plugins-scheduler", "scheduling.x-k8s.io", "the label scheduling.x-k8s.io/pod-group"
     ),
     "the Workload API": System(
-        "default-scheduler", "scheduling.k8s.io", "the field schedulingGroup.podGroupName", "pod_groups"
+        DEFAULT_SCHEDULER, "scheduling.k8s.io", "the field schedulingGroup.podGroupName", "pod_groups"
     ),
 }
 SYSTEM_OF_SCHEDULER: Mapping[str, str] = {one.scheduler: system for system, one in SYSTEMS.items()}
@@ -140,7 +142,7 @@ def groups_named_on(pod: PodTemplate) -> Iterator[GroupName]:
 def scheduler_of(pod: PodTemplate) -> str:
     """The scheduler that a pod or a pod template names, or gets."""
     name = pod.spec.get("schedulerName")
-    return name if isinstance(name, str) and name else "default-scheduler"
+    return name if isinstance(name, str) and name else DEFAULT_SCHEDULER
 
 
 def claims_on(pod: PodTemplate) -> Iterator[Claim]:

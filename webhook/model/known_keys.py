@@ -146,8 +146,9 @@ KNOWN_KEYS: Mapping[str, Holder] = {
     ),
     **_keys("trainer.kubeflow.org", _E, "framework resource-in-use-protection trainjob-ancestor-step"),
 }
-# By key that no current release reads: what to write instead, None for nothing. Some were read by earlier releases, others are
-# in documents and never had an effect. Source: the changelogs of these projects; scheduler-plugins before v0.24.
+# By key that no current release reads: what to write instead, None for nothing. Some were read by earlier releases,
+# others are in documents and never had an effect. Source: the changelogs of these projects; scheduler-plugins before
+# v0.24.
 RETIRED_KEYS: Mapping[str, str | None] = {
     "runai/queue": "kai.scheduler/queue",
     "runai/node-pool": "kai.scheduler/node-pool",

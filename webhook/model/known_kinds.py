@@ -1,9 +1,9 @@
 """Kinds that Rollcall does not judge: real ones that resemble a judged kind, and workloads of which it makes no gangs.
 The versions that releases serve of the kinds that it knows, and kinds that no release has any more.
 
-Source: the kinds of Kubernetes 1.36 to 1.38 and the CRDs of Grove, KAI-Scheduler v0.17, Koordinator v1.8, Volcano v1.15,
-scheduler-plugins v0.34, Kueue v0.20, JobSet v0.12, LeaderWorkerSet v0.10, Trainer v2.3, KubeRay v1.7, training-operator
-v1.9, mpi-operator v0.8 and spark-operator v2.5 (2026-11).
+Source: the kinds of Kubernetes 1.36 to 1.38 and the CRDs of Grove, KAI-Scheduler v0.17, Koordinator v1.8, Volcano
+v1.15, scheduler-plugins v0.34, Kueue v0.20, JobSet v0.12, LeaderWorkerSet v0.10, Trainer v2.3, KubeRay v1.7,
+training-operator v1.9, mpi-operator v0.8 and spark-operator v2.5 (2026-11).
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ def _served(group: str, kinds: str, *versions: str) -> dict[tuple[str, str], tup
     return {(group, kind): versions for kind in kinds.split()}
 
 
-# By group and kind: the versions that current releases serve, the one to write first. A version before the Workload API
-# was released has kinds of other names.
+# By group and kind: the versions that current releases serve, the one to write first.
 SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     **_served("", "Node Pod ReplicationController Namespace ResourceQuota LimitRange", "v1"),
     **_served("apps", "DaemonSet Deployment ReplicaSet StatefulSet", "v1"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.claims import (
+    DEFAULT_SCHEDULER,
     NAMES_OF,
     SYSTEM_OF_GROUP,
     SYSTEM_OF_SCHEDULER,
@@ -114,7 +115,9 @@ def file_groups(manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKind
                 made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
                 groups[(system, *key_of(manifest))] = not made
             elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
-                ungrouped.update((system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds))
+                ungrouped.update(
+                    (system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds)
+                )
     return {key: alone and key not in sizes and key[:2] in ungrouped for key, alone in groups.items()}
 
 
@@ -126,9 +129,9 @@ def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKin
     plain = (group, kind) in REPLICATED | {("", "Pod"), ("batch", "Job")}
     for template, _ in kinds.templates_in(group, kind, manifest):
         system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
-        if system is not None and (plain or system != SYSTEM_OF_SCHEDULER["default-scheduler"]):
-            if all(named.system != system for named in groups_named_on(template)):
-                yield system
+        may_lack = plain or system != SYSTEM_OF_SCHEDULER[DEFAULT_SCHEDULER]
+        if system is not None and may_lack and all(named.system != system for named in groups_named_on(template)):
+            yield system
 
 
 def _scaled_by(manifest: Manifest) -> Iterator[Hashable]:

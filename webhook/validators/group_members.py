@@ -1,6 +1,6 @@
-"""Rules about groups and pods that do not meet: a PodGroup that no pod names, a pod that names a group by a key that its
-scheduler does not read, or a group that is missing, and a schedulerName that is misspelt. They judge files only: in a
-cluster pods come after their group.
+"""Rules about groups and pods that do not meet: a PodGroup that no pod names, a pod that names a group by a key that
+its scheduler does not read, or a group that is missing, and a schedulerName that is misspelt. They judge files only: in
+a cluster pods come after their group.
 
 Opted-in workloads and PodCliqueSets are left out. Rollcall writes the membership of their pods.
 """
@@ -49,7 +49,12 @@ def _pod_group(name: str) -> Manifest:
 def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manifest:
     """A pod with these labels and annotations."""
     spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "example.com/main"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w0", "namespace": "default", **metadata}, "spec": spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "w0", "namespace": "default", **metadata},
+        "spec": spec,
+    }
 
 
 def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
@@ -230,7 +235,7 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
 
 
 def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
-    """The scheduler that a misspelt name means. A name with a suffix, such as volcano-2, may be that of a second one."""
+    """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one."""
     if name in known or len(name) > _LONGEST_SCHEDULER:
         return None
     for likely in known:

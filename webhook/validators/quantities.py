@@ -68,9 +68,9 @@ def _requesting(**requests: Any) -> Any:
     fails=Example(_requesting(cpu="500mi")),
 )
 def quantity(manifest: AnyObject, _: Context[Any]) -> Results:
-    """Kubernetes writes an amount as a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi and
-    Ei, or with an exponent. The API server refuses other texts and negative requests. A fraction of a byte is rounded
-    up: 128m of memory is one byte.
+    """Kubernetes writes an amount as a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi
+    and Ei, or with an exponent. The API server refuses other texts and negative requests. A fraction of a byte is
+    rounded up: 128m of memory is one byte.
 
     Source: k8s.io/apimachinery, pkg/api/resource (`ParseQuantity`); kubernetes, pkg/apis/core/validation
     (`ValidateResourceQuantityValue`).
@@ -131,7 +131,10 @@ def _request_fault(stated: _Amount, amount: Fraction) -> tuple[str, str] | None:
     limit = parse_quantity(stated.limit)
     if limit is not None and (amount > limit or (extended and amount != limit)):
         word = "other than" if extended else "above"
-        return f"it is {word} its limit {shown(stated.limit)[:32]}, so the API server refuses it", "write the same in both"
+        return (
+            f"it is {word} its limit {shown(stated.limit)[:32]}, so the API server refuses it",
+            "write the same in both",
+        )
     return None
 
 

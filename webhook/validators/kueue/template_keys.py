@@ -89,6 +89,7 @@ def _preset(
 _RACK = "example.com/rack"
 _ONE_OF = (keys.REQUIRED_TOPOLOGY, keys.PREFERRED_TOPOLOGY, keys.UNCONSTRAINED_TOPOLOGY)
 _LABEL_KEYS = (keys.REQUIRED_TOPOLOGY, keys.PREFERRED_TOPOLOGY, keys.SLICE_REQUIRED_TOPOLOGY)
+_OF_SLICES = (keys.SLICE_REQUIRED_TOPOLOGY, keys.SLICE_SIZE, keys.SLICE_CONSTRAINTS)
 _MOST_LAYERS = 3
 _SO = "so Kueue refuses the workload"
 
@@ -132,6 +133,19 @@ def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str,
     unconstrained = annotations.get(keys.UNCONSTRAINED_TOPOLOGY)
     if unconstrained is not None and unconstrained not in _BOOLEANS:
         yield keys.UNCONSTRAINED_TOPOLOGY, "it is neither true nor false", 'write "true", or remove it'
+    yield from _slice_faults(annotations)
+    if (group := annotations.get(keys.PODSET_GROUP_NAME)) is None:
+        return
+    if group.isascii() and group.isdigit():
+        yield keys.PODSET_GROUP_NAME, "the name of a group is no number", "write a name"
+    if not annotations.keys().isdisjoint(_OF_SLICES):
+        yield keys.PODSET_GROUP_NAME, "the template has slices as well", "keep one of the two"
+    if keys.REQUIRED_TOPOLOGY not in annotations and keys.PREFERRED_TOPOLOGY not in annotations:
+        yield keys.PODSET_GROUP_NAME, "the template asks for no topology", f"add {keys.REQUIRED_TOPOLOGY}"
+
+
+def _slice_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """What Kueue refuses in the annotations about slices."""
     sliced, sized = keys.SLICE_REQUIRED_TOPOLOGY in annotations, keys.SLICE_SIZE in annotations
     if sized and not (int32(annotations[keys.SLICE_SIZE]) or 0) > 0:
         yield keys.SLICE_SIZE, "it is no number of pods of at least 1", "write a whole number in quotes"
@@ -143,16 +157,10 @@ def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str,
     if layered and (sliced or sized):
         yield keys.SLICE_CONSTRAINTS, "the template has slices in one layer as well", "keep one of the two ways"
     if layered and not _are_layers(annotations[keys.SLICE_CONSTRAINTS]):
-        why = f"it is no JSON list of one to {_MOST_LAYERS} layers, each with a topology and a size that divides the last"
+        why = (
+            f"it is no JSON list of one to {_MOST_LAYERS} layers, each with a topology and a size that divides the last"
+        )
         yield keys.SLICE_CONSTRAINTS, why, "correct it"
-    if (group := annotations.get(keys.PODSET_GROUP_NAME)) is None:
-        return
-    if group.isascii() and group.isdigit():
-        yield keys.PODSET_GROUP_NAME, "the name of a group is no number", "write a name"
-    if sliced or sized or layered:
-        yield keys.PODSET_GROUP_NAME, "the template has slices as well", "keep one of the two"
-    if keys.REQUIRED_TOPOLOGY not in annotations and keys.PREFERRED_TOPOLOGY not in annotations:
-        yield keys.PODSET_GROUP_NAME, "the template asks for no topology", f"add {keys.REQUIRED_TOPOLOGY}"
 
 
 def _are_layers(written: str) -> bool:

@@ -17,11 +17,15 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Example, Results, rule
 
 
-
 def _pod_group(minimum: int) -> Manifest:
     metadata = {"name": "demo", "namespace": "default"}
     spec = {"minMember": minimum}
-    return {"apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}",
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 @rule(

@@ -149,7 +149,7 @@ def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
 )
 def set_minimum(found: StoredObject, _: RuleContext) -> Results:
     """A subgroup with other subgroups below it counts groups, not pods, so its minMember has no effect. KAI's own
-    webhook only warns about it in an update, but refuses such a PodGroup when it is created, and no webhook sees a file.
+    webhook only warns about it in an update, but refuses such a PodGroup when it is created. No webhook sees a file.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
     """

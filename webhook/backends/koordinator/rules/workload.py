@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 from webhook.backends import families
@@ -192,7 +193,9 @@ def gpu_share(manifest: AnyObject, _: Context[Any]) -> Results:
             continue
         for index, container in enumerate(sequence(template.spec.get("containers"))):
             requests = requests_of_container(container, from_limits=True)
-            amounts = {name: parse_quantity(requests[name]) for name in (*KOORDINATOR_GPUS, _NPU_CORE) if name in requests}
+            amounts = {
+                name: parse_quantity(requests[name]) for name in (*KOORDINATOR_GPUS, _NPU_CORE) if name in requests
+            }
             if (fault := _share_fault({name: amount or Fraction(0) for name, amount in amounts.items()})) is None:
                 continue
             resource, why, remedy = fault
@@ -208,27 +211,34 @@ def gpu_share(manifest: AnyObject, _: Context[Any]) -> Results:
 
 def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
     """What is wrong with the shares that a container requests: the resource, why, and what to do."""
-    if _GPU in amounts and _SHARED in amounts:
-        return _SHARED, "koordinator.sh/gpu is requested as well, and only one of the two may be", "keep one of the two"
-    if _GPU in amounts:
-        if not amounts[_GPU]:
-            return _GPU, "a share of a GPU must be greater than 0", "set the percentage of a GPU"
-        if amounts[_GPU] > _WHOLE and amounts[_GPU] % _WHOLE:
-            return _GPU, "above 100 percent it must be whole GPUs", "set a multiple of 100, or at most 100"
-        return None
-    if _SHARED not in amounts or amounts.get(_NPU_CORE):
-        return None
-    if not amounts[_SHARED]:
-        return _SHARED, "the number of shared GPUs must be greater than 0", "set the number of GPUs"
+    return next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)
+
+
+def _whole_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
+    if _GPU not in amounts:
+        return
+    if _SHARED in amounts:
+        yield _SHARED, "koordinator.sh/gpu is requested as well, and only one of the two may be", "keep one of the two"
+    if amounts[_GPU] <= 0:
+        yield _GPU, "a share of a GPU must be greater than 0", "set the percentage of a GPU"
+    elif amounts[_GPU] > _WHOLE and amounts[_GPU] % _WHOLE:
+        yield _GPU, "above 100 percent it must be whole GPUs", "set a multiple of 100, or at most 100"
+
+
+def _shared_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
+    if _SHARED not in amounts or _GPU in amounts or amounts.get(_NPU_CORE):
+        return
     memory, ratio = amounts.get(_MEMORY), amounts.get(_RATIO)
-    if not memory and not ratio:
-        return _SHARED, "neither gpu-memory nor gpu-memory-ratio says how much of each GPU", f"add {_RATIO}"
-    if memory and ratio:
-        return _RATIO, "gpu-memory is requested as well, and only one of the two may be", "keep one of the two"
-    for name in (_CORE, _RATIO):
-        if amounts.get(name, 0) % amounts[_SHARED]:
-            return name, "it is no multiple of the number of GPUs in gpu.shared", "set a multiple of gpu.shared"
-    return None
+    if amounts[_SHARED] <= 0:
+        yield _SHARED, "the number of shared GPUs must be greater than 0", "set the number of GPUs"
+    elif not memory and not ratio:
+        yield _SHARED, "neither gpu-memory nor gpu-memory-ratio says how much of each GPU", f"add {_RATIO}"
+    elif memory and ratio:
+        yield _RATIO, "gpu-memory is requested as well, and only one of the two may be", "keep one of the two"
+    else:
+        for name in (_CORE, _RATIO):
+            if amounts.get(name, 0) % amounts[_SHARED]:
+                yield name, "it is no multiple of the number of GPUs in gpu.shared", "set a multiple of gpu.shared"
 
 
 @rule(

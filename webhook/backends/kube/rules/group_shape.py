@@ -1,5 +1,5 @@
-"""What the API server refuses in a single Workload, PodGroup or CompositePodGroup by their schemas. In a cluster it refuses
-these before a validating webhook sees them, so the rule is for files.
+"""What the API server refuses in a single Workload, PodGroup or CompositePodGroup by their schemas. In a cluster it
+refuses these before a validating webhook sees them, so the rule is for files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from webhook.backends.kube.settings import RuleContext
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding
 from webhook.model.group_tree import MAX_DEPTH
-from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule
 
@@ -23,7 +23,7 @@ _MOST_TEMPLATES = 8
 _FIRST = "podGroups"
 _LISTS = (_FIRST, "podGroupTemplates", "compositePodGroupTemplates")
 _POLICIES = ("basic", "gang")
-_BOTH = {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 2}}}
+_BOTH: Manifest = {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 2}}}
 _SO = "so the API server refuses it"
 
 
@@ -63,7 +63,9 @@ def _of_workload(found: StoredObject) -> Iterator[Finding]:
         if template.group.composite:
             yield from _too_many(template.spec, template.path)
             if not any(sequence(template.spec.get(name)) for name in _LISTS[1:]):
-                yield _refused(template.path, template.name, "a composite has at least one template below it", "add one")
+                yield _refused(
+                    template.path, template.name, "a composite has at least one template below it", "add one"
+                )
         if _levels(template) == MAX_DEPTH + 1:
             why = f"templates are nested in at most {MAX_DEPTH} levels"
             yield _refused(template.path, template.name, why, "remove a level of composites")
@@ -105,7 +107,9 @@ def _of_group(spec: Mapping[str, Any], path: FieldPath, *, composite: bool) -> I
     stated = [name for name in _POLICIES if policy.get(name) is not None]
     if len(stated) != 1:
         why = "a group has exactly one policy, basic or gang"
-        yield _refused(path / field, "basic and gang" if stated else None, why, "keep one of them" if stated else "add it")
+        yield _refused(
+            path / field, "basic and gang" if stated else None, why, "keep one of them" if stated else "add it"
+        )
     elif stated == ["gang"]:
         name = "minGroupCount" if composite else "minCount"
         minimum = integer(mapping(policy["gang"]).get(name))

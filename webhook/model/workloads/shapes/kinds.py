@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from webhook.model.kept_fields import template_fields
 from webhook.model.fields import ROOT, SPEC
 from webhook.model.grove import GROUP as GROVE
+from webhook.model.kept_fields import template_fields
 from webhook.model.keys import SHAPED_WORKLOADS, GroupKind, Needed
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.kubernetes_kinds import PODS
