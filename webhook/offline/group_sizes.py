@@ -100,9 +100,11 @@ def _namespace(manifest: Manifest) -> str:
     return namespace if isinstance(namespace, str) and namespace else "default"
 
 
-def file_groups(manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKinds) -> dict[Group, bool]:
-    """Return the PodGroups that the objects define, and whether no pod names it although pods beside it name no group
-    of its system. PodGroups that a controller or Rollcall made are not said to lack pods.
+def file_groups(
+    manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKinds
+) -> dict[tuple[str, str], dict[str, bool]]:
+    """Return the PodGroups that the objects define, by system and namespace, and whether no pod names it although pods
+    beside it name no group of its system. PodGroups that a controller or Rollcall made are not said to lack pods.
     """
     groups: dict[Group, bool] = {}
     ungrouped: set[tuple[str, str]] = set()
@@ -118,7 +120,10 @@ def file_groups(manifests: Iterable[Manifest], sizes: Sizes, kinds: WorkloadKind
                 ungrouped.update(
                     (system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds)
                 )
-    return {key: alone and key not in sizes and key[:2] in ungrouped for key, alone in groups.items()}
+    found: dict[tuple[str, str], dict[str, bool]] = {}
+    for key, foreign in groups.items():
+        found.setdefault(key[:2], {})[key[2]] = foreign and key not in sizes and key[:2] in ungrouped
+    return found
 
 
 def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:

@@ -7,8 +7,10 @@ Opted-in workloads and PodCliqueSets are left out. Rollcall writes the membershi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from webhook.model import grove
@@ -21,22 +23,24 @@ from webhook.model.keys import Needed
 from webhook.model.known_keys import RETIRED_KEYS
 from webhook.model.known_objects import QueuedGroup, QueuedGroups
 from webhook.model.kubernetes_kinds import POD
-from webhook.model.near_names import NearMisses
+from webhook.model.near_names import MOST_COMPARED, NearMisses
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.operator_group import KIND as POD_GROUP
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
-_GROUP = ("KAI", "default", "train")
 _KAI_GROUPS = QueuedGroups({("default", "train"): QueuedGroup("team-a")})
-_HELD = ClusterFacts(file_groups={_GROUP: False})
-_ALONE = ClusterFacts(file_groups={_GROUP: True})
+_HELD = ClusterFacts(file_groups={("KAI", "default"): {"train": False}})
+_ALONE = ClusterFacts(file_groups={("KAI", "default"): {"train": True}})
 # Koordinator makes a gang of pods that name one by another key, without a PodGroup.
 _KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
+_NOTHING: Mapping[str, bool] = MappingProxyType({})
+# Of more PodGroups in a namespace none is offered for a wrong name.
+_MOST_OFFERED = 100
 _SIMILAR_SCHEDULER = 0.85
 _LONGEST_SCHEDULER = 63
 
@@ -55,6 +59,11 @@ def _pod(scheduler: str = "kai-scheduler", **metadata: dict[str, str]) -> Manife
         "metadata": {"name": "w0", "namespace": "default", **metadata},
         "spec": spec,
     }
+
+
+def _in_files(facts: ClusterFacts, system: str, namespace: str) -> Mapping[str, bool]:
+    """The PodGroups that the files define, and whether pods beside them name none."""
+    return (facts.file_groups or {}).get((system, namespace), _NOTHING)
 
 
 def _judged_templates(manifest: AnyObject) -> Iterable[PodTemplate]:
@@ -78,7 +87,7 @@ def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
     (webhook/model/claims.py).
     """
     system = SYSTEM_OF_GROUP.get(manifest.kind.group) if manifest.kind.kind == POD_GROUP else None
-    if system is not None and (context.facts.file_groups or {}).get((system, manifest.namespace, manifest.name)):
+    if system is not None and _in_files(context.facts, system, manifest.namespace).get(manifest.name):
         yield Finding(
             at=METADATA / "name",
             found=manifest.name,
@@ -130,7 +139,7 @@ def _unknown_keys(
         for key, value in keys.items():
             if _WORD not in key.casefold() or key in known or key in RETIRED_KEYS or not isinstance(value, str):
                 continue
-            if (facts.file_groups or {}).get((system, namespace, value)):
+            if _in_files(facts, system, namespace).get(value):
                 yield Finding(
                     at=path / key,
                     found=value,
@@ -179,15 +188,15 @@ def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -
 
 def _missing(named: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
     """What is wrong with one name of a group. A file's group that no pod names is the likely one."""
-    files, sizes = facts.file_groups or {}, facts.group_sizes or {}
-    if (named.system, namespace, named.name) in files:
+    here, sizes = _in_files(facts, named.system, namespace), facts.group_sizes or {}
+    if named.name in here:
         return
-    here = [key for key in files if key[:2] == (named.system, namespace)]
     part = SYSTEMS[named.system].groups
     known = None if part is None else getattr(facts, part)
     if known is not None and (namespace, named.name) in known:
         return
-    likely = near.likely(named.name, [key[2] for key in here if key not in sizes])
+    alone = here if len(here) <= _MOST_OFFERED else ()
+    likely = near.likely(named.name, [name for name in alone if (named.system, namespace, name) not in sizes])
     if not here and known is None:
         yield Unjudged(
             named.claim.path,
@@ -224,8 +233,9 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     paths: dict[FieldPath, str] = {
         template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
     }
+    meant = {name: _likely_scheduler(name, known) for name in islice(dict.fromkeys(paths.values()), MOST_COMPARED)}
     for path, name in paths.items():
-        if (likely := _likely_scheduler(name, known)) is not None:
+        if (likely := meant.get(name)) is not None:
             yield Finding(
                 at=path,
                 found=name,

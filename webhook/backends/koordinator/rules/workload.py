@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from itertools import chain
 from typing import Any
@@ -24,7 +25,7 @@ from webhook.model.claims import scheduler_of
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
 from webhook.model.quantity import parse_quantity
-from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.workloads.pod_requests import requests_of_container
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -188,25 +189,31 @@ def gpu_share(manifest: AnyObject, _: Context[Any]) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_device_resource.go, v1.8.0.
     """
-    for template in manifest.templates:
-        if scheduler_of(template) not in {NAME, DEFAULT_SCHEDULER} or KOORDINATOR_GPUS.isdisjoint(template.resources):
-            continue
-        for index, container in enumerate(sequence(template.spec.get("containers"))):
-            requests = requests_of_container(container, from_limits=True)
-            amounts = {
-                name: parse_quantity(requests[name]) for name in (*KOORDINATOR_GPUS, _NPU_CORE) if name in requests
-            }
-            if (fault := _share_fault({name: amount or Fraction(0) for name, amount in amounts.items()})) is None:
-                continue
+    # The API server refuses an object that cannot be read.
+    with suppress(Malformed):
+        for template in manifest.templates:
+            if scheduler_of(template) in {NAME, DEFAULT_SCHEDULER} and not KOORDINATOR_GPUS.isdisjoint(
+                template.resources
+            ):
+                yield from _faults_of_pod(template)
+
+
+def _faults_of_pod(template: PodTemplate) -> Iterator[Finding]:
+    for index, container in enumerate(sequence(template.spec.get("containers"))):
+        requests = requests_of_container(container, from_limits=True)
+        amounts = {
+            name: parse_quantity(requests[name]) or Fraction(0)
+            for name in (*KOORDINATOR_GPUS, _NPU_CORE)
+            if name in requests
+        }
+        if (fault := _share_fault(amounts)) is not None:
             resource, why, remedy = fault
-            where = "requests" if resource in mapping(mapping(container["resources"]).get("requests")) else "limits"
-            item = Item(index, text(container.get("name")))
-            yield Finding(
-                at=template.spec_path / "containers" / item / "resources" / where / resource,
-                found=requests[resource],
-                why=why,
-                remedy=remedy,
+            stated = mapping(mapping(mapping(container).get("resources")).get("requests"))
+            place = ("containers", Item(index, text(mapping(container).get("name"))), "resources")
+            at = FieldPath(
+                (*template.spec_path.parts, *place, "requests" if resource in stated else "limits", resource)
             )
+            yield Finding(at=at, found=requests[resource], why=why, remedy=remedy)
 
 
 def _share_fault(amounts: Mapping[str, Fraction]) -> tuple[str, str, str] | None:
