@@ -88,6 +88,8 @@ def _served(group: str, kinds: str, *versions: str) -> dict[tuple[str, str], tup
     return {(group, kind): versions for kind in kinds.split()}
 
 
+# Kubernetes 1.36 and 1.37 still serve betas.
+_OF_DEVICES = ("v1", "v1beta2", "v1beta1")
 # By group and kind: the versions that current releases serve, the one to write first.
 SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     **_served("", "Node Pod ReplicationController Namespace ResourceQuota LimitRange", "v1"),
@@ -98,6 +100,9 @@ SERVED_VERSIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     **_served("scheduling.k8s.io", "PodGroup", "v1beta1", "v1alpha3", "v1alpha2", "v1"),
     **_served("scheduling.k8s.io", "Workload", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1", "v1"),
     **_served("scheduling.k8s.io", "CompositePodGroup", "v1beta1", "v1alpha3"),
+    **_served("resource.k8s.io", "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice", *_OF_DEVICES),
+    **_served("karpenter.sh", "NodeClaim NodePool", "v1"),
+    **_served("nvidia.com", "DynamoGraphDeployment", "v1beta1", "v1alpha1"),
     **_served("grove.io", "ClusterTopologyBinding PodClique PodCliqueScalingGroup PodCliqueSet PodGangMap", "v1alpha1"),
     **_served("scheduler.grove.io", "PodGang", "v1alpha1"),
     **_served("jobset.x-k8s.io", "JobSet", "v1alpha2"),

@@ -15,7 +15,16 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.any_object import AnyObject
-from webhook.model.claims import SYSTEM_OF_GROUP, SYSTEM_OF_SCHEDULER, SYSTEMS, GroupName, groups_named_on, scheduler_of
+from webhook.model.claims import (
+    NAMES_OF,
+    SYSTEM_OF_GROUP,
+    SYSTEM_OF_SCHEDULER,
+    SYSTEMS,
+    GroupName,
+    groups_named_on,
+    named_group,
+    scheduler_of,
+)
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -38,6 +47,19 @@ _KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
+# The labels and annotations of an object itself.
+_OWN = (("metadata", "labels"), ("metadata", "annotations"))
+# What is known by another name than the scheduler that pods name.
+_PROGRAMS = {
+    "volcano-scheduler": "volcano",
+    "vc-scheduler": "volcano",
+    "koordinator": "koord-scheduler",
+    "koordinator-scheduler": "koord-scheduler",
+    "kai": "kai-scheduler",
+    "coscheduling": "scheduler-plugins-scheduler",
+    "scheduler-plugins": "scheduler-plugins-scheduler",
+    "kube-scheduler": "default-scheduler",
+}
 _NOTHING: Mapping[str, bool] = MappingProxyType({})
 # Of more PodGroups in a namespace none is offered for a wrong name.
 _MOST_OFFERED = 100
@@ -128,6 +150,25 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
                 remedy=_remedy(system, template),
             )
         yield from _unknown_keys(template, manifest.namespace, system, named, context.facts)
+    yield from _beside_pods(manifest)
+
+
+def _beside_pods(manifest: AnyObject) -> Iterator[Finding]:
+    """The keys that name a group on an object that makes pods, and not on its pods."""
+    templates = tuple(_judged_templates(manifest))
+    if not templates or manifest.kind[::2] == POD:
+        return
+    systems = {one.system for template in templates for one in groups_named_on(template)}
+    for parts, keys in manifest.holders:
+        for key, value in keys.items() if parts in _OWN else ():
+            name = named_group(key, value)
+            if name is not None and NAMES_OF[key] not in systems:
+                yield Finding(
+                    at=FieldPath((*parts, key)),
+                    found=name,
+                    why="it is read only on pods, and the pods of this object name no group",
+                    remedy="move it to the metadata of the pod template",
+                )
 
 
 def _unknown_keys(
@@ -162,9 +203,9 @@ def _remedy(system: str, template: PodTemplate) -> str:
     fails=Example(_pod(annotations={"pod-group-name": "trian"}), facts=ClusterFacts(kai_pod_groups=_KAI_GROUPS)),
 )
 def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
-    """A pod that names a PodGroup that its namespace does not have waits for ever. A PodGroup in another namespace does
-    not count. Where neither the files nor the facts have PodGroups of that scheduler, it is not judged. The rules of
-    Koordinator and of default-scheduler judge Pods themselves.
+    """A pod that names a PodGroup that its namespace does not have waits for ever. A PodGroup in another namespace, or
+    of another scheduler, does not count. Where neither the files nor the facts have PodGroups of that scheduler, it is
+    not judged. The rules of Koordinator and of default-scheduler judge Pods themselves.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core; volcano-sh/volcano, pkg/scheduler/cache
     (a job without PodGroup is left out); kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info;
@@ -174,8 +215,24 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
     for template in _judged_templates(manifest):
         system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
         for one in groups_named_on(template):
-            if one.system == system and _needs_group(one, template, manifest):
+            if one.system != system or system is None:
+                continue
+            here = _in_files(context.facts, system, manifest.namespace)
+            if one.name not in here and (other := _of_another(one, manifest.namespace, context.facts)) is not None:
+                yield Finding(
+                    at=one.claim.path,
+                    found=one.name,
+                    why=f"the PodGroup of this name is one of {other}, which {scheduler_of(template)} does not read",
+                    remedy=f"write the PodGroup as one of {SYSTEMS[system].api_group}",
+                )
+            elif _needs_group(one, template, manifest):
                 yield from _missing(one, manifest.namespace, context.facts, near)
+
+
+def _of_another(named: GroupName, namespace: str, facts: ClusterFacts) -> str | None:
+    """The other system that has a PodGroup of that name in the files."""
+    others = (system for system in SYSTEMS if named.name in _in_files(facts, system, namespace))
+    return next((system for system in others if system != named.system), None)
 
 
 def _needs_group(named: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
@@ -248,6 +305,8 @@ def _likely_scheduler(name: str, known: Iterable[str]) -> str | None:
     """The scheduler that a misspelt name means. With a suffix, such as volcano-2, it may be that of a second one."""
     if name in known or len(name) > _LONGEST_SCHEDULER:
         return None
+    if name in _PROGRAMS:
+        return _PROGRAMS[name]
     for likely in known:
         alike = SequenceMatcher(None, name.casefold(), likely).ratio() >= _SIMILAR_SCHEDULER
         if alike and name[0].casefold() == likely[0] and not name.startswith(likely):

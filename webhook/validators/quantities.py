@@ -149,6 +149,8 @@ def _amounts(manifest: AnyObject) -> Iterator[_Amount]:
                 below = (trail, str(key))
                 if key in {"resources", "resourcesPerNode"} and isinstance(inner, dict):
                     holder = "pod" if isinstance(value.get("containers"), list) else _holder(trail)
+                    # Trainer writes these on the containers.
+                    holder = "container" if key == "resourcesPerNode" else holder
                     yield from _of_requirements(inner, below, holder)
                 elif of_kueue and key in _AMOUNTS_OF_KUEUE:
                     yield from _stated(below, str(value.get("name")), inner)
@@ -158,11 +160,22 @@ def _amounts(manifest: AnyObject) -> Iterator[_Amount]:
             waiting += [
                 (item, (trail, index, item)) for index, item in enumerate(value) if isinstance(item, dict | list)
             ]
+    if manifest.kind[::2] == ("", "LimitRange"):
+        yield from _of_ranges(manifest.raw.get("spec"))
     for place in _MAPS.get(manifest.kind[::2], ()):
         value, trail = manifest.raw, ()
         for name in place:
             value, trail = value.get(name) if isinstance(value, dict) else None, (trail, name)
         yield from _of_map(value, trail)
+
+
+def _of_ranges(spec: Any) -> Iterator[_Amount]:
+    """The amounts of a LimitRange."""
+    ranges = spec.get("limits") if isinstance(spec, dict) else None
+    for index, limits in enumerate(ranges if isinstance(ranges, list) else ()):
+        for name in ("max", "min", "default", "defaultRequest"):
+            if isinstance(limits, dict):
+                yield from _of_map(limits.get(name), (((((), "spec"), "limits"), index, limits), name))
 
 
 def _holder(trail: Trail) -> str:

@@ -1,5 +1,5 @@
-"""`rollcall check` of what only a file can have: groups that no pod names, versions that no release serves, amounts that
-are none, and objects that a peer's own webhook refuses.
+"""`rollcall check` of what only a file can have: groups that no pod names, versions that no release serves, amounts
+that are none, and objects that a peer's own webhook refuses.
 """
 
 from __future__ import annotations
@@ -196,10 +196,28 @@ GROUPS = {
     "a misspelt gang scheduler of a Deployment": File(
         (deployment("volcnao"),), one("groups/scheduler-name", "spec.template.spec.schedulerName", "volcnao")
     ),
+    "the name of Volcano's program": File(
+        (pod("volcano-scheduler"),), one("groups/scheduler-name", "spec.schedulerName", "volcano-scheduler")
+    ),
+    "a label of a Deployment instead of its pods": File(
+        (
+            item(
+                "apps/v1",
+                "Deployment",
+                metadata={"labels": {"scheduling.x-k8s.io/pod-group": "train"}},
+                spec={"template": {"spec": {"schedulerName": "scheduler-plugins-scheduler", "containers": [_MAIN]}}},
+            ),
+        ),
+        one("groups/unread-key", _label("scheduling.x-k8s.io/pod-group"), "train"),
+    ),
+    "a group of the scheduler that the pods do not name": File(
+        (group(PLUGINS), pod("koord-scheduler", labels={"pod-group.scheduling.sigs.k8s.io": "train"})),
+        one("groups/missing", _label("pod-group.scheduling.sigs.k8s.io"), "train"),
+    ),
     "schedulers of other names": File(
         tuple(
             pod(name, f"w{index}")
-            for index, name in enumerate(("gpu-scheduler", "volcano-2", "kube-scheduler", "koord-scheduler-dev", "v"))
+            for index, name in enumerate(("gpu-scheduler", "volcano-2", "my-scheduler", "koord-scheduler-dev", "v"))
         )
     ),
 }
@@ -303,6 +321,51 @@ AMOUNTS = {
     "an ElasticQuota": File(
         (_served(KOORDINATOR, "ElasticQuota", spec={"max": {"cpu": "10x"}}),),
         one("resources/quantity", "spec.max.cpu", "10x"),
+    ),
+    "a TrainJob": File(
+        (
+            item(
+                "trainer.kubeflow.org/v1alpha1",
+                "TrainJob",
+                spec={
+                    "runtimeRef": {"name": "torch-distributed"},
+                    "trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 0.5, "memory": "1GB"}}},
+                },
+            ),
+        ),
+        frozenset(
+            {
+                ("resources/request", "spec.trainer.resourcesPerNode.limits[nvidia.com/gpu]", 0.5),
+                ("resources/quantity", "spec.trainer.resourcesPerNode.limits.memory", "1GB"),
+            }
+        ),
+    ),
+    "a LimitRange and a ClusterQueue": File(
+        (
+            _served("v1", "LimitRange", spec={"limits": [{"type": "Container", "default": {"cpu": "1 core"}}]}),
+            _served(
+                "kueue.x-k8s.io/v1beta2",
+                "ClusterQueue",
+                spec={
+                    "resourceGroups": [
+                        {
+                            "coveredResources": ["cpu"],
+                            "flavors": [{"name": "a", "resources": [{"name": "cpu", "nominalQuota": "10cores"}]}],
+                        }
+                    ]
+                },
+            ),
+        ),
+        frozenset(
+            {
+                ("resources/quantity", "spec.limits[0].default.cpu", "1 core"),
+                (
+                    "resources/quantity",
+                    "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+                    "10cores",
+                ),
+            }
+        ),
     ),
     "amounts as Kubernetes reads them": File(
         (

@@ -1,4 +1,4 @@
-"""Published cases of groups that pods do not name, retired versions, wrong amounts, and what a peer's webhook refuses."""
+"""Published cases: groups that pods do not name, retired versions, wrong amounts, and what a peer's webhook refuses."""
 
 from __future__ import annotations
 
