@@ -154,7 +154,7 @@ def no_gangs(found: AnyObject, context: Context[Any]) -> Results:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=found.labels[SCHEDULER_LABEL],
-            why=f"Rollcall makes no gangs of the kind {found.kind.kind}, so the label has no effect",
+            why=f"Rollcall makes no gangs of the kind {found.kind.kind[:63]}, so the label has no effect",
             remedy=remedy,
         )
 
