@@ -47,6 +47,7 @@ _KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
+_FOUND_WITHOUT_NAME = frozenset({"Koordinator", "scheduler-plugins"})
 # The labels and annotations of an object itself.
 _OWN = (("metadata", "labels"), ("metadata", "annotations"))
 # What is known by another name than the scheduler that pods name.
@@ -140,6 +141,9 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
         if system is None or any(one.system == system for one in named):
             continue
         for one in named:
+            # A ClusterColocationProfile sets the scheduler of pods, and coscheduling may run in default-scheduler.
+            if template.spec.get("schedulerName") is None and one.system in _FOUND_WITHOUT_NAME:
+                continue
             # The profile of default-scheduler judges a pod with its own mark.
             if manifest.kind[::2] == POD and one.system == "the Workload API":
                 continue

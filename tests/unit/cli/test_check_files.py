@@ -521,18 +521,18 @@ def _on_koordinator(**amounts: Any) -> dict[str, Any]:
 _SHARE = "spec.template.spec.containers[0].resources.requests[koordinator.sh/{}]"
 PEERS |= {
     "one and a half GPUs of Koordinator": File(
-        (_on_koordinator(gpu="150"),), one("koordinator/gpu-share", _SHARE.format("gpu"), "150")
+        (_on_koordinator(gpu="150"),), one("koordinator/owner-gpu-share", _SHARE.format("gpu"), "150")
     ),
     "shared GPUs without a share": File(
-        (_on_koordinator(gpu_shared="2"),), one("koordinator/gpu-share", _SHARE.format("gpu.shared"), "2")
+        (_on_koordinator(gpu_shared="2"),), one("koordinator/owner-gpu-share", _SHARE.format("gpu.shared"), "2")
     ),
     "shared GPUs with two shares": File(
         (_on_koordinator(gpu_shared="1", gpu_memory="8Gi", gpu_memory_ratio="50"),),
-        one("koordinator/gpu-share", _SHARE.format("gpu-memory-ratio"), "50"),
+        one("koordinator/owner-gpu-share", _SHARE.format("gpu-memory-ratio"), "50"),
     ),
     "a share that no number of GPUs divides": File(
         (_on_koordinator(gpu_shared="2", gpu_memory_ratio="101"),),
-        one("koordinator/gpu-share", _SHARE.format("gpu-memory-ratio"), "101"),
+        one("koordinator/owner-gpu-share", _SHARE.format("gpu-memory-ratio"), "101"),
     ),
     "shares that Koordinator takes": File((_on_koordinator(gpu_shared="2", gpu_memory_ratio="100", gpu_core="100"),)),
 }
@@ -587,7 +587,7 @@ TESTED = (
     "kueue/topology-keys",
     "kube/group-shape",
     "kube/group-version",
-    "koordinator/gpu-share",
+    "koordinator/owner-gpu-share",
 )
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from fractions import Fraction
 from itertools import chain
-from typing import Any
 
 from webhook.backends import families
 from webhook.backends.koordinator.capabilities import CAPABILITIES
@@ -19,20 +17,17 @@ from webhook.backends.koordinator.keys import (
     VENDOR_GPUS,
 )
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability
-from webhook.model.claims import scheduler_of
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
 from webhook.model.quantity import parse_quantity
-from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workloads.pod_requests import requests_of_container
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.pod_guard import HasAnnotation, HasLabel, Requests, sees
-from webhook.validators.registry import Context, Example, Results, Subject, rule
-from webhook.validators.selection import DEFAULT_SCHEDULER
+from webhook.validators.registry import Example, Results, Subject, rule
 
 multi_node_nvlink = families.multi_node_nvlink(
     "koordinator/mnnvl",
@@ -177,28 +172,26 @@ def _shares(**amounts: str) -> Manifest:
 
 @rule(
     "koordinator/gpu-share",
-    subject=Subject.MANIFEST,
+    subject=Subject.POD,
+    guard=sees(Requests(KOORDINATOR_GPUS)),
     default=Action.WARN,
     passes=Example(_shares(gpu="50")),
     fails=Example(_shares(gpu="150")),
 )
-def gpu_share(manifest: AnyObject, _: Context[Any]) -> Results:
+def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
     """A pod states Koordinator's shares of GPUs in one of two ways: as koordinator.sh/gpu in percent, of several GPUs
     whole ones, or as koordinator.sh/gpu.shared with either gpu-memory or gpu-memory-ratio, each a multiple of the
-    number of GPUs. koord-manager refuses others if its gate ValidatePodDeviceResource is on. No webhook sees a file.
+    number of GPUs. koord-manager refuses others if its gate ValidatePodDeviceResource is on.
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_device_resource.go, v1.8.0.
     """
-    # The API server refuses an object that cannot be read.
-    with suppress(Malformed):
-        for template in manifest.templates:
-            if scheduler_of(template) in {NAME, DEFAULT_SCHEDULER} and not KOORDINATOR_GPUS.isdisjoint(
-                template.resources
-            ):
-                yield from _faults_of_pod(template)
+    return share_faults(pod)
 
 
-def _faults_of_pod(template: PodTemplate) -> Iterator[Finding]:
+def share_faults(template: PodTemplate) -> Iterator[Finding]:
+    """One finding for each container with shares of GPUs that Koordinator refuses."""
+    if KOORDINATOR_GPUS.isdisjoint(template.resources):
+        return
     for index, container in enumerate(sequence(template.spec.get("containers"))):
         requests = requests_of_container(container, from_limits=True)
         amounts = {

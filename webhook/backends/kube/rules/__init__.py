@@ -21,7 +21,6 @@ RULES = collect(
     workload,
     disruption,
     change,
-    group_shape,
     pod_group,
     tree,
     agreement,
@@ -31,4 +30,5 @@ RULES = collect(
     opted_in,
     opted_in_topology,
     stages,
+    group_shape,
 )

@@ -52,44 +52,6 @@ _TREE = known(workloads={"demo": TREE})
 _BELOW = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
 
 
-# By the stated generation: the versions that a cluster of that Kubernetes serves. v1 is not released.
-_VERSIONS_OF = {
-    "v1alpha1": ("v1alpha1",),
-    "v1alpha2": ("v1alpha2",),
-    "v1beta1": ("v1beta1", "v1alpha3"),
-    "v1": ("v1", "v1beta1"),
-    "auto": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
-}
-
-
-@rule(
-    "kube/group-version",
-    kinds=(WORKLOADS, *GROUPS),
-    default=Action.WARN,
-    passes=Example(pod_group(), config={**ON, "apiGeneration": "v1beta1"}),
-    fails=Example(pod_group(), config={**ON, "apiGeneration": "v1alpha2"}),
-)
-def group_version(found: StoredObject, context: RuleContext) -> Results:
-    """Each generation of the Workload API exists in one minor release of Kubernetes, under versions of its own. An API
-    server of another release refuses the object. The profile's apiGeneration says which release the cluster has.
-
-    Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37 and 1.38); no release has
-    a PodGroup in v1 (pkg/registry/scheduling/rest/storage_scheduling.go).
-    """
-    generation, apis = context.settings.apiGeneration, context.facts.apis
-    versions = _VERSIONS_OF[generation]
-    # What a cluster serves is known better than what its profile states.
-    if found.version in versions or any((one.group, one.kind) == (GROUP, found.kind) for one in apis or ()):
-        return
-    where = "no released Kubernetes" if generation == "auto" else f"a cluster with apiGeneration {generation} never"
-    yield Finding(
-        at=ROOT / "apiVersion",
-        found=f"{GROUP}/{found.version}",
-        why=f"{where} serves {found.kind} in this version, so the API server refuses the object",
-        remedy=f"write it in {GROUP}/{versions[0]}, or state the cluster's apiGeneration in the profile",
-    )
-
-
 @rule(
     "kube/workload-missing",
     kinds=GROUPS,
@@ -334,3 +296,41 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
 
 # Every node has it.
 _HOST = "kubernetes.io/hostname"
+
+
+# By the stated generation: the versions that a cluster of that Kubernetes serves. v1 is not released.
+_VERSIONS_OF = {
+    "v1alpha1": ("v1alpha1",),
+    "v1alpha2": ("v1alpha2",),
+    "v1beta1": ("v1beta1", "v1alpha3"),
+    "v1": ("v1", "v1beta1"),
+    "auto": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
+}
+
+
+@rule(
+    "kube/group-version",
+    kinds=(WORKLOADS, *GROUPS),
+    default=Action.WARN,
+    passes=Example(pod_group(), config={**ON, "apiGeneration": "v1beta1"}),
+    fails=Example(pod_group(), config={**ON, "apiGeneration": "v1alpha2"}),
+)
+def group_version(found: StoredObject, context: RuleContext) -> Results:
+    """Each generation of the Workload API exists in one minor release of Kubernetes, under versions of its own. An API
+    server of another release refuses the object. The profile's apiGeneration says which release the cluster has.
+
+    Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37 and 1.38); no release has
+    a PodGroup in v1 (pkg/registry/scheduling/rest/storage_scheduling.go).
+    """
+    generation, apis = context.settings.apiGeneration, context.facts.apis
+    versions = _VERSIONS_OF[generation]
+    # What a cluster serves is known better than what its profile states.
+    if found.version in versions or any((one.group, one.kind) == (GROUP, found.kind) for one in apis or ()):
+        return
+    where = "no released Kubernetes" if generation == "auto" else f"no cluster of apiGeneration {generation}"
+    yield Finding(
+        at=ROOT / "apiVersion",
+        found=f"{GROUP}/{found.version}",
+        why=f"{where} serves it in this version",
+        remedy=f"write {GROUP}/{versions[0]}, or state the cluster's apiGeneration in the profile",
+    )
