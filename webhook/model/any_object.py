@@ -62,6 +62,8 @@ class AnyObject:
     # Its pod templates, and the fields of a Pod; in the webhook they are not read.
     templates: tuple[PodTemplate, ...] = ()
     pod_fields: KindFields | None = None
+    # Whether a WorkloadShape declares its kind in its version.
+    is_declared: bool = False
 
     @cached_property
     def unknown_fields(self) -> tuple[UnknownField, ...]:

@@ -226,7 +226,9 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     kind = kind_of(raw)
     fields = (facts.field_names or {}).get(Api(*kind))
     pods = (facts.field_names or {}).get(PODS.api)
-    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings), pods)
+    shape = settings.kinds.declaration_of(kind[::2], raw)
+    declared = shape is not None and kind.version in shape.versions
+    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings), pods, declared)
     admitted = found.judged and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
     verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)

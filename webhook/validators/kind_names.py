@@ -92,8 +92,8 @@ def _meant(found: AnyObject) -> tuple[str, str] | None:
 )
 def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     """An API server refuses an object in a version that it does not serve. A version counts as served if a
-    CustomResourceDefinition in the schemas or the facts has it, or if a current release of its project has it. Where
-    the facts say what the cluster serves, only that counts.
+    CustomResourceDefinition in the schemas or the facts has it, if a WorkloadShape declares it, or if a current release
+    of its project has it. Where the facts say what the cluster serves, only that counts.
 
     Source: the CustomResourceDefinitions of each project, and the API versions of Kubernetes 1.36 to 1.38.
     """
@@ -110,7 +110,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
         return
     here = sorted(one.version for one in facts.apis or () if (one.group, one.kind) == (group, kind))
     served = tuple(here) or SERVED_VERSIONS.get((group, kind), ())
-    if not served or version in served or (not here and api in (facts.field_names or {})):
+    if not served or version in served or (not here and (manifest.is_declared or api in (facts.field_names or {}))):
         return
     reader = "this cluster does not serve" if here else "no current release serves"
     earlier = "" if here else LAST_SERVED.get((group, kind, version), "")
